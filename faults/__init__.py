@@ -1,0 +1,1 @@
+"""What can go wrong: scenario grammar, kinds of fault, known Zab bugs."""

@@ -1,0 +1,71 @@
+"""What a fault may ask of an ensemble, whatever it runs on: the seam between faults and backends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One node's answer on its control port (see `node.net.control`)."""
+
+    node: int
+    life: int
+    role: str  # LOOKING, FOLLOWING, LEADING
+    phase: str
+    leader: int | None
+    epoch: int  # current_epoch
+    accepted_epoch: int
+    last_zxid: tuple[int, int]
+    delivered: tuple[int, int]
+    digest: str
+    tree: str
+    established: bool  # in BROADCAST: a leader that is established, or a follower of one
+    amnesiac: bool
+    frames: dict[int, int]  # frames taken so far, by sending peer
+    armed: list[str]
+    unsynced_bytes: int
+
+
+class Cluster(Protocol):
+    """A running ensemble. Node ids are 1..n. Every call returns when it has taken effect or raises ClusterError."""
+
+    nodes: Sequence[int]
+    faithful: bool
+
+    def alive(self, node: int) -> bool: ...
+    def pid(self, node: int) -> int | None: ...
+    def paused(self, node: int) -> bool: ...
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        """None if the node is not up or does not answer in time."""
+
+    def leader(self) -> int | None:
+        """The established leader of the highest epoch, as the nodes say now."""
+
+    def start(self, node: int, crash_at: str | None = None) -> None: ...
+    def kill(self, node: int) -> int:
+        """SIGKILL; waits until the process is gone; returns its exit status (-9)."""
+
+    def pause(self, node: int) -> None: ...
+    def resume(self, node: int) -> None: ...
+    def stop(self, node: int) -> int:
+        """Ask the node to end by itself; kill it if it does not. Returns the exit status."""
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        """Wait until the process ends by itself. Its exit status, or None if it is still up."""
+
+    def wipe(self, node: int) -> None:
+        """Remove the (dead) node's disk."""
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        """A command for the node's control port."""
+
+    def disk_folder(self, node: int) -> str:
+        """The (dead) node's disk, for corruption at rest."""
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        """(where `source` connects to, where `target` listens): host:port of the proxy and of its upstream."""
+
+
+class ClusterError(Exception):
+    """The ensemble could not do what was asked."""

@@ -1,0 +1,1 @@
+"""Runs a scenario in a world, judges it, shows it."""

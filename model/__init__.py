@@ -1,0 +1,1 @@
+"""The deterministic model: judges and simulates what the nodes do."""

@@ -1,0 +1,1 @@
+"""One Zab server: protocol core, durable store, network, tree. Imports none of the other rooms."""

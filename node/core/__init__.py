@@ -1,0 +1,1 @@
+"""The Zab protocol without a clock, a socket, a file or randomness (sans-I/O)."""

@@ -1,0 +1,188 @@
+"""The Zab messages, under the names of DSN 2011 (Fig. 5), plus election votes, the leader's fetch, and heartbeats.
+
+Every message is a frozen msgspec struct, encoded as a tagged MessagePack array. What is not a valid message does not
+come out of the decoder. `NAMES` maps a class to the paper's spelling, which traces and crash points use.
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+from node.core.zxid import Zxid
+
+
+class Role(IntEnum):
+    LOOKING = 0
+    FOLLOWING = 1
+    LEADING = 2
+
+
+class Phase(IntEnum):
+    ELECTION = 0
+    DISCOVERY = 1
+    SYNCHRONIZATION = 2
+    BROADCAST = 3
+
+
+class Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all that travels on a link."""
+
+
+class Run(Wire):
+    """Transactions with consecutive zxids of one epoch: `first`, `first + 1`, ..."""
+
+    first: Zxid
+    txns: list[bytes]
+
+
+class Shape(Wire):
+    """The outline of a history, from which a leader computes the difference to its own.
+
+    `base` is the zxid below which the log was purged (a snapshot's; committed). `epochs` lists, ascending,
+    (epoch, last counter of that epoch) for what lies above `base`.
+    """
+
+    base: Zxid
+    epochs: list[tuple[int, int]]
+
+
+class Sync(Wire):
+    """A history as a difference to the receiver's: cut back to `keep`, or start from a snapshot; then append `runs`.
+
+    `snapshot` is None, or (zxid, digest, state) of committed state, which replaces everything (then `keep` is its zxid).
+    """
+
+    keep: Zxid
+    snapshot: tuple[Zxid, int, bytes] | None
+    runs: list[Run]
+
+
+class Vote(Wire, tag="VOTE"):
+    """A FastLeaderElection notification: the vote, the voter's round and role."""
+
+    round: int
+    leader: int
+    zxid: Zxid
+    epoch: int
+    role: Role
+    amnesiac: bool
+
+
+class Cepoch(Wire, tag="CEPOCH"):
+    """f.1.1: the follower's last promise, f.p."""
+
+    accepted_epoch: int
+    amnesiac: bool
+
+
+class NewEpoch(Wire, tag="NEWEPOCH"):
+    """l.1.1: the epoch that the prospective leader proposes."""
+
+    epoch: int
+
+
+class AckEpoch(Wire, tag="ACK-E"):
+    """f.1.2: the promise not to accept from earlier epochs; f.a, the last zxid, and the history's outline.
+
+    `epoch` names the proposal that is acknowledged (metadata for sanity checks, LADIS 2008).
+    """
+
+    epoch: int
+    current_epoch: int
+    last_zxid: Zxid
+    shape: Shape
+    amnesiac: bool
+
+
+class Fetch(Wire, tag="FETCH"):
+    """The prospective leader asks the follower with the best history for what it lacks (DSN 2011, section V-A)."""
+
+    epoch: int
+    shape: Shape
+
+
+class History(Wire, tag="HISTORY"):
+    """The answer to FETCH: the follower's history as a difference to the leader's."""
+
+    epoch: int
+    current_epoch: int
+    sync: Sync
+
+
+class NewLeader(Wire, tag="NEWLEADER"):
+    """l.2.1: the epoch and its initial history, as a difference."""
+
+    epoch: int
+    sync: Sync
+
+
+class AckLeader(Wire, tag="ACK-LD"):
+    """f.2.1: epoch and initial history are durable, up to `last_zxid`."""
+
+    epoch: int
+    last_zxid: Zxid
+
+
+class CommitLeader(Wire, tag="COMMIT-LD"):
+    """l.2.2: the epoch is established; everything up to `committed` may be delivered. `digest` is of that prefix."""
+
+    epoch: int
+    committed: Zxid
+    digest: int
+
+
+class Propose(Wire, tag="PROPOSE"):
+    """l.3.1: transactions of the current epoch, in order. (`committed`, `digest`) is the leader's sanity check."""
+
+    epoch: int
+    run: Run
+    committed: Zxid
+    digest: int
+
+
+class Ack(Wire, tag="ACK"):
+    """f.3.2: everything up to `zxid` is durable (cumulative)."""
+
+    epoch: int
+    zxid: Zxid
+
+
+class Commit(Wire, tag="COMMIT"):
+    """l.3.2: everything up to `zxid` is committed (cumulative); `digest` is of that prefix."""
+
+    epoch: int
+    zxid: Zxid
+    digest: int
+
+
+class Ping(Wire, tag="PING"):
+    """A heartbeat: the sender's role and epoch, and the digest of its history up to `delivered`."""
+
+    role: Role
+    epoch: int
+    delivered: Zxid
+    digest: int
+
+
+Message = (
+    Vote
+    | Cepoch
+    | NewEpoch
+    | AckEpoch
+    | Fetch
+    | History
+    | NewLeader
+    | AckLeader
+    | CommitLeader
+    | Propose
+    | Ack
+    | Commit
+    | Ping
+)
+
+NAMES: dict[type, str] = {
+    kind: str(kind.__struct_config__.tag)
+    for kind in (
+        Vote, Cepoch, NewEpoch, AckEpoch, Fetch, History, NewLeader, AckLeader, CommitLeader, Propose, Ack, Commit, Ping
+    )
+}

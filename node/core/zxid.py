@@ -1,0 +1,38 @@
+"""Transaction identifiers: (epoch: u32, counter: u32), ordered lexicographically (DSN 2011, section III).
+
+A zxid is one int, epoch in the high half, so that comparison is the paper's order and the wire carries a u64.
+"""
+
+from typing import NewType
+
+Zxid = NewType("Zxid", int)
+
+COUNTER_MAX = 2**32 - 1
+ZERO = Zxid(0)  # the zxid of an empty history; no transaction has it
+
+
+def zxid(epoch: int, counter: int) -> Zxid:
+    """The zxid (epoch, counter)."""
+    return Zxid(epoch << 32 | counter)
+
+
+def epoch_of(z: Zxid) -> int:
+    return z >> 32
+
+
+def counter_of(z: Zxid) -> int:
+    return z & COUNTER_MAX
+
+
+def pair(z: Zxid) -> list[int]:
+    """[epoch, counter]: how traces write a zxid."""
+    return [z >> 32, z & COUNTER_MAX]
+
+
+def from_pair(value: list[int]) -> Zxid:
+    return zxid(value[0], value[1])
+
+
+def show(z: Zxid) -> str:
+    """`epoch:counter`: how people read a zxid."""
+    return f"{z >> 32}:{z & COUNTER_MAX}"

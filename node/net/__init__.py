@@ -1,0 +1,1 @@
+"""ZeroMQ: links with sessions, the client port, the control port."""

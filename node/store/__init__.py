@@ -1,0 +1,1 @@
+"""Durable state: disk, write-ahead log, snapshots, recovery."""
