@@ -1,0 +1,49 @@
+"""A node's configuration: one JSON file, written by whoever starts the node. Times are milliseconds, sizes bytes."""
+
+import msgspec
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Timeouts. They decide how fast failures are noticed, never what is safe."""
+
+    heartbeat_ms: int = 100
+    timeout_ms: int = 800  # silence after which a peer counts as gone; several heartbeats, so that a busy machine is no failure
+    finalize_ms: int = 40  # how long a quorum's vote waits for a better one
+    sync_timeout_ms: int = 5000  # discovery and synchronization must be over by then
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A limit on everything."""
+
+    outstanding: int = 1000  # proposals in flight; beyond it requests wait at the leader
+    waiting: int = 20000  # requests that wait at the leader; beyond it they are refused
+    snapshot_bytes: int = 16 * 2**20  # transactions' bytes between two snapshots
+    segment_bytes: int = 16 * 2**20  # preallocated size of a log segment
+    request_bytes: int = 2**20  # one client request
+    frame_bytes: int = 128 * 2**20  # one frame on a link
+    queue_frames: int = 1000  # frames queued towards one peer; a full queue closes the session
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything one server must know. Addresses are `host:port`."""
+
+    id: int
+    cluster: str  # the ensemble's name; frames of another ensemble are refused
+    listen: str  # where peers' frames arrive
+    peers: dict[int, str]  # where to connect to each other node (its proxy, when there is one)
+    client: str
+    control: str
+    secret_file: str  # the run's key pair
+    data: str  # the disk's folder
+    trace: str  # folder of traces
+    record: str | None = None  # folder of recordings, or None
+    faithful: bool = True  # unsynced bytes are lost with the process
+    defect: str | None = None  # `module:name` of a defect to be built with
+    parent: int | None = None  # end with this process
+    timing: Timing = Timing()
+    limits: Limits = Limits()
+
+    @property
+    def members(self) -> list[int]:
+        """All node ids, ascending."""
+        return sorted([self.id, *self.peers])
