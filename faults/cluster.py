@@ -46,6 +46,9 @@ class Cluster(Protocol):
     def kill(self, node: int) -> int:
         """SIGKILL; waits until the process is gone; returns its exit status (-9)."""
 
+    def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
+        """SIGKILL to all of them at one instant (the signals first, then the waiting); exit statuses by node."""
+
     def pause(self, node: int) -> None: ...
     def resume(self, node: int) -> None: ...
     def stop(self, node: int) -> int:
