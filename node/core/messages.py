@@ -28,14 +28,14 @@ class Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """Base of all that travels on a link."""
 
 
-class Run(Wire):
+class Run(Wire, frozen=True):
     """Transactions with consecutive zxids of one epoch: `first`, `first + 1`, ..."""
 
     first: Zxid
     txns: list[bytes]
 
 
-class Shape(Wire):
+class Shape(Wire, frozen=True):
     """The outline of a history, from which a leader computes the difference to its own.
 
     `base` is the zxid below which the log was purged (a snapshot's; committed). `epochs` lists, ascending,
@@ -46,10 +46,10 @@ class Shape(Wire):
     epochs: list[tuple[int, int]]
 
 
-class Sync(Wire):
+class Sync(Wire, frozen=True):
     """A history as a difference to the receiver's: cut back to `keep`, or start from a snapshot; then append `runs`.
 
-    `snapshot` is None, or (zxid, digest, state) of committed state, which replaces everything (then `keep` is its zxid).
+    `snapshot` is None, or (zxid, digest, state) of committed state that replaces everything (`keep` is then its zxid).
     """
 
     keep: Zxid
@@ -57,7 +57,7 @@ class Sync(Wire):
     runs: list[Run]
 
 
-class Vote(Wire, tag="VOTE"):
+class Vote(Wire, frozen=True, tag="VOTE"):
     """A FastLeaderElection notification: the vote, the voter's round and role."""
 
     round: int
@@ -68,40 +68,42 @@ class Vote(Wire, tag="VOTE"):
     amnesiac: bool
 
 
-class Cepoch(Wire, tag="CEPOCH"):
+class Cepoch(Wire, frozen=True, tag="CEPOCH"):
     """f.1.1: the follower's last promise, f.p."""
 
     accepted_epoch: int
     amnesiac: bool
 
 
-class NewEpoch(Wire, tag="NEWEPOCH"):
+class NewEpoch(Wire, frozen=True, tag="NEWEPOCH"):
     """l.1.1: the epoch that the prospective leader proposes."""
 
     epoch: int
 
 
-class AckEpoch(Wire, tag="ACK-E"):
+class AckEpoch(Wire, frozen=True, tag="ACK-E"):
     """f.1.2: the promise not to accept from earlier epochs; f.a, the last zxid, and the history's outline.
 
-    `epoch` names the proposal that is acknowledged (metadata for sanity checks, LADIS 2008).
+    `epoch` names the proposal that is acknowledged (metadata for sanity checks, LADIS 2008). `promised` is False when
+    the promise for this epoch was given before, perhaps to another leader: the answer then counts in no quorum.
     """
 
     epoch: int
     current_epoch: int
     last_zxid: Zxid
     shape: Shape
+    promised: bool
     amnesiac: bool
 
 
-class Fetch(Wire, tag="FETCH"):
+class Fetch(Wire, frozen=True, tag="FETCH"):
     """The prospective leader asks the follower with the best history for what it lacks (DSN 2011, section V-A)."""
 
     epoch: int
     shape: Shape
 
 
-class History(Wire, tag="HISTORY"):
+class History(Wire, frozen=True, tag="HISTORY"):
     """The answer to FETCH: the follower's history as a difference to the leader's."""
 
     epoch: int
@@ -109,21 +111,25 @@ class History(Wire, tag="HISTORY"):
     sync: Sync
 
 
-class NewLeader(Wire, tag="NEWLEADER"):
+class NewLeader(Wire, frozen=True, tag="NEWLEADER"):
     """l.2.1: the epoch and its initial history, as a difference."""
 
     epoch: int
     sync: Sync
 
 
-class AckLeader(Wire, tag="ACK-LD"):
-    """f.2.1: epoch and initial history are durable, up to `last_zxid`."""
+class AckLeader(Wire, frozen=True, tag="ACK-LD"):
+    """f.2.1: epoch and initial history are durable, up to `last_zxid`.
+
+    A node that had lost its disk answers `amnesiac` first (counts nowhere), and again without once it is a member.
+    """
 
     epoch: int
     last_zxid: Zxid
+    amnesiac: bool
 
 
-class CommitLeader(Wire, tag="COMMIT-LD"):
+class CommitLeader(Wire, frozen=True, tag="COMMIT-LD"):
     """l.2.2: the epoch is established; everything up to `committed` may be delivered. `digest` is of that prefix."""
 
     epoch: int
@@ -131,7 +137,7 @@ class CommitLeader(Wire, tag="COMMIT-LD"):
     digest: int
 
 
-class Propose(Wire, tag="PROPOSE"):
+class Propose(Wire, frozen=True, tag="PROPOSE"):
     """l.3.1: transactions of the current epoch, in order. (`committed`, `digest`) is the leader's sanity check."""
 
     epoch: int
@@ -140,14 +146,14 @@ class Propose(Wire, tag="PROPOSE"):
     digest: int
 
 
-class Ack(Wire, tag="ACK"):
+class Ack(Wire, frozen=True, tag="ACK"):
     """f.3.2: everything up to `zxid` is durable (cumulative)."""
 
     epoch: int
     zxid: Zxid
 
 
-class Commit(Wire, tag="COMMIT"):
+class Commit(Wire, frozen=True, tag="COMMIT"):
     """l.3.2: everything up to `zxid` is committed (cumulative); `digest` is of that prefix."""
 
     epoch: int
@@ -155,7 +161,7 @@ class Commit(Wire, tag="COMMIT"):
     digest: int
 
 
-class Ping(Wire, tag="PING"):
+class Ping(Wire, frozen=True, tag="PING"):
     """A heartbeat: the sender's role and epoch, and the digest of its history up to `delivered`."""
 
     role: Role
@@ -183,6 +189,18 @@ Message = (
 NAMES: dict[type, str] = {
     kind: str(kind.__struct_config__.tag)
     for kind in (
-        Vote, Cepoch, NewEpoch, AckEpoch, Fetch, History, NewLeader, AckLeader, CommitLeader, Propose, Ack, Commit, Ping
+        Vote,
+        Cepoch,
+        NewEpoch,
+        AckEpoch,
+        Fetch,
+        History,
+        NewLeader,
+        AckLeader,
+        CommitLeader,
+        Propose,
+        Ack,
+        Commit,
+        Ping,
     )
 }

@@ -3,7 +3,7 @@
 The core never acts. It returns a `Ready`, and each field below is a contract with whoever drives it (the server's loop,
 the simulated world, a replay). The driver fulfils a Ready in this order:
 
-1. `resets`: close the session with each of these peers; a new one opens by itself (a new iteration, DSN 2011 section II).
+1. `resets`: close the session with each of these peers; a new one opens by itself (a new iteration, DSN 2011, II).
 2. `events` go to the trace.
 3. `messages` leave. They need no disk: a leader's PROPOSE goes out while its own disk still writes.
 4. `records` are appended in order and made durable, one sync for all of them.

@@ -1,0 +1,163 @@
+"""A node's history h_f (DSN 2011, Table 1): what the log holds above a snapshot, in memory.
+
+Within one epoch counters are contiguous, and one zxid names one transaction, so a history is outlined by its epochs'
+last counters. Two histories agree up to their last common zxid, which such outlines are enough to find.
+"""
+
+from dataclasses import dataclass
+
+from node.core import zxid as zx
+from node.core.digest import txn_digest
+from node.core.messages import Run, Shape, Sync
+from node.core.ready import TxnRecords
+from node.core.zxid import ZERO, Zxid
+
+Snapshot = tuple[Zxid, int, bytes]  # zxid, running digest there, the tree's state
+
+
+class NotInHistory(Exception):
+    """A zxid that this history does not hold was named."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """The transactions of one epoch: counters `first`, `first + 1`, ... stand at `offset`, ... of the lists."""
+
+    epoch: int
+    first: int
+    offset: int
+
+
+class History:
+    """Transactions above `base`, and the newest snapshot (at or above `base`), from which any lagging node can start.
+
+    The first stretch always belongs to `base`'s epoch, even when it is empty.
+    """
+
+    def __init__(self, snapshot: Snapshot | None) -> None:
+        self.snapshot = snapshot
+        self.txns: list[bytes] = []
+        self.crcs: list[int] = []
+        self.bytes = 0  # of the transactions above the newest snapshot
+        self._rebase(snapshot[0] if snapshot else ZERO)
+
+    def _rebase(self, base: Zxid) -> None:
+        self.base = base
+        self.last = base
+        self.stretches = [Stretch(zx.epoch_of(base), zx.counter_of(base) + 1, 0)]
+
+    def _length(self, i: int) -> int:
+        end = self.stretches[i + 1].offset if i + 1 < len(self.stretches) else len(self.txns)
+        return end - self.stretches[i].offset
+
+    def _find(self, epoch: int) -> int | None:
+        for i in range(len(self.stretches) - 1, -1, -1):
+            if self.stretches[i].epoch == epoch:
+                return i
+        return None
+
+    def position(self, z: Zxid) -> int:
+        """How many transactions above `base` come up to and including `z`. Raises NotInHistory."""
+        if z == self.base:
+            return 0
+        i = self._find(zx.epoch_of(z))
+        if i is not None:
+            place = zx.counter_of(z) - self.stretches[i].first
+            if 0 <= place < self._length(i):
+                return self.stretches[i].offset + place + 1
+        raise NotInHistory(zx.show(z))
+
+    def __contains__(self, z: Zxid) -> bool:
+        try:
+            self.position(z)
+        except NotInHistory:
+            return False
+        return True
+
+    def is_next(self, z: Zxid) -> bool:
+        """Whether `z` may follow: the next counter of the same epoch, or counter 1 of a later one."""
+        if zx.epoch_of(z) == zx.epoch_of(self.last):
+            return z == self.last + 1
+        return z > self.last and zx.counter_of(z) == 1
+
+    def append(self, run: Run) -> TxnRecords:
+        """Add a run that `is_next`. Returns what the log must hold."""
+        if zx.epoch_of(run.first) != self.stretches[-1].epoch:
+            self.stretches.append(Stretch(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
+        crcs = [txn_digest(txn) for txn in run.txns]
+        self.txns += run.txns
+        self.crcs += crcs
+        self.bytes += sum(map(len, run.txns))
+        self.last = Zxid(run.first + len(run.txns) - 1)
+        return TxnRecords(run.first, run.txns, crcs)
+
+    def truncate(self, keep: Zxid) -> None:
+        """Cut back so that `keep` is last. Raises NotInHistory."""
+        length = self.position(keep)
+        self.bytes -= sum(map(len, self.txns[length:]))
+        del self.txns[length:], self.crcs[length:]
+        self.stretches = [self.stretches[0]] + [s for s in self.stretches[1:] if s.offset < length]
+        self.last = keep
+
+    def between(self, after: Zxid, upto: Zxid) -> list[TxnRecords]:
+        """The transactions above `after` up to `upto`, one batch an epoch. Raises NotInHistory."""
+        start, end = self.position(after), self.position(upto)
+        batches = []
+        for i, stretch in enumerate(self.stretches):
+            low, high = max(start, stretch.offset), min(end, stretch.offset + self._length(i))
+            if low < high:
+                first = zx.zxid(stretch.epoch, stretch.first + low - stretch.offset)
+                batches.append(TxnRecords(first, self.txns[low:high], self.crcs[low:high]))
+        return batches
+
+    def shape(self) -> Shape:
+        return Shape(self.base, [(s.epoch, s.first + self._length(i) - 1) for i, s in enumerate(self.stretches)])
+
+    def common(self, other: Shape) -> Zxid | None:
+        """The last zxid that both histories hold, or None if it lies below what this one still holds."""
+        for epoch, last in reversed(other.epochs):
+            if epoch < self.stretches[0].epoch:
+                return None
+            i = self._find(epoch)
+            if i is None:
+                continue
+            floor = self.stretches[i].first - 1
+            counter = min(last, floor + self._length(i))
+            if i == 0 and counter < floor:
+                return None
+            if counter > 0 or (i == 0 and self.base == ZERO):
+                return zx.zxid(epoch, counter)
+        return None
+
+    def difference(self, other: Shape) -> Sync:
+        """What turns the other history into this one: a truncation and a suffix, or a snapshot and a suffix."""
+        keep = self.common(other)
+        snapshot = None
+        if keep is None or keep < other.base:
+            assert self.snapshot is not None, "a history that was never purged has every common point"
+            snapshot = self.snapshot
+            keep = snapshot[0]
+        return Sync(keep, snapshot, [Run(b.first, b.txns) for b in self.between(keep, self.last)])
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Start from a snapshot, keeping nothing."""
+        self.txns.clear()
+        self.crcs.clear()
+        self.bytes = 0
+        self.snapshot = snapshot
+        self._rebase(snapshot[0])
+
+    def compact(self, snapshot: Snapshot) -> None:
+        """A new snapshot is durable. What lies above the previous one is kept, so that small lags stay cheap."""
+        previous = self.snapshot[0] if self.snapshot else self.base
+        self.snapshot = snapshot
+        tail = self.between(previous, self.last)
+        self.txns, self.crcs = [], []
+        self._rebase(previous)
+        for batch in tail:
+            if zx.epoch_of(batch.first) != self.stretches[-1].epoch:
+                self.stretches.append(Stretch(zx.epoch_of(batch.first), zx.counter_of(batch.first), len(self.txns)))
+            self.txns += batch.txns
+            self.crcs += batch.crcs
+            self.last = Zxid(batch.first + len(batch.txns) - 1)
+        self.bytes = sum(map(len, self.txns[self.position(snapshot[0]) :]))

@@ -1,0 +1,347 @@
+"""The state that all phases share, the two ways in, and the one record out.
+
+Two rules govern this room. The core never acts: whatever must happen is handed out by `ready()`. And nothing is
+promised before it is durable: an effect that needs the disk waits in `_effects` until `synced` covers its record.
+
+Each phase is a class of its own that extends `Machine` (election, discovery, synchronization, broadcast); `Peer` joins
+them. A phase calls another one only through the abstract methods declared here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from node.core import digest as dg
+from node.core import zxid as zx
+from node.core.history import History
+from node.core.messages import (
+    Ack,
+    AckEpoch,
+    AckLeader,
+    Cepoch,
+    Commit,
+    CommitLeader,
+    Fetch,
+    Message,
+    NewEpoch,
+    NewLeader,
+    Phase,
+    Ping,
+    Propose,
+    Role,
+    Run,
+    Sync,
+    Vote,
+)
+from node.core.messages import History as HistoryMessage
+from node.core.quorum import Majority
+from node.core.ready import Deliver, Event, Install, Ready, Record, Recovered
+from node.core.zxid import ZERO, Zxid
+
+MS = 1_000_000  # nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Who this node is and how long it waits. Times are nanoseconds of the node's own clock."""
+
+    me: int
+    members: tuple[int, ...]
+    heartbeat: int = 100 * MS
+    timeout: int = 800 * MS
+    finalize: int = 40 * MS
+    sync_timeout: int = 5000 * MS
+    outstanding: int = 1000
+    counter_max: int = zx.COUNTER_MAX
+
+
+@dataclass(slots=True)
+class Follower:
+    """A leader's view of one follower, in one session. What a follower has not sent yet is None."""
+
+    accepted_epoch: int
+    amnesiac: bool
+    ack_epoch: AckEpoch | None = None
+    forwarding: bool = False  # was sent NEWLEADER, and every PROPOSE since
+    active: bool = False  # sent ACK-LD, was sent COMMIT-LD (or will be, when the epoch is established)
+    acked: Zxid = ZERO  # durable at the follower up to here
+
+
+# Where a message is expected. Anything else is a stray of an iteration that is over, and is dropped: sessions make
+# that rare, and no promise rests on it.
+_LEADING = Role.LEADING
+_FOLLOWING = Role.FOLLOWING
+EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
+    Vote: frozenset((role, phase) for role in Role for phase in Phase),
+    Ping: frozenset((role, phase) for role in Role for phase in Phase),
+    Cepoch: frozenset((role, phase) for role in Role for phase in Phase),
+    NewEpoch: frozenset({(_FOLLOWING, Phase.DISCOVERY)}),
+    AckEpoch: frozenset((_LEADING, phase) for phase in (Phase.DISCOVERY, Phase.SYNCHRONIZATION, Phase.BROADCAST)),
+    Fetch: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
+    HistoryMessage: frozenset({(_LEADING, Phase.DISCOVERY)}),
+    NewLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
+    AckLeader: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
+    CommitLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    Propose: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    Ack: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
+    Commit: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
+}
+FROM_LEADER = frozenset({NewEpoch, Fetch, NewLeader, CommitLeader, Propose, Commit})
+
+HANDLERS: dict[type, str] = {
+    Vote: "on_vote",
+    Ping: "on_ping",
+    Cepoch: "on_cepoch",
+    NewEpoch: "on_new_epoch",
+    AckEpoch: "on_ack_epoch",
+    Fetch: "on_fetch",
+    HistoryMessage: "on_history",
+    NewLeader: "on_new_leader",
+    AckLeader: "on_ack_leader",
+    CommitLeader: "on_commit_leader",
+    Propose: "on_propose",
+    Ack: "on_ack",
+    Commit: "on_commit",
+}
+
+# The edges of the phase diagram; everything may return to ELECTION.
+EDGES: frozenset[tuple[Phase, Phase]] = frozenset(
+    {
+        (Phase.ELECTION, Phase.DISCOVERY),
+        (Phase.DISCOVERY, Phase.SYNCHRONIZATION),
+        (Phase.SYNCHRONIZATION, Phase.BROADCAST),
+        *((phase, Phase.ELECTION) for phase in Phase),
+    }
+)
+
+
+class SanityCheckFailed(Exception):
+    """Something that cannot happen has happened; the server must stop (LADIS 2008, section 2)."""
+
+
+class NotLeading(Exception):
+    """Only an established leader, the primary, may broadcast."""
+
+
+class Machine:
+    """State, channels in, obligations out. The phases add what happens on each message."""
+
+    def __init__(self, settings: Settings, recovered: Recovered) -> None:
+        self.settings = settings
+        self.me = settings.me
+        self.quorum = Majority(settings.members)
+        # Durable (DSN 2011, Table 1), as of the records handed out; `durable` says how far the disk has come.
+        self.accepted_epoch = recovered.accepted_epoch
+        self.current_epoch = recovered.current_epoch
+        self.history = History(recovered.snapshot)
+        for first, txns in recovered.runs:
+            self.history.append(Run(first, txns))
+        self.durable = self.history.last
+        self.amnesiac = recovered.amnesiac
+        # Volatile.
+        self.role = Role.LOOKING
+        self.phase = Phase.ELECTION
+        self.leader: int | None = None
+        self.delivered = recovered.snapshot[0] if recovered.snapshot else ZERO
+        self.digest = recovered.snapshot[1] if recovered.snapshot else dg.EMPTY
+        self.committed = self.delivered
+        self.now = 0
+        self.deadline: int | None = None  # the current phase must be over by then
+        self.iteration = 0
+        self.links: set[int] = set()
+        self._heard: dict[int, int] = {}
+        self._fresh: set[int] = set()
+        self._pinged = -settings.heartbeat
+        self._handed_out = 0
+        self._effects: deque[tuple[int, Callable[[], None]]] = deque()
+        self._out = Ready()
+        self._handlers: dict[type, Callable[[int, Any], None]] = {
+            kind: getattr(self, name) for kind, name in HANDLERS.items()
+        }
+
+    # ---- what a driver calls ----
+
+    def start(self, now: int) -> None:
+        """Begin. Call once, before anything else."""
+        self.now = now
+        self.look("start")
+
+    def link_up(self, peer: int) -> None:
+        """A new session with `peer` is open in both directions."""
+        self.links.add(peer)
+        self._heard[peer] = self.now
+        self.on_link_up(peer)
+
+    def link_down(self, peer: int, why: str) -> None:
+        """The session with `peer` is closed: what was in it is lost."""
+        if peer in self.links:
+            self.links.discard(peer)
+            self.on_link_down(peer, why)
+
+    def step(self, source: int, message: Message) -> None:
+        """A message from `source`, in its session's order."""
+        if source not in self.links:
+            return  # of a session that this node has closed
+        self._fresh.add(source)
+        kind = type(message)
+        if (self.role, self.phase) not in EXPECTED[kind] or (kind in FROM_LEADER and source != self.leader):
+            self.on_stray(source, message)
+            return
+        try:
+            self._handlers[kind](source, message)
+        except SanityCheckFailed as error:
+            self._out.abort = str(error)
+
+    def tick(self, now: int) -> None:
+        """Time passes. Call at least a few times in each heartbeat, after what has arrived was stepped."""
+        self.now = now
+        for peer in self._fresh:
+            self._heard[peer] = now
+        self._fresh.clear()
+        for peer in sorted(self.links):
+            if now - self._heard[peer] > self.settings.timeout:
+                self.reset(peer, "silent")
+        if now - self._pinged >= self.settings.heartbeat:
+            self._pinged = now
+            self.on_heartbeat()
+        self.on_tick()
+
+    def synced(self, upto: int) -> None:
+        """The first `upto` records are durable."""
+        while self._effects and self._effects[0][0] <= upto:
+            self._effects.popleft()[1]()
+
+    def submit(self, txns: list[bytes]) -> Zxid:
+        """Broadcast transactions (abcast); the zxid of the first. Raises NotLeading. See `room`."""
+        raise NotImplementedError
+
+    def snapshot_taken(self, zxid: Zxid, digest: int, state: bytes) -> None:
+        """The driver has stored a snapshot of the delivered state at `zxid` durably."""
+        self.history.compact((zxid, digest, state))
+
+    def ready(self) -> Ready:
+        """The obligations since the last call."""
+        try:
+            self.on_ready()
+        except SanityCheckFailed as error:
+            self._out.abort = str(error)
+        out, self._out = self._out, Ready()
+        self._handed_out += len(out.records)
+        out.upto = self._handed_out
+        return out
+
+    # ---- what phases use ----
+
+    def send(self, peer: int, message: Message) -> None:
+        if peer in self.links:
+            self._out.messages.append((peer, message))
+
+    def send_after_sync(self, peer: int, message: Message) -> None:
+        if peer in self.links:
+            self._out.messages_after_sync.append((peer, message))
+
+    def send_all(self, message: Message) -> None:
+        for peer in sorted(self.links):
+            self._out.messages.append((peer, message))
+
+    def record(self, record: Record, effect: Callable[[], None] | None = None) -> None:
+        """Append to the log; `effect` happens when it is durable."""
+        self._out.records.append(record)
+        if effect is not None:
+            self._effects.append((self._handed_out + len(self._out.records), effect))
+
+    def in_this_iteration(self, effect: Callable[[], None]) -> Callable[[], None]:
+        """`effect`, unless a new iteration has begun until then."""
+        iteration = self.iteration
+
+        def guarded() -> None:
+            if self.iteration == iteration:
+                effect()
+
+        return guarded
+
+    def event(self, name: str, **fields: Any) -> None:
+        self._out.events.append(Event(name, fields))
+
+    def event_after_sync(self, name: str, **fields: Any) -> None:
+        self._out.events_after_sync.append(Event(name, fields))
+
+    def reset(self, peer: int, why: str) -> None:
+        """Close the session with `peer`; whatever was to be sent in it is dropped. A new one opens by itself."""
+        if peer not in self.links:
+            return
+        self._out.resets.append(peer)
+        self._out.messages = [m for m in self._out.messages if m[0] != peer]
+        self._out.messages_after_sync = [m for m in self._out.messages_after_sync if m[0] != peer]
+        self.link_down(peer, why)
+
+    def enter(self, role: Role, phase: Phase, leader: int | None, why: str) -> None:
+        """The one place where role and phase change. Refuses edges that the protocol does not have."""
+        assert (self.phase, phase) in EDGES, f"{self.phase.name} -> {phase.name}"
+        if (role, leader) != (self.role, self.leader) or phase == Phase.ELECTION:
+            self.event("role", role=role.name, leader=leader, why=why)
+        self.role, self.phase, self.leader = role, phase, leader
+        self.event("phase", phase=phase.name, epoch=self.accepted_epoch)
+
+    def deliver(self) -> None:
+        """Hand out what is committed and durable here, in zxid order (f.3.3)."""
+        target = min(self.committed, self.durable)
+        if target <= self.delivered:
+            return
+        if self.delivered < self.history.base:
+            snapshot = self.history.snapshot
+            assert snapshot is not None
+            self._out.deliveries.append(Install(*snapshot))
+            self.delivered, self.digest = snapshot[0], snapshot[1]
+        for batch in self.history.between(self.delivered, max(target, self.delivered)):
+            z = int(batch.first)
+            for crc in batch.crcs:
+                self.digest = dg.fold(self.digest, z, crc)
+                z += 1
+            self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.crcs, self.digest))
+            self.delivered = Zxid(z - 1)
+
+    def check_digest(self, zxid: Zxid, digest: int, source: int) -> None:
+        """Nodes that delivered the same prefix have the same digest; anything else stops the server."""
+        if zxid == self.delivered and digest != self.digest:
+            raise SanityCheckFailed(
+                f"digest of the history up to {zx.show(zxid)} is {dg.show(self.digest)} here "
+                f"but {dg.show(digest)} at node {source}"
+            )
+
+    def adopt(self, sync: Sync, epoch: int) -> None:
+        """Make this history equal to the leader's, given as a difference. The caller closes the group (NEWLEADER)."""
+        raise NotImplementedError
+
+    # ---- what the phases provide ----
+
+    def look(self, why: str) -> None:
+        """Phase 0, from wherever this node is: a new iteration."""
+        raise NotImplementedError
+
+    def follow(self, leader: int) -> None:
+        """Phase 1 as a follower."""
+        raise NotImplementedError
+
+    def lead(self) -> None:
+        """Phase 1 as the prospective leader."""
+        raise NotImplementedError
+
+    def on_link_up(self, peer: int) -> None:
+        raise NotImplementedError
+
+    def on_link_down(self, peer: int, why: str) -> None:
+        raise NotImplementedError
+
+    def on_stray(self, source: int, message: Message) -> None:
+        raise NotImplementedError
+
+    def on_heartbeat(self) -> None:
+        raise NotImplementedError
+
+    def on_tick(self) -> None:
+        raise NotImplementedError
+
+    def on_ready(self) -> None:
+        raise NotImplementedError

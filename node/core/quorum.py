@@ -1,0 +1,22 @@
+"""The quorum system: majorities of a fixed ensemble (DSN 2011, definition II.1)."""
+
+from collections.abc import Iterable
+
+from node.core.zxid import ZERO, Zxid
+
+
+class Majority:
+    """Any two majorities of `members` intersect."""
+
+    def __init__(self, members: Iterable[int]) -> None:
+        self.members = frozenset(members)
+        self.size = len(self.members) // 2 + 1
+
+    def has(self, nodes: Iterable[int]) -> bool:
+        """Whether `nodes` contain a quorum."""
+        return len(self.members.intersection(nodes)) >= self.size
+
+    def reached(self, zxids: Iterable[Zxid]) -> Zxid:
+        """The highest zxid that a quorum has reached, given what each node has reached; 0:0 if too few are given."""
+        ordered = sorted(zxids, reverse=True)
+        return ordered[self.size - 1] if len(ordered) >= self.size else ZERO
