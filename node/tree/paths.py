@@ -1,0 +1,38 @@
+"""Which paths name a znode: ZooKeeper's rules (`PathUtils.validatePath`)."""
+
+import re
+from functools import lru_cache
+
+ROOT = "/"
+
+# Control characters, surrogates and private use, and the block that ends Unicode's first plane: ZooKeeper refuses them,
+# because they cannot be shown, or not be encoded.
+_FORBIDDEN = re.compile("[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]")
+
+
+@lru_cache(maxsize=4096)
+def flaw(path: str) -> str | None:
+    """What is wrong with `path`, in words, or None when it names a znode."""
+    if not path.startswith("/"):
+        return f"the path {path!r} does not begin with '/'"
+    if path == ROOT:
+        return None
+    if path.endswith("/"):
+        return f"the path {path!r} ends with '/'"
+    found = _FORBIDDEN.search(path)
+    if found:
+        return f"the path {path!r} has a character that is not allowed, {found.group()!a} at position {found.start()}"
+    for name in path[1:].split("/"):
+        if name in ("", ".", ".."):
+            return f"the path {path!r} has the name {name!r} in it; names must not be empty, '.' or '..'"
+    return None
+
+
+def parent_of(path: str) -> str:
+    """The path of the znode that `path` is a child of. `path` is valid and not the root."""
+    return path.rpartition("/")[0] or ROOT
+
+
+def name_of(path: str) -> str:
+    """The last name in `path`."""
+    return path.rpartition("/")[2]

@@ -1,0 +1,179 @@
+"""The primary's view: conditional requests against the state as it will be, idempotent transactions out.
+
+"The leader can perform the transformation because it has a perfect view of the future state" (LADIS 2008, section 1):
+what is delivered, with all outstanding transactions on top. `Primary` holds only the difference, an `Outlook` for each
+path that an outstanding transaction touches.
+"""
+
+from collections import deque
+
+import msgspec
+
+from node.tree.paths import ROOT, flaw, parent_of
+from node.tree.refusal import (
+    BAD_PATH,
+    BAD_REQUEST,
+    NO_PARENT,
+    NODE_EXISTS,
+    NOT_EMPTY,
+    TOO_LARGE,
+    Refusal,
+    bad_version,
+    no_node,
+)
+from node.tree.requests import ANY, Check, Create, Delete, Multi, Set, Step, Write, weight
+from node.tree.tree import Tree
+from node.tree.txns import Change, CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, encode
+
+NAME_BYTES = 10  # a sequential name's digits, as in ZooKeeper
+
+
+class Outlook(msgspec.Struct, gc=False):
+    """One znode as it will be. `outstanding` counts the transactions, not yet delivered, that touch it."""
+
+    exists: bool
+    version: int
+    sequence: int
+    children: int
+    outstanding: int = 0
+
+
+_ABSENT = Outlook(False, 0, 0, 0)
+
+
+class Primary:
+    """Prepares a leader's transactions. `request_bytes` is the limit on one request's paths and data.
+
+    Contract: from the establishment of an epoch on, `prepare` is called in the order in which the transactions are
+    broadcast, after everything of earlier epochs was applied to the tree; `delivered` is called for every transaction
+    right after it was applied; `reset` when leadership begins or ends.
+    """
+
+    def __init__(self, tree: Tree, request_bytes: int = 2**20) -> None:
+        self._tree = tree
+        self._limit = request_bytes
+        self._outlooks: dict[str, Outlook] = {}
+        self._queue: deque[tuple[bytes, list[str]]] = deque()
+
+    @property
+    def outstanding(self) -> int:
+        """Transactions prepared and not yet delivered."""
+        return len(self._queue)
+
+    def prepare(self, request: Write, origin: Origin) -> bytes | Refusal:
+        """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace."""
+        if weight(request) > self._limit:
+            return Refusal(
+                TOO_LARGE, f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
+            )
+        draft: dict[str, Outlook] = {}
+        change = self._multi(request, draft) if isinstance(request, Multi) else self._step(request, draft)
+        if isinstance(change, Refusal):
+            return change
+        data = encode(Txn(origin, change))
+        for path, outlook in draft.items():
+            before = self._outlooks.get(path)
+            outlook.outstanding = before.outstanding + 1 if before is not None else 1
+            self._outlooks[path] = outlook
+        self._queue.append((data, list(draft)))
+        return data
+
+    def delivered(self, data: bytes) -> None:
+        """The transaction `data` was applied to the tree. One that another primary prepared is passed over."""
+        if not self._queue or self._queue[0][0] != data:
+            return
+        for path in self._queue.popleft()[1]:
+            outlook = self._outlooks[path]
+            outlook.outstanding -= 1
+            if not outlook.outstanding:
+                del self._outlooks[path]
+
+    def reset(self) -> None:
+        """Forget all outstanding transactions: leadership was lost, and whoever leads next decides about them."""
+        self._outlooks.clear()
+        self._queue.clear()
+
+    def _see(self, path: str, draft: dict[str, Outlook]) -> Outlook:
+        """The znode as it will be after all outstanding transactions and the draft."""
+        outlook = draft.get(path) or self._outlooks.get(path)
+        if outlook is not None:
+            return outlook
+        node = self._tree.znodes.get(path)
+        if node is None:
+            return _ABSENT
+        return Outlook(True, node.version, node.sequence, len(node.children))
+
+    def _multi(self, request: Multi, draft: dict[str, Outlook]) -> MultiTxn | Refusal:
+        if not request.steps:
+            return Refusal(BAD_REQUEST, "a multi needs at least one step")
+        changes: list[Change] = []
+        for number, step in enumerate(request.steps, 1):
+            change = self._step(step, draft)
+            if isinstance(change, Refusal):
+                return Refusal(change.error, f"step {number} of {len(request.steps)}: {change.words}")
+            changes.append(change)
+        return MultiTxn(changes)
+
+    def _step(self, step: Step, draft: dict[str, Outlook]) -> Change | Refusal:
+        if isinstance(step, Set):
+            return self._set(step, draft)
+        if isinstance(step, Create):
+            return self._create(step, draft)
+        if isinstance(step, Delete):
+            return self._delete(step, draft)
+        return self._check(step, draft)
+
+    def _set(self, step: Set, draft: dict[str, Outlook]) -> SetTxn | Refusal:
+        seen = self._see(step.path, draft)
+        if not seen.exists or (step.version != ANY and step.version != seen.version):
+            return _unmet(step, seen)
+        version = seen.version + 1
+        draft[step.path] = Outlook(True, version, seen.sequence, seen.children)
+        return SetTxn(step.path, step.data, version)
+
+    def _check(self, step: Check, draft: dict[str, Outlook]) -> CheckTxn | Refusal:
+        seen = self._see(step.path, draft)
+        if not seen.exists or (step.version != ANY and step.version != seen.version):
+            return _unmet(step, seen)
+        return CheckTxn(step.path, seen.version)
+
+    def _create(self, step: Create, draft: dict[str, Outlook]) -> CreateTxn | Refusal:
+        # A sequential create may end with '/': its name is the number alone.
+        fault = flaw(step.path + "0" if step.sequential else step.path)
+        if fault:
+            return Refusal(BAD_PATH, fault)
+        if step.path == ROOT and not step.sequential:
+            return Refusal(NODE_EXISTS, "the root always exists")
+        above = parent_of(step.path)
+        parent = self._see(above, draft)
+        if not parent.exists:
+            return Refusal(NO_PARENT, f"{above}, the parent of {step.path}, does not exist")
+        path = f"{step.path}{parent.sequence:0{NAME_BYTES}d}" if step.sequential else step.path
+        if self._see(path, draft).exists:
+            return Refusal(NODE_EXISTS, f"there is a znode {path} already")
+        sequence = parent.sequence + 1
+        draft[above] = Outlook(True, parent.version, sequence, parent.children + 1)
+        draft[path] = Outlook(True, 0, 0, 0)
+        return CreateTxn(path, step.data, sequence)
+
+    def _delete(self, step: Delete, draft: dict[str, Outlook]) -> DeleteTxn | Refusal:
+        seen = self._see(step.path, draft)
+        if not seen.exists or (step.version != ANY and step.version != seen.version):
+            return _unmet(step, seen)
+        if step.path == ROOT:
+            return Refusal(BAD_PATH, "the root cannot be deleted")
+        if seen.children:
+            return Refusal(NOT_EMPTY, f"{step.path} has {seen.children} children; a znode with children is not deleted")
+        above = parent_of(step.path)
+        parent = self._see(above, draft)
+        draft[above] = Outlook(True, parent.version, parent.sequence, parent.children - 1)
+        draft[step.path] = Outlook(False, 0, 0, 0)
+        return DeleteTxn(step.path)
+
+
+def _unmet(step: Set | Check | Delete, seen: Outlook) -> Refusal:
+    """Why a condition does not hold: the path names nothing, or the version is another one."""
+    if seen.exists:
+        return bad_version(step.path, step.version, seen.version)
+    fault = flaw(step.path)
+    return Refusal(BAD_PATH, fault) if fault else no_node(step.path)

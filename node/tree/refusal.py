@@ -1,0 +1,35 @@
+"""Why a request was certainly not done: stable names for programs, words for people."""
+
+from dataclasses import dataclass
+from typing import Final
+
+NO_NODE: Final = "no node"
+NODE_EXISTS: Final = "node exists"
+NO_PARENT: Final = "no parent"
+NOT_EMPTY: Final = "not empty"
+BAD_VERSION: Final = "bad version"
+BAD_PATH: Final = "bad path"
+BAD_REQUEST: Final = "bad request"
+TOO_LARGE: Final = "too large"
+OVERLOADED: Final = "overloaded"
+NO_LEADER: Final = "no leader"
+
+ERRORS: Final = (
+    NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION, BAD_PATH, BAD_REQUEST, TOO_LARGE, OVERLOADED, NO_LEADER
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request without effect. `error` is one of `ERRORS`; `words` say what was wrong with this request."""
+
+    error: str
+    words: str
+
+
+def no_node(path: str) -> Refusal:
+    return Refusal(NO_NODE, f"there is no znode {path}")
+
+
+def bad_version(path: str, expected: int, found: int) -> Refusal:
+    return Refusal(BAD_VERSION, f"{path} is at version {found}, not {expected}")

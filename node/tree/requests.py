@@ -1,0 +1,80 @@
+"""What a client may ask: conditional writes, and reads. Decoded once, at the door, into these types.
+
+A write says what is to change and under which condition; the primary turns it into a transaction, which says what the
+result is (`node.tree.txns`). `version` is the version that the znode must have, or `ANY`.
+"""
+
+from node.core.messages import Wire
+
+ANY = -1  # no condition on the version
+
+
+class Create(Wire, frozen=True, tag="create", gc=False):
+    """A new znode. `sequential`: the parent's counter, ten digits, is appended to the path."""
+
+    path: str
+    data: bytes = b""
+    sequential: bool = False
+
+
+class Delete(Wire, frozen=True, tag="delete", gc=False):
+    """Remove a znode that has no children."""
+
+    path: str
+    version: int = ANY
+
+
+class Set(Wire, frozen=True, tag="set", gc=False):
+    """Replace a znode's data."""
+
+    path: str
+    data: bytes
+    version: int = ANY
+
+
+class Check(Wire, frozen=True, tag="check", gc=False):
+    """Change nothing, but fail unless the znode exists and has the version."""
+
+    path: str
+    version: int = ANY
+
+
+Step = Create | Delete | Set | Check
+
+
+class Multi(Wire, frozen=True, tag="multi"):
+    """Several writes, of which all take effect or none; each sees the effect of those before it."""
+
+    steps: list[Step]
+
+
+class Get(Wire, frozen=True, tag="get", gc=False):
+    """A znode's data and version."""
+
+    path: str
+
+
+class Exists(Wire, frozen=True, tag="exists", gc=False):
+    """Whether there is such a znode, and its version."""
+
+    path: str
+
+
+class Children(Wire, frozen=True, tag="children", gc=False):
+    """The names of a znode's children."""
+
+    path: str
+
+
+Write = Create | Delete | Set | Check | Multi
+Read = Get | Exists | Children
+Request = Write | Read
+READS = (Get, Exists, Children)
+
+
+def weight(request: Write) -> int:
+    """Bytes of paths and data in a write: what is held against the limit on one request."""
+    if isinstance(request, Multi):
+        return sum(weight(step) for step in request.steps)
+    data = request.data if isinstance(request, (Set, Create)) else b""
+    return len(request.path) + len(data)

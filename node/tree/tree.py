@@ -1,0 +1,176 @@
+"""The tree: delivered state. Transactions in, in zxid order; reads out; the whole as bytes for a snapshot."""
+
+import msgspec
+
+from node.core.zxid import ZERO, Zxid
+from node.tree.outcomes import Failed, Ok
+from node.tree.paths import ROOT, flaw, name_of, parent_of
+from node.tree.refusal import BAD_PATH, no_node
+from node.tree.requests import Children, Exists, Get, Read
+from node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
+from node.tree.znode import Znode
+
+_FORMAT = 1
+_MASK = 2**64 - 1
+
+
+class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A dump: every znode as (path, data, version, sequence), in the order of their paths."""
+
+    format: int
+    znodes: list[tuple[str, bytes, int, int]]
+
+
+_decoder = msgspec.msgpack.Decoder(_State)
+
+
+class StateError(ValueError):
+    """The bytes are not a tree's state."""
+
+
+class Tree:
+    """The znodes as of `zxid`, the last transaction applied.
+
+    `digest` (64 bits) is the sum of the znodes' shares: it depends on the state only, not on the way there.
+    """
+
+    def __init__(self) -> None:
+        self.zxid: Zxid = ZERO
+        self._start([(ROOT, b"", 0, 0)])
+
+    def apply(self, zxid: Zxid, data: bytes) -> Txn:
+        """Apply the transaction in `data`; returns it decoded: it says what the result is and who asked.
+
+        Raises msgspec.DecodeError if `data` is no transaction.
+        """
+        txn = decode(data)
+        self.perform(zxid, txn)
+        return txn
+
+    def perform(self, zxid: Zxid, txn: Txn) -> None:
+        """Apply a decoded transaction.
+
+        While a suffix is redelivered (after a restart, in order) the tree may be ahead of the transaction: what it
+        changes may be deleted already, what it deletes may have been made anew. Then it is passed over: whatever made
+        the tree differ comes again, later in that suffix.
+        """
+        change = txn.change
+        if type(change) is SetTxn:
+            self._set(change)
+        elif type(change) is MultiTxn:
+            for each in change.changes:
+                self._change(each)
+        else:
+            self._change(change)
+        self.zxid = zxid
+
+    def read(self, request: Read) -> Ok | Failed:
+        """Execute a read on the state as it is now."""
+        node = self.znodes.get(request.path)
+        if node is None:
+            return self._missing(request)
+        if isinstance(request, Get):
+            return Ok(self.zxid, node.version, data=node.data)
+        if isinstance(request, Children):
+            return Ok(self.zxid, node.version, children=sorted(node.children))
+        return Ok(self.zxid, node.version)
+
+    def dump(self) -> bytes:
+        """The state as bytes, the same for the same state. The zxid is not in it: a snapshot carries that itself."""
+        znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
+        return msgspec.msgpack.encode(_State(_FORMAT, znodes))
+
+    def load(self, state: bytes, zxid: Zxid) -> None:
+        """Replace everything by a dumped state, as of `zxid`. Raises StateError, and then nothing has changed."""
+        try:
+            decoded = _decoder.decode(state)
+        except msgspec.DecodeError as error:
+            raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
+        _examine(decoded)
+        self._start(decoded.znodes)
+        self.zxid = zxid
+
+    def _start(self, znodes: list[tuple[str, bytes, int, int]]) -> None:
+        self.znodes: dict[str, Znode] = {}
+        self.digest = 0
+        for path, data, version, sequence in znodes:
+            self._add(path, Znode(path, data, version, sequence))
+
+    def _change(self, change: object) -> None:
+        if isinstance(change, CreateTxn):
+            self._create(change)
+        elif isinstance(change, SetTxn):
+            self._set(change)
+        elif isinstance(change, DeleteTxn):
+            self._delete(change.path)
+
+    def _create(self, change: CreateTxn) -> None:
+        parent = self.znodes.get(parent_of(change.path))
+        if parent is None:
+            return
+        parent.sequence = change.sequence
+        self._weigh(parent)
+        node = self.znodes.get(change.path)
+        if node is None:
+            self._add(change.path, Znode(change.path, change.data, 0, 0))
+        else:
+            node.data, node.version, node.sequence = change.data, 0, 0
+            self._weigh(node)
+
+    def _set(self, change: SetTxn) -> None:
+        node = self.znodes.get(change.path)
+        if node is not None:
+            node.data = change.data
+            node.version = change.version
+            self._weigh(node)
+
+    def _delete(self, path: str) -> None:
+        if path not in self.znodes:
+            return
+        self.znodes[parent_of(path)].children.discard(name_of(path))
+        doomed = [path]
+        while doomed:  # more than one only while a suffix is redelivered, which creates the children again
+            gone = doomed.pop()
+            node = self.znodes.pop(gone)
+            self.digest = self.digest - node.share & _MASK
+            doomed.extend(f"{gone}/{name}" for name in node.children)
+
+    def _add(self, path: str, node: Znode) -> None:
+        self.znodes[path] = node
+        if path != ROOT:
+            self.znodes[parent_of(path)].children.add(name_of(path))
+        self.digest = self.digest + node.share & _MASK
+
+    def _weigh(self, node: Znode) -> None:
+        share = node.weigh()
+        self.digest = self.digest - node.share + share & _MASK
+        node.share = share
+
+    def _missing(self, request: Read) -> Ok | Failed:
+        fault = flaw(request.path)
+        if fault:
+            return Failed(BAD_PATH, fault, self.zxid)
+        if isinstance(request, Exists):
+            return Ok(self.zxid)
+        refusal = no_node(request.path)
+        return Failed(refusal.error, refusal.words, self.zxid)
+
+
+def _examine(state: _State) -> None:
+    """Raise StateError unless the state is one that `dump` could have written."""
+    if state.format != _FORMAT:
+        raise StateError(f"a snapshot's state has format {state.format}; this version reads format {_FORMAT} only")
+    seen: set[str] = set()
+    for path, _data, version, sequence in state.znodes:
+        fault = flaw(path)
+        if fault is None and path in seen:
+            fault = f"{path} is in it twice"
+        if fault is None and path != ROOT and parent_of(path) not in seen:
+            fault = f"{path} comes without its parent"
+        if fault is None and (version < 0 or sequence < 0):
+            fault = f"{path} has a negative version or counter"
+        if fault:
+            raise StateError(f"a snapshot's state is damaged: {fault}")
+        seen.add(path)
+    if ROOT not in seen:
+        raise StateError("a snapshot's state is damaged: the root is missing")
