@@ -73,7 +73,7 @@ READS = (Get, Exists, Children)
 
 
 def weight(request: Write) -> int:
-    """Bytes of paths and data in a write: what is held against the limit on one request."""
+    """Bytes of data and characters of paths in a write: what is held against the limit on one request."""
     if isinstance(request, Multi):
         return sum(weight(step) for step in request.steps)
     data = request.data if isinstance(request, (Set, Create)) else b""

@@ -1,0 +1,94 @@
+"""The clients' protocol: MessagePack frames, one message each, many requests or answers in one message.
+
+A client says HELLO with its number and the last zxid it has seen, and is told WELCOME; then REQUESTS go one way and
+ANSWERS the other, in the same order. Whatever a node does not accept is answered REJECTED, with words, and that client
+is forgotten: it may begin again with HELLO. BYE ends politely.
+"""
+
+import msgspec
+
+from node.core.messages import Wire
+from node.core.zxid import Zxid
+from node.tree.forwarding import Answer, Forward
+from node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
+from node.tree.requests import Request
+
+VERSION = 1
+
+
+class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
+    """`client` is a u64 that the client chose; `seen` the last zxid it knows of: it is shown nothing older.
+
+    Fields of later versions are let through, so that a newer client can be told which version is spoken here.
+    """
+
+    version: int
+    client: int
+    seen: Zxid
+
+
+class Requests(Wire, frozen=True, tag="REQUESTS"):
+    """(seq, request), with ascending seq. The client chooses them; they come back with the answers."""
+
+    items: list[tuple[int, Request]]
+
+
+class Bye(Wire, frozen=True, tag="BYE"):
+    """The client is done; what it still waits for need not be answered."""
+
+
+class Welcome(Wire, frozen=True, tag="WELCOME"):
+    """The node has taken the client up; it may send requests."""
+
+
+class Answers(Wire, frozen=True, tag="ANSWERS"):
+    """(seq, outcome), in the order of the requests."""
+
+    items: list[tuple[int, Outcome]]
+
+
+class Rejected(Wire, frozen=True, tag="REJECTED"):
+    """The node has forgotten this client. `why` is for people."""
+
+    why: str
+
+
+FromClient = Hello | Requests | Bye
+FromNode = Welcome | Answers | Rejected
+
+encode = msgspec.msgpack.Encoder().encode
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_from_node: msgspec.msgpack.Decoder[FromNode] = msgspec.msgpack.Decoder(FromNode)
+
+
+def decode_from_client(data: bytes) -> FromClient:
+    """Raises msgspec.DecodeError, whose words say what is wrong and where."""
+    return _from_client.decode(data)
+
+
+def decode_from_node(data: bytes) -> FromNode:
+    """Raises msgspec.DecodeError."""
+    return _from_node.decode(data)
+
+
+__all__ = [
+    "VERSION",
+    "Answer",
+    "Answers",
+    "Bye",
+    "Failed",
+    "Forward",
+    "FromClient",
+    "FromNode",
+    "Hello",
+    "Ok",
+    "Outcome",
+    "Rejected",
+    "Requests",
+    "Stat",
+    "Unknown",
+    "Welcome",
+    "decode_from_client",
+    "decode_from_node",
+    "encode",
+]

@@ -1,0 +1,250 @@
+"""The clients' sessions on one node: requests in, answers out, in the order of each client's requests. No sockets.
+
+A write is passed on to the leader at once; its answer comes when its transaction is delivered here. A read is executed
+here when every earlier request of its client is answered, on the state of exactly that moment: `deliver` therefore
+applies the transactions itself, and executes, between two of them, the reads that stand between two writes. So a read
+shows its client's earlier writes and none of its later ones.
+
+A client that comes from another node may have seen more than this node has delivered. Until the node has caught up,
+its reads wait and its writes are held back.
+"""
+
+from collections import deque
+
+from node.core.zxid import Zxid
+from node.tree.outcomes import Failed, Outcome, Unknown, stated
+from node.tree.refusal import NO_LEADER, OVERLOADED
+from node.tree.requests import READS, Request, Write, weight
+from node.tree.tree import Tree
+from node.tree.txns import Txn, decode
+
+Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
+
+
+class _Entry:
+    """One request in a client's queue. `outcome` is None until it is known.
+
+    `refusal`: the leader's, which may be told when its zxid is delivered here.
+    """
+
+    __slots__ = ("outcome", "passed", "refusal", "request", "seq", "size")
+
+    def __init__(self, seq: int, request: Request, size: int) -> None:
+        self.seq = seq
+        self.request = request
+        self.size = size
+        self.passed = False
+        self.outcome: Outcome | None = None
+        self.refusal: Failed | None = None
+
+
+class _Session:
+    """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused."""
+
+    __slots__ = ("behind", "client", "last_seq", "open", "queue", "refusals", "seen")
+
+    def __init__(self, client: int, seen: Zxid, behind: bool) -> None:
+        self.client = client
+        self.seen = seen
+        self.behind = behind
+        self.last_seq = -1
+        self.queue: deque[_Entry] = deque()
+        self.open: dict[int, _Entry] = {}
+        self.refusals = 0
+
+
+class Sessions:
+    """All clients of the node `node` in its life `life`.
+
+    `waiting` and `waiting_bytes` bound the requests that are not answered yet, of all clients together; what goes
+    beyond fails with "overloaded". A client that sends on and on without listening to that is dropped (see `receive`).
+    """
+
+    def __init__(
+        self, node: int, life: int, tree: Tree, waiting: int = 20000, waiting_bytes: int = 256 * 2**20
+    ) -> None:
+        self._node = node
+        self._life = life
+        self._tree = tree
+        self._limit = waiting
+        self._limit_bytes = waiting_bytes
+        self._count = 0  # entries in all queues, and their size
+        self._bytes = 0
+        self._sessions: dict[int, _Session] = {}
+        self._watched: dict[int, _Session] = {}  # those that some delivery may set going: behind, or with refusals
+        self._unpassed: list[tuple[int, _Entry]] = []
+        self._answers: dict[int, list[tuple[int, Outcome]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are not answered yet."""
+        return self._count
+
+    def hello(self, client: int, seen: Zxid) -> None:
+        """A client came. If it was here before, that is over: it counts what it asked for then as unknown."""
+        self.gone(client)
+        session = self._sessions[client] = _Session(client, seen, behind=seen > self._tree.zxid)
+        if session.behind:
+            self._watched[client] = session
+
+    def gone(self, client: int) -> None:
+        """A client left. What was passed on may still take effect; what was not is forgotten."""
+        session = self._sessions.pop(client, None)
+        if session is None:
+            return
+        self._watched.pop(client, None)
+        self._answers.pop(client, None)
+        for entry in session.queue:
+            self._count -= 1
+            self._bytes -= entry.size
+            entry.outcome = entry.outcome or Unknown("the client is gone")
+
+    def receive(self, client: int, batch: list[tuple[int, Request]]) -> str | None:
+        """A client's requests. None, or in words why this client must be dropped (the caller then calls `gone`)."""
+        session = self._sessions.get(client)
+        if session is None:
+            return "requests came before HELLO, or after this node had forgotten the client"
+        for seq, request in batch:
+            if seq <= session.last_seq:
+                return f"request {seq} came after request {session.last_seq}; a client's numbers must ascend"
+            if self._count >= 2 * self._limit:
+                return f"{self._count} requests are waiting here and the client goes on sending"
+            session.last_seq = seq
+            self._accept(session, seq, request)
+        self._advance(session)
+        return None
+
+    def writes(self) -> list[tuple[int, int, Write]]:
+        """The writes to pass on to the leader now, in order, as FORWARD carries them: (client, seq, request).
+
+        From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
+        """
+        self._look_again()
+        passed: list[tuple[int, int, Write]] = []
+        for client, entry in self._unpassed:
+            if entry.outcome is None and not isinstance(entry.request, READS):
+                entry.passed = True
+                passed.append((client, entry.seq, entry.request))
+        self._unpassed.clear()
+        return passed
+
+    def deliver(self, first: Zxid, txns: list[bytes]) -> None:
+        """Apply committed transactions of zxids `first`, `first + 1`, ... and settle those that were asked for here.
+
+        Raises msgspec.DecodeError if one of them is no transaction.
+        """
+        zxid: int = first
+        for data in txns:
+            txn = decode(data)
+            origin = txn.origin
+            session = self._sessions.get(origin.client)
+            if session is None or origin.node != self._node or origin.life != self._life:
+                self._tree.perform(Zxid(zxid), txn)
+            else:
+                self._deliver_own(session, Zxid(zxid), txn)
+            zxid += 1
+
+    def answered(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
+        """The leader refused a write (ANSWER). The client is told when `after` is delivered here."""
+        session = self._sessions.get(client)
+        entry = session.open.get(seq) if session else None
+        if session is None or entry is None or entry.refusal is not None:
+            return
+        entry.refusal = Failed(error, words, after)
+        session.refusals += 1
+        self._watched[client] = session
+        self._advance(session)
+
+    def leader_lost(self, why: str = "the leader was lost") -> None:
+        """What was passed on is unknown from now on; what was not fails.
+
+        A refusal whose state was not delivered yet still means "certainly without effect", but its reason may rest on
+        transactions that will never be: the error told is that the leader was lost.
+        """
+        for session in self._sessions.values():
+            for entry in [each for each in session.open.values() if each.passed]:
+                refused = Failed(NO_LEADER, f"{why} before its refusal of the request was confirmed")
+                self._settle(session, entry, refused if entry.refusal else Unknown(why))
+        self.refuse(NO_LEADER, f"{why}; the request had not been passed on")
+
+    def refuse(self, error: str = NO_LEADER, words: str = "this node has no leader") -> None:
+        """Fail all writes that were not passed on."""
+        self._unpassed.clear()
+        for session in self._sessions.values():
+            for entry in [each for each in session.open.values() if not each.passed]:
+                self._settle(session, entry, Failed(error, words))
+            self._advance(session)
+
+    def answers(self) -> list[Answered]:
+        """What can be told now, each outcome once, in the order of each client's requests.
+
+        To be called after every `receive`, `answered` and `deliver`, when what was delivered is traced.
+        """
+        self._look_again()
+        answers = list(self._answers.items())
+        self._answers = {}
+        return answers
+
+    def _accept(self, session: _Session, seq: int, request: Request) -> None:
+        size = len(request.path) if isinstance(request, READS) else weight(request)
+        entry = _Entry(seq, request, size)
+        session.queue.append(entry)
+        self._count += 1
+        self._bytes += size
+        if self._count > self._limit or self._bytes > self._limit_bytes:
+            waiting = f"{self._count - 1} requests of {self._bytes - size} bytes are waiting on this node already"
+            entry.outcome = Failed(OVERLOADED, waiting)
+        elif not isinstance(request, READS):
+            session.open[seq] = entry
+            if not session.behind:
+                self._unpassed.append((session.client, entry))
+
+    def _deliver_own(self, session: _Session, zxid: Zxid, txn: Txn) -> None:
+        if session.refusals:
+            self._advance(session)  # a read behind a refused write must not see this transaction
+        self._tree.perform(zxid, txn)
+        entry = session.open.get(txn.origin.seq)
+        if entry is not None:
+            self._settle(session, entry, stated(zxid, txn.change))
+            self._advance(session)
+
+    def _settle(self, session: _Session, entry: _Entry, outcome: Outcome) -> None:
+        del session.open[entry.seq]
+        entry.outcome = outcome
+        if entry.refusal is not None:
+            session.refusals -= 1
+
+    def _advance(self, session: _Session) -> None:
+        """Answer from the head of the queue, until a request's outcome is open."""
+        if session.behind:
+            return
+        queue = session.queue
+        while queue:
+            entry = queue[0]
+            outcome = entry.outcome or self._resolve(session, entry)
+            if outcome is None:
+                return
+            queue.popleft()
+            self._count -= 1
+            self._bytes -= entry.size
+            self._answers.setdefault(session.client, []).append((entry.seq, outcome))
+
+    def _resolve(self, session: _Session, entry: _Entry) -> Outcome | None:
+        """The outcome of the head of the queue, if the delivered state allows one."""
+        if isinstance(entry.request, READS):
+            return self._tree.read(entry.request)
+        refusal = entry.refusal
+        if refusal is None or refusal.zxid > self._tree.zxid:
+            return None
+        self._settle(session, entry, refusal)
+        return refusal
+
+    def _look_again(self) -> None:
+        """Set going what waited for a delivery."""
+        for client, session in list(self._watched.items()):
+            if session.behind and session.seen <= self._tree.zxid:
+                session.behind = False
+                self._unpassed.extend((client, entry) for entry in session.open.values())
+            self._advance(session)
+            if not session.behind and not session.refusals:
+                del self._watched[client]
