@@ -1,6 +1,29 @@
-"""The one way to the file system. (Contract; see `Disk`.)"""
+"""The one way to the file system: the `Disk` contract, and its two real forms.
 
-from typing import Protocol
+`OrdinaryDisk` writes through to the operating system, so a SIGKILL loses nothing and hides every missing sync
+(ZOOKEEPER-4646 and 4712 are invisible under kill -9). `FaithfulDisk` keeps what was not synced in this process's own
+memory, so a SIGKILL *is* a power cut: exactly what was not synced is gone.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+from node.store.disk_faults import DiskFaults, Variant
+from node.store.faithful import FaithfulDisk
+from node.store.platter import (
+    empty_volatile,
+    fdatasync,
+    lay_zeros,
+    open_new,
+    open_old,
+    sync_folder,
+    write_at,
+    zero_from,
+)
+
+__all__ = ["Disk", "DiskFaults", "DiskFile", "FaithfulDisk", "OrdinaryDisk", "Variant"]
 
 
 class DiskFile(Protocol):
@@ -12,11 +35,16 @@ class DiskFile(Protocol):
     def write(self, data: bytes) -> None:
         """Append. Not durable until `sync`. Raises OSError (ENOSPC, EIO)."""
 
+    def write_all(self, parts: Sequence[bytes]) -> None:
+        """Append all the parts, handed over at once; in a power cut each part is a write of its own."""
+        for part in parts:
+            self.write(part)
+
     def sync(self) -> None:
         """Make all that was written durable (fdatasync). Raises OSError; then nothing may be assumed."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, durably. Raises OSError."""
+        """Cut the file to `size` bytes, durably; what was preallocated reads as zeros from there. Raises OSError."""
 
     def close(self) -> None: ...
 
@@ -26,9 +54,96 @@ class Disk(Protocol):
 
     def list(self) -> list[str]: ...
     def read(self, name: str) -> bytes: ...
-    def create(self, name: str, preallocate: int = 0) -> DiskFile: ...
-    def open(self, name: str, size: int) -> DiskFile: ...
+    def create(self, name: str, preallocate: int = 0) -> DiskFile:
+        """A new file, `preallocate` zeros long. Raises OSError, FileExistsError among them."""
+
+    def open(self, name: str, size: int) -> DiskFile:
+        """Go on writing at offset `size` of an existing file."""
+
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, name: str) -> None: ...
     def sync_directory(self) -> None:
         """Make creations, renames and removals durable."""
+
+
+class OrdinaryFile:
+    """A file whose written bytes outlive the process, and whose synced bytes outlive the machine's power."""
+
+    def __init__(self, disk: "OrdinaryDisk", name: str, fd: int, size: int, reserve: int) -> None:
+        self.name = name
+        self.size = size
+        self._disk = disk
+        self._fd = fd
+        self._reserve = reserve
+        self._unsynced = 0
+
+    def write(self, data: bytes) -> None:
+        self._disk.faults.before_write()
+        write_at(self._fd, data, self.size)
+        self.size += len(data)
+        self._unsynced += len(data)
+        self._disk.unsynced_bytes += len(data)
+
+    def write_all(self, parts: Sequence[bytes]) -> None:
+        self.write(b"".join(parts))
+
+    def sync(self) -> None:
+        self._disk.faults.before_sync()
+        fdatasync(self._fd)
+        self._settle()
+
+    def truncate(self, size: int) -> None:
+        self._disk.faults.before_truncate()
+        zero_from(self._fd, size, self._reserve)
+        self.size = size
+        self._settle()
+
+    def _settle(self) -> None:
+        self._disk.unsynced_bytes -= self._unsynced
+        self._unsynced = 0
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class OrdinaryDisk:
+    """A folder, as the operating system gives it. Creates the folder if it is missing."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        self.faults = DiskFaults(can_cut_power=False)
+        self.unsynced_bytes = 0
+        self.root.mkdir(parents=True, exist_ok=True)
+        empty_volatile(self.root)  # a faithful disk's life on this folder may have ended
+
+    def list(self) -> list[str]:
+        return sorted(path.name for path in self.root.iterdir() if path.is_file())
+
+    def read(self, name: str) -> bytes:
+        return (self.root / name).read_bytes()
+
+    def create(self, name: str, preallocate: int = 0) -> OrdinaryFile:
+        if preallocate:
+            self.faults.before_write()
+        fd = open_new(self.root / name)
+        lay_zeros(fd, preallocate)
+        return OrdinaryFile(self, name, fd, 0, preallocate)
+
+    def open(self, name: str, size: int) -> OrdinaryFile:
+        fd = open_old(self.root / name)
+        return OrdinaryFile(self, name, fd, size, os.fstat(fd).st_size)
+
+    def rename(self, old: str, new: str) -> None:
+        (self.root / old).rename(self.root / new)
+
+    def remove(self, name: str) -> None:
+        (self.root / name).unlink()
+
+    def sync_directory(self) -> None:
+        self.faults.before_sync()
+        sync_folder(self.root)
+
+    def cut(self, variant: Variant, seed: int) -> NoReturn:
+        """Always refused, see `DiskFaults.check_variant`."""
+        self.faults.check_variant(variant)
+        raise AssertionError("an ordinary disk can't cut the power")

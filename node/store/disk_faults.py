@@ -1,0 +1,58 @@
+"""What can be wrong with a disk: slow, full, failing, or losing its power at the next sync."""
+
+import errno
+import os
+import time
+from typing import Literal, get_args
+
+Variant = Literal["plain", "torn", "reordered"]
+Failing = Literal["write", "sync", "truncate"]
+
+
+class DiskFaults:
+    """What is wrong with a disk right now. Set by the control port, obeyed by the disk's files."""
+
+    def __init__(self, *, can_cut_power: bool) -> None:
+        self.slow_ms = 0.0  # every sync takes this much longer
+        self.full = False  # writes and preallocations raise ENOSPC
+        self.error: Failing | None = None  # this operation raises EIO
+        self._can_cut_power = can_cut_power
+        self._power_cut: tuple[Variant, int] | None = None
+
+    @property
+    def power_cut(self) -> tuple[Variant, int] | None:
+        """(variant, seed): the next sync that has unsynced bytes is where the power goes."""
+        return self._power_cut
+
+    @power_cut.setter
+    def power_cut(self, value: tuple[Variant, int] | None) -> None:
+        if value is not None:
+            self.check_variant(value[0])
+        self._power_cut = value
+
+    def check_variant(self, variant: str) -> None:
+        """Raises ValueError when this disk can't lose its power that way."""
+        if not self._can_cut_power:
+            raise ValueError(
+                f"power cut ({variant}): an ordinary disk keeps unsynced bytes when its process dies, so it can't lose "
+                "them; run the node on a faithful disk (faithful = true), or use `crash`"
+            )
+        if variant not in get_args(Variant):
+            raise ValueError(f"power cut: variant {variant!r} is unknown; allowed: {', '.join(get_args(Variant))}")
+
+    def before_write(self) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._fail_if("write")
+
+    def before_sync(self) -> None:
+        if self.slow_ms > 0:
+            time.sleep(self.slow_ms / 1000)
+        self._fail_if("sync")
+
+    def before_truncate(self) -> None:
+        self._fail_if("truncate")
+
+    def _fail_if(self, operation: Failing) -> None:
+        if self.error == operation:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))

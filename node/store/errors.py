@@ -1,0 +1,45 @@
+"""What the store says when the disk can't be trusted. None of these is ever retried: the process ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class DiskFailed(Exception):
+    """The disk refused a write, a sync or a directory change. What it holds now is known again only at recovery."""
+
+    def __init__(self, doing: str, cause: OSError) -> None:
+        super().__init__(
+            f"the disk failed while {doing}: {cause}. This node ends; restart it when the disk works again."
+        )
+        self.doing = doing
+        self.cause = cause
+
+
+class Corrupt(Exception):
+    """Stored bytes are damaged. The node refuses to start and has touched nothing."""
+
+    def __init__(self, file: str, offset: int, why: str) -> None:
+        super().__init__(
+            f"{file}, offset {offset}: {why}. Nothing was changed. Restore the file from a copy, or wipe this node's "
+            "disk: it then rejoins as a node without memory."
+        )
+        self.file = file
+        self.offset = offset
+        self.why = why
+
+
+class CorruptLog(Corrupt):
+    """A segment of the write-ahead log is damaged, cut or missing."""
+
+
+class CorruptSnapshot(Corrupt):
+    """The snapshot that the log depends on is damaged, cut or missing."""
+
+
+@contextmanager
+def disk_work(doing: str) -> Iterator[None]:
+    """Turn an OSError into DiskFailed, which says what was being done."""
+    try:
+        yield
+    except OSError as cause:
+        raise DiskFailed(doing, cause) from cause

@@ -1,0 +1,55 @@
+"""What both real disks ask of the operating system. Offsets and sizes are bytes."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+VOLATILE = ".volatile"  # the hidden folder of files that no durable directory entry names yet
+_ZEROS = bytes(2**18)
+_PAGE = 4096
+fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+def write_at(fd: int, data: bytes, offset: int) -> None:
+    """pwrite until everything is written: the operating system may take less at a time."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def lay_zeros(fd: int, size: int) -> None:
+    """Written zeros, not posix_fallocate: measured on ext4, each later fdatasync is then 100 us instead of 160 us."""
+    for offset in range(0, size, len(_ZEROS)):
+        write_at(fd, _ZEROS[: size - offset], offset)
+
+
+def zero_from(fd: int, size: int, reserve: int) -> None:
+    """Zeros from `size` to `reserve`, nothing beyond. From the back: a crash leaves a torn tail."""
+    os.ftruncate(fd, max(size, reserve))
+    for page in range((reserve - 1) // _PAGE, size // _PAGE - 1, -1):
+        start = max(size, page * _PAGE)
+        write_at(fd, _ZEROS[: min(reserve, (page + 1) * _PAGE) - start], start)
+    fdatasync(fd)
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_new(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
+def open_old(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+
+def empty_volatile(root: Path) -> None:
+    for lost in (root / VOLATILE).glob("*"):
+        lost.unlink()
