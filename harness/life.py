@@ -1,0 +1,137 @@
+"""One life of one node: its OS process, from the spawn to the exit status.
+
+Two ropes tie it to the harness, so that nothing survives: its stdin is a pipe that only the harness holds, so the
+node sees the harness go and ends; and it asks the kernel to be killed with the thread that spawned it, which also
+takes a paused process. That thread must therefore live as long as the ensemble: processes are spawned from the main
+thread only.
+"""
+
+import os
+import signal
+import site
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+import node
+from faults.cluster import ClusterError
+from harness.waiting import wait_until
+
+KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
+
+
+@dataclass(slots=True)
+class Life:
+    """A node's process and why it may end."""
+
+    node: int
+    life: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    crash_at: str | None = None
+    ending: bool = False  # the harness ends it: its exit is no news
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the kernel holds it stopped (SIGSTOP)."""
+        try:
+            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it is still there. What dies of our SIGKILL did not end by itself."""
+        if number == signal.SIGKILL and self.alive:
+            self.ending = True
+        self.process.send_signal(number)
+
+    def kill(self) -> int:
+        """SIGKILL, wait, reap. Returns the exit status: -9, or what it had ended with before."""
+        self.signal(signal.SIGKILL)
+        try:
+            status = self.process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"node {self.node} (pid {self.pid}) does not go away after SIGKILL") from None
+        self.release()
+        return status
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+        if not wait_until(lambda: self.stopped or not self.alive, KILL_SECONDS) or not self.alive:
+            raise ClusterError(f"node {self.node} (pid {self.pid}) did not stop at SIGSTOP")
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+        wait_until(lambda: not self.stopped, KILL_SECONDS)
+
+    def ask(self) -> None:
+        """Ask it to end by itself: stdin is closed and SIGTERM sent; a paused one is woken first. Once is enough."""
+        if self.ending:
+            return
+        self.ending = True
+        if self.alive and self.stopped:
+            self.resume()
+        self.release()
+        if self.alive:
+            self.process.terminate()
+
+    def end(self, seconds: float) -> int:
+        """Ask, and kill it if it is still there after `seconds`. Returns the exit status."""
+        self.ask()
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def release(self) -> None:
+        """Close our end of its stdin."""
+        if self.process.stdin is not None and not self.process.stdin.closed:
+            self.process.stdin.close()
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of its log: what it said before it ended."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError:
+            return ""
+
+
+def spawn(node_id: int, life: int, config: Path, log: Path, *, bootstrap: bool, crash_at: str | None) -> Life:
+    """Start `python -m node`. Raises ClusterError if the machine has no process or file descriptor left for it."""
+    if threading.current_thread() is not threading.main_thread():
+        raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
+    command = [sys.executable, "-m", "node", "--config", str(config), "--life", str(life)]
+    if bootstrap:
+        command.append("--bootstrap")
+    if crash_at is not None:
+        command += ["--crash-at", crash_at]
+    try:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+                cwd=config.parent.parent, env=environment(), start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:
+        raise ClusterError(f"node {node_id} cannot be started: {error.strerror or error}") from error
+    return Life(node_id, life, process, log, crash_at)
+
+
+def environment() -> dict[str, str]:
+    """Ours, plus what makes `-m node` the package that this process sees, in a checkout as in an installed wheel."""
+    root = str(Path(node.__file__).resolve().parent.parent)
+    path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if root not in site.getsitepackages() and root not in path:
+        path.insert(0, root)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,158 @@
+"""What is shown while a run is going on: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+LINE_SECONDS = 1.0  # without a terminal: at most one line a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """The run at one moment. Rates are operations a second, latencies milliseconds, times seconds of the schedule."""
+
+    phase: str
+    elapsed: float
+    duration: float
+    leader: int | None = None
+    epoch: int | None = None
+    ok: int = 0
+    failed: int = 0
+    unknown: int = 0
+    rate: float = 0.0
+    latency_ms: float | None = None  # median of the last second
+    nodes: dict[int, str] = field(default_factory=dict)  # id -> leading, following, looking, paused, down, ...
+    faults: list[str] = field(default_factory=list)
+    upcoming: str | None = None
+
+
+class Display(Protocol):
+    """Where a run says what it is doing. `update` may be called from another thread than `say`."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def say(self, words: str) -> None:
+        """Something that happened, kept on the screen."""
+
+    def update(self, now: Now) -> None:
+        """How things stand."""
+
+
+class Quiet:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def say(self, words: str) -> None:
+        return
+
+    def update(self, now: Now) -> None:
+        return
+
+
+class Lines(Quiet):
+    """One line for each thing that happens, and one a second for how things stand."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._next = float("-inf")
+        self._last = ""
+
+    def say(self, words: str) -> None:
+        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+    def update(self, now: Now) -> None:
+        """Print the moment, unless it is what was printed last or a line went out within the last second."""
+        at = self._clock()
+        words = in_a_line(now)
+        if at < self._next or words == self._last:
+            return
+        self._next = at + LINE_SECONDS
+        self._last = words
+        self.say(words)
+
+
+class Panel(Quiet):
+    """A panel that is redrawn in place; what happened scrolls above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def say(self, words: str) -> None:
+        self._console.print(words, markup=False, highlight=False)
+
+    def update(self, now: Now) -> None:
+        self._live.update(panel(now))
+
+
+def display(console: Console, *, quiet: bool) -> Display:
+    """The display that suits where the output goes."""
+    if quiet:
+        return Quiet()
+    return Panel(console) if console.is_terminal else Lines(console)
+
+
+def in_a_line(now: Now) -> str:
+    """`12.0/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`."""
+    parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}", _leader(now)]
+    if now.ok or now.failed or now.unknown:
+        parts += [f"{now.ok} ok {now.failed} failed {now.unknown} unknown", _speed(now)]
+    if now.faults:
+        parts.append("now: " + ", ".join(now.faults))
+    if now.upcoming:
+        parts.append("next: " + now.upcoming)
+    return " | ".join(parts)
+
+
+def panel(now: Now) -> Group:
+    """Five short rows; fits 80 columns, says everything without colour."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True)
+    rows.add_column()
+    rows.add_row("phase", f"{now.phase}  {now.elapsed:.0f}/{now.duration:.0f} s")
+    rows.add_row("leader", _leader(now))
+    rows.add_row("nodes", Text("  ").join(_node(node, state) for node, state in sorted(now.nodes.items())))
+    rows.add_row("clients", f"{now.ok} ok  {now.failed} failed  {now.unknown} unknown   {_speed(now)}")
+    rows.add_row("faults", Text(", ".join(now.faults) or "none", style="yellow" if now.faults else ""))
+    rows.add_row("next", Text(now.upcoming or "-"))
+    return Group(rows)
+
+
+def _leader(now: Now) -> str:
+    return "no leader" if now.leader is None else f"leader node-{now.leader} epoch {now.epoch}"
+
+
+def _speed(now: Now) -> str:
+    latency = "" if now.latency_ms is None else f" {now.latency_ms:.1f} ms"
+    return f"{now.rate:.0f}/s{latency}"
+
+
+def _node(node: int, state: str) -> Text:
+    colours = {"leading": "bold green", "following": "green", "looking": "yellow"}
+    return Text(f"{node} {state}", style=colours.get(state, "red"))

@@ -1,0 +1,116 @@
+"""What a person reads at the end of a run: properties, faults, violations in words, the verdict, how to run it again.
+
+Everything comes from the run's folder, so a stored run is shown exactly as it was on the day.
+"""
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness import timeline
+from harness.results import RunFolder, read_json
+
+COLOURS = {
+    "PASS": "green",
+    "VIOLATION": "bold red",
+    "UNKNOWN": "yellow",
+    "NOT-APPLICABLE": "dim",
+    "HARNESS-ERROR": "bold magenta",
+    "BEYOND-FAULT-MODEL": "bold yellow",
+}
+EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
+VIOLATIONS_SHOWN = 3  # of one property
+
+
+def show(folder: RunFolder, console: Console) -> None:
+    """Print the whole report. The command that repeats the run comes last."""
+    verdict = read_json(folder.file("verdict.json"))
+    facts = folder.read_run()
+    console.print()
+    _faults(folder, console)
+    _properties(verdict, console)
+    _violations(verdict, console)
+    _end(folder, facts, verdict, console)
+
+
+def _faults(folder: RunFolder, console: Console) -> None:
+    spans = timeline.spans(folder)
+    if not spans:
+        return
+    table = Table(box=None, pad_edge=False, title="Faults", title_justify="left", title_style="bold")
+    for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("took effect")
+    table.add_column("next write ok after", justify="right")
+    for span in spans:
+        table.add_row(
+            f"{span.at:.2f}",
+            span.do,
+            _target(span),
+            "" if span.healed is None else f"{span.healed - span.at:.2f}",
+            Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
+            "never" if span.recovered is None else f"{span.recovered * 1000:.0f} ms",
+        )
+    console.print(table)
+    console.print()
+
+
+def _target(span: timeline.Span) -> str:
+    """`leader = 2`: what the scenario said and what it was."""
+    nodes = " ".join(map(str, span.nodes))
+    return span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
+
+
+def _properties(verdict: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, title="Properties", title_justify="left", title_style="bold")
+    table.add_column("property")
+    table.add_column("source", style="dim")
+    table.add_column("checked", justify="right")
+    table.add_column("verdict")
+    for item in verdict.get("properties", []):
+        table.add_row(
+            item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
+        )
+    if table.row_count:
+        console.print(table)
+        console.print()
+
+
+def _violations(verdict: dict[str, Any], console: Console) -> None:
+    for item in verdict.get("properties", []):
+        violations = item.get("violations", [])
+        if not violations:
+            continue
+        _say(console, f"{item['name']} ({item['source']}) is violated: {item['statement']}", style="bold")
+        for violation in violations[:VIOLATIONS_SHOWN]:
+            _say(console, f"  {violation['words']}")
+            for event in violation.get("evidence", [])[:EVIDENCE_SHOWN]:
+                words = json.dumps(event["event"], separators=(",", ":"))
+                _say(console, f"    {event['file']}:{event['line']} {words}", style="dim")
+        more = len(violations) - VIOLATIONS_SHOWN + int(item.get("more", 0))
+        if more > 0:
+            _say(console, f"  and {more} more (verdict.json)")
+        console.print()
+
+
+def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], console: Console) -> None:
+    word = str(verdict.get("verdict", "HARNESS-ERROR"))
+    line = Text(word, COLOURS.get(word, ""))
+    line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
+    expected = (facts.get("expect") or {}).get("verdict")
+    if expected is not None and expected != word:
+        line.append(f"  the scenario expects {expected}")
+    console.print(line, highlight=False, soft_wrap=True)
+    for reason in verdict.get("reasons", []):
+        _say(console, f"  {reason}")
+    _say(console, f"results  {folder.path}")
+    if facts.get("command"):
+        _say(console, f"again    {facts['command']}")
+
+
+def _say(console: Console, words: str, style: str = "") -> None:
+    """A plain line: brackets in it are not markup, and long ones wrap where the terminal ends."""
+    console.print(Text(words, style), highlight=False, soft_wrap=True)

@@ -1,0 +1,122 @@
+"""The folder of one run: its name, what lies where in it, its milestones. The formats are in results/README.md."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.exits import BadInput, HarnessError
+
+PARTS = ("trace", "log", "record", "data", "config")
+
+
+class RunFolder:
+    """`results/<scenario>/<utc-time>-<seed>/`, made by `create`, found again by `find`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def file(self, *parts: str) -> Path:
+        """A path inside the folder."""
+        return self.path.joinpath(*parts)
+
+    def milestone(self, event: str, **fields: Any) -> None:
+        """Append one line to harness.jsonl, with the time at which it is written."""
+        line = json.dumps({"t": time.monotonic_ns(), "event": event, **fields})
+        with self.file("harness.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def write_run(self, facts: dict[str, Any]) -> None:
+        """Write run.json whole or not at all, so that a reader never sees half of it."""
+        write_whole(self.file("run.json"), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+
+    def read_run(self) -> dict[str, Any]:
+        """What run.json says; empty if there is none or it is not readable."""
+        return read_json(self.file("run.json"))
+
+    def lines(self, name: str) -> Iterator[dict[str, Any]]:
+        """The events of one of the folder's .jsonl files; an incomplete last line is left out."""
+        try:
+            with self.file(name).open(encoding="utf-8") as file:
+                for line in file:
+                    if line.endswith("\n"):
+                        yield json.loads(line)
+        except (FileNotFoundError, json.JSONDecodeError):
+            return
+
+    def remove_disks(self) -> None:
+        """Remove what only a failed run is looked into for: the nodes' disks."""
+        shutil.rmtree(self.file("data"), ignore_errors=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file in one step."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; empty if the file is missing or is not one."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def create(results: Path, scenario: str, seed: int) -> RunFolder:
+    """Make the folder of a new run and point `latest` at it. Raises HarnessError if nothing can be written there."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    try:
+        path = _fresh(results / scenario, f"{stamp}-{seed}")
+        for part in PARTS:
+            path.joinpath(part).mkdir()
+        _point_latest(results, path)
+    except OSError as error:
+        raise HarnessError(
+            f"the results folder {results} cannot be written: {error.strerror or error}\n"
+            "Choose another one with --results DIR, or make this one writable."
+        ) from error
+    return RunFolder(path.resolve())
+
+
+def _fresh(parent: Path, name: str) -> Path:
+    """A folder that nobody else has: two runs of one seed in one second get different names."""
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _point_latest(results: Path, run: Path) -> None:
+    """Move the `latest` link in one step; someone may be reading through it."""
+    link = results / "latest"
+    beside = results / f".latest.{os.getpid()}"
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(run.relative_to(results))
+    beside.replace(link)
+
+
+def find(results: Path, name: str) -> RunFolder:
+    """A stored run by its path, by its place under the results folder, or `latest`. Raises BadInput."""
+    for path in (Path(name), results / name):
+        if path.joinpath("run.json").is_file():
+            return RunFolder(path.resolve())
+    known = sorted(str(run.parent.relative_to(results)) for run in results.glob("**/run.json"))
+    some = "\n".join(f"  {run}" for run in known[-5:]) or "  (none yet)"
+    raise BadInput(f"no run at {name}: there is no run.json. The newest runs in {results}:\n{some}")

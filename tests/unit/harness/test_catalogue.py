@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from harness import catalogue
+from harness.exits import BadInput
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("leader-crash", "power-outage", "defects/ack-before-sync"):
+        path = tmp_path / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    monkeypatch.setattr(catalogue, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_shipped_scenarios_have_names_and_those_of_defects_a_prefix(shelf: Path) -> None:
+    assert list(catalogue.shipped()) == ["leader-crash", "power-outage", "defects/ack-before-sync"]
+
+
+def test_a_name_or_any_path_is_found(shelf: Path, tmp_path: Path) -> None:
+    assert catalogue.find("leader-crash") == shelf / "leader-crash.toml"
+    own = tmp_path / "own.toml"
+    own.write_text("")
+    assert catalogue.find(str(own)) == own
+
+
+@pytest.mark.parametrize("wrong", ["leader-crsh", "leadercrash", "scenarios/leader-crash.toml"])
+def test_a_near_miss_gets_a_suggestion(shelf: Path, wrong: str) -> None:
+    with pytest.raises(BadInput, match="Did you mean leader-crash"):
+        catalogue.find(wrong)
+
+
+def test_a_far_miss_gets_the_list(shelf: Path) -> None:
+    with pytest.raises(BadInput, match="Known: defects/ack-before-sync, leader-crash, power-outage"):
+        catalogue.find("zzz")

@@ -1,0 +1,55 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness import doctor
+
+
+def test_this_machine_can_run_and_the_answer_is_json(tmp_path: Path) -> None:
+    findings = doctor.examine(tmp_path / "not" / "yet" / "there")
+    answer = json.loads(json.dumps(doctor.as_json(findings)))
+    states = {finding["name"]: finding["state"] for finding in answer["findings"]}
+    for needed in ("python", "packages", "CURVE", "results", "disk sync", "ports"):
+        assert states[needed] in ("ok", "warning"), needed
+    assert list(tmp_path.iterdir()) == []  # looking creates nothing
+
+
+def test_a_results_folder_that_is_a_file_is_missing_and_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for finding in (doctor.folder(file), doctor.disk(file)):
+        assert finding.state == "missing"
+        assert "--results" in finding.mend
+
+
+def test_a_wish_for_a_toxiproxy_that_is_not_there_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZAB_TOXIPROXY", "/nowhere/toxiproxy-server")
+    finding = doctor.toxiproxy()
+    assert finding.state == "missing"
+    assert "/nowhere/toxiproxy-server" in finding.found
+
+
+def test_a_toxiproxy_of_another_version_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    binary = tmp_path / "toxiproxy-server"
+    binary.write_text("#!/bin/sh\necho toxiproxy-server version 2.1.4\n")
+    binary.chmod(0o755)
+    monkeypatch.setenv("ZAB_TOXIPROXY", str(binary))
+    finding = doctor.toxiproxy()
+    assert finding.state == "warning"
+    assert "2.1.4" in finding.found
+
+
+def test_what_is_missing_is_followed_by_its_remedy() -> None:
+    findings = [
+        doctor.Finding("go", "absent", "not here", "get go"),
+        doctor.Finding("disk", "missing", "full", "df -h"),
+    ]
+    assert not doctor.healthy(findings)
+    assert doctor.healthy(findings[:1])
+    out = io.StringIO()
+    doctor.show(findings, Console(file=out, width=80))
+    assert "disk: df -h" in out.getvalue()
+    assert out.getvalue().rstrip().endswith("Not ready: mend what is missing.")

@@ -1,0 +1,88 @@
+"""Lives of real processes. The node is played by a small script: what is tested is the holding, not the held."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faults.cluster import ClusterError
+from harness.life import Life, spawn
+
+OBEYS = "import sys; print('up', flush=True); sys.stdin.read(); sys.exit(0)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+)
+
+
+@pytest.fixture
+def lives() -> Iterator[list[Life]]:
+    made: list[Life] = []
+    yield made
+    for life in made:
+        life.kill()
+
+
+def run(lives: list[Life], script: str, tmp_path: Path) -> Life:
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    lives.append(Life(1, 1, process, tmp_path / "log"))
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"up\n"
+    return lives[-1]
+
+
+def test_a_killed_process_is_gone_when_kill_returns(lives: list[Life], tmp_path: Path) -> None:
+    life = run(lives, OBEYS, tmp_path)
+    assert life.kill() == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(life.pid, 0)
+    assert life.kill() == -signal.SIGKILL  # again is harmless
+
+
+def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(lives: list[Life], tmp_path: Path) -> None:
+    life = run(lives, OBEYS, tmp_path)
+    life.pause()
+    assert life.stopped
+    assert life.alive
+    life.resume()
+    assert not life.stopped
+    life.pause()
+    assert life.kill() == -signal.SIGKILL
+
+
+def test_a_dead_process_cannot_be_paused(lives: list[Life], tmp_path: Path) -> None:
+    life = run(lives, OBEYS, tmp_path)
+    life.kill()
+    with pytest.raises(ClusterError, match=f"pid {life.pid}"):
+        life.pause()
+
+
+def test_a_paused_process_ends_by_itself_when_asked(lives: list[Life], tmp_path: Path) -> None:
+    life = run(lives, "import signal; signal.signal(signal.SIGTERM, lambda *a: None);" + OBEYS, tmp_path)
+    life.pause()
+    assert life.end(60) == 0
+    assert not life.alive
+
+
+def test_a_process_that_does_not_end_is_killed(lives: list[Life], tmp_path: Path) -> None:
+    assert run(lives, STUBBORN, tmp_path).end(0.05) == -signal.SIGKILL
+
+
+def test_nodes_are_not_spawned_from_a_passing_thread(tmp_path: Path) -> None:
+    caught: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            spawn(1, 1, tmp_path / "config" / "node-1.json", tmp_path / "log", bootstrap=True, crash_at=None)
+        except ClusterError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(caught[0])

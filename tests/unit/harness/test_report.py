@@ -1,0 +1,116 @@
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness import report, results, timeline
+from harness.results import RunFolder
+
+SECOND = 10**9
+
+
+def write_lines(run: RunFolder, name: str, lines: list[dict[str, Any]]) -> None:
+    run.file(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def write(
+    client: int, seq: int, sent: float, done: float, outcome: str = "ok", op: str = "set"
+) -> list[dict[str, Any]]:
+    key = {"client": client, "seq": seq, "node": 1}
+    return [
+        {"type": "invoke", "t": int(sent * SECOND), "due": 0, "op": op, "path": "/a", **key},
+        {"type": "complete", "t": int(done * SECOND), "outcome": outcome, **key},
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """A run whose workload began at 10 s: a leader is crashed at 12 s, a link is cut from 13 s to 14.5 s."""
+    run = results.create(tmp_path, "leader-crash", 7)
+    run.write_run({"scenario": "leader-crash", "seed": 7, "command": "zab run leader-crash --seed 7", "expect": {}})
+    write_lines(
+        run,
+        "harness.jsonl",
+        [{"t": 9 * SECOND, "event": "established"}, {"t": 10 * SECOND, "event": "workload-started"}],
+    )
+    crash = {"do": "crash", "target": "leader", "nodes": [2], "params": {}, "confirmed": True, "evidence": {}}
+    cut = {"do": "partition", "target": "node-1", "nodes": [1], "params": {}, "confirmed": True, "evidence": {}}
+    write_lines(
+        run,
+        "faults.jsonl",
+        [
+            {"type": "inject", "t": 12 * SECOND, "id": 1, **crash},
+            {"type": "inject", "t": 13 * SECOND, "id": 2, **cut},
+            {"type": "heal", "t": int(14.5 * SECOND), "id": 2, "confirmed": False, "evidence": {}},
+        ],
+    )
+    ops = write(1, 1, 11.9, 12.9) + write(1, 2, 12.1, 12.8, "unknown") + write(2, 1, 12.2, 12.75)
+    ops += write(2, 2, 12.3, 12.7, op="get") + write(2, 3, 12.25, 12.74)
+    write_lines(run, "ops.jsonl", ops)
+    return run
+
+
+def judge(run: RunFolder, **changes: Any) -> None:
+    item = {"name": "total order", "source": "DSN", "verdict": "PASS", "statement": "a before b", "checked": 1200}
+    verdict = {"verdict": "PASS", "exit": 0, "properties": [item | {"violations": []}], "reasons": [], "metrics": {}}
+    run.file("verdict.json").write_text(json.dumps(verdict | changes))
+
+
+def shown(run: RunFolder, width: int = 80) -> str:
+    out = io.StringIO()
+    report.show(run, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_recovery_counts_only_writes_that_were_sent_after_the_fault(run: RunFolder) -> None:
+    crash, cut = timeline.spans(run)
+    # the write sent before the crash, the unknown one and the read do not count; the first later answer does
+    assert crash.recovered == pytest.approx(0.74)
+    assert crash.at == pytest.approx(2.0)
+    assert crash.healed is None
+    assert crash.confirmed
+    assert cut.recovered is None
+    assert cut.healed == pytest.approx(4.5)
+    assert not cut.confirmed  # the healing could not be confirmed
+
+
+def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -> None:
+    judge(run)
+    text = shown(run)
+    assert text.rstrip().endswith("zab run leader-crash --seed 7")
+    assert text.index("PASS  (exit 0)") < text.index(str(run.path)) < text.index("zab run")
+
+
+def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> None:
+    judge(run)
+    lines = shown(run).splitlines()
+    assert any("crash" in line and "leader = 2" in line and "740 ms" in line and "yes" in line for line in lines)
+    assert any("partition" in line and "1.50" in line and "never" in line and "NO" in line for line in lines)
+    assert any("total order" in line and "1200" in line and "PASS" in line for line in lines)
+    assert all(len(line) <= 80 for line in lines if "results " not in line)
+
+
+def test_a_violation_is_told_in_words_with_its_evidence(run: RunFolder) -> None:
+    event = {"file": "trace/node-1-1.jsonl", "line": 9, "event": {"event": "deliver", "first": 3}}
+    violations = [{"words": f"node 1 lost [1, {i}]", "evidence": [event]} for i in range(5)]
+    item = {"name": "durability", "source": "DSN", "verdict": "VIOLATION", "statement": "acked stays", "checked": 5}
+    judge(run, verdict="VIOLATION", exit=1, properties=[item | {"violations": violations, "more": 10}])
+    text = shown(run)
+    assert "durability (DSN) is violated: acked stays" in text
+    assert "node 1 lost [1, 0]" in text
+    assert 'trace/node-1-1.jsonl:9 {"event":"deliver","first":3}' in text
+    assert "and 12 more (verdict.json)" in text
+
+
+def test_a_verdict_that_the_scenario_did_not_expect_is_said(run: RunFolder) -> None:
+    run.write_run(run.read_run() | {"expect": {"verdict": "BEYOND-FAULT-MODEL"}})
+    judge(run)
+    assert "the scenario expects BEYOND-FAULT-MODEL" in shown(run)
+
+
+def test_a_run_that_was_never_judged_is_shown_all_the_same(tmp_path: Path) -> None:
+    run = results.create(tmp_path, "a", 1)
+    assert "HARNESS-ERROR" in shown(run)
