@@ -5,6 +5,7 @@ it is told nothing more, and what it sends is refused until it begins again with
 that is gone, and one that does not read, show up as an error of `send` instead of as silence.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ class ClientPort:
         self._identities: dict[int, bytes] = {}
         self._events: list[ClientEvent] = []
         self._refusals = Refusals()
-        self._socket = context.socket(zmq.ROUTER)
+        self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         try:
             self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self._socket.setsockopt(zmq.LINGER, 0)
@@ -81,7 +82,8 @@ class ClientPort:
     @property
     def address(self) -> str:
         """host:port, with the port that was chosen."""
-        return self._socket.getsockopt_string(zmq.LAST_ENDPOINT).removeprefix("tcp://")
+        endpoint: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        return endpoint.removeprefix("tcp://")
 
     @property
     def socket(self) -> zmq.Socket[Any]:
@@ -92,7 +94,10 @@ class ClientPort:
         poller.register(self._socket, zmq.POLLIN)
 
     def receive(self, limit: int = 100) -> list[ClientEvent]:
-        """At most `limit` frames' events, and what happened in `send`. Never blocks, never raises for what came in."""
+        """At most `limit` frames' events, and what `send` noticed. Never blocks, never raises for what came in.
+
+        To be called in every round of the loop, not only when the socket is readable: `send` notices things too.
+        """
         for _ in range(limit):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
@@ -177,10 +182,8 @@ class ClientPort:
             self._events.append(report)
 
     def _tell(self, identity: bytes, why: str) -> None:
-        try:
+        with contextlib.suppress(zmq.ZMQError):  # it is being dropped anyway
             self._socket.send_multipart([identity, encode(Rejected(why))], zmq.NOBLOCK)
-        except zmq.ZMQError:
-            pass  # it is being dropped anyway
 
     def _send(self, identity: bytes, frame: bytes) -> None:
         try:

@@ -1,0 +1,75 @@
+"""A client's connection to one node: a DEALER that is used once and never reconnects by itself.
+
+A socket that reconnects would send again, into a new session, what was queued for the old one. So a connection that
+broke is closed, with what it still held, and the client opens a new one.
+"""
+
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from node.net.keys import Keys
+from node.net.protocol import FromNode, decode_from_node
+
+HEARTBEAT_MS = 500
+SILENCE_MS = 2000  # a node whose process is stopped keeps its connection open; only the missing heartbeats show it
+
+_BROKEN = {
+    zmq.Event.DISCONNECTED: "the connection broke",
+    zmq.Event.CLOSED: "the connection was refused",
+    zmq.Event.CONNECT_RETRIED: "the connection was refused",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "the handshake failed",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "the handshake failed: it speaks another protocol",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the handshake failed: it has another key",
+}
+
+
+class Connection:
+    """Connects to `address` (host:port) at once, without waiting for it."""
+
+    def __init__(self, context: zmq.Context[Any], address: str, keys: Keys) -> None:
+        self._address = address
+        self._socket: zmq.Socket[Any] = context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
+        keys.client(self._socket)
+        self._monitor = self._socket.get_monitor_socket(sum(_BROKEN))
+        self._socket.connect(f"tcp://{address}")
+
+    def register(self, poller: zmq.Poller) -> None:
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._monitor, zmq.POLLIN)
+
+    def send(self, frame: bytes) -> bool:
+        """False if the connection takes nothing more for now."""
+        try:
+            self._socket.send(frame, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self) -> list[FromNode]:
+        """All that has arrived. Raises msgspec.DecodeError."""
+        messages: list[FromNode] = []
+        while True:
+            try:
+                messages.append(decode_from_node(self._socket.recv(zmq.NOBLOCK)))
+            except zmq.Again:
+                return messages
+
+    def broken(self) -> str | None:
+        """Why the connection is over, in words, or None."""
+        try:
+            event = recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"]
+        except zmq.Again:
+            return None
+        return f"{_BROKEN.get(event, 'the connection is over')} ({self._address})"
+
+    def close(self, poller: zmq.Poller, linger_ms: int) -> None:
+        poller.unregister(self._socket)
+        poller.unregister(self._monitor)
+        self._socket.disable_monitor()
+        self._socket.close(linger_ms)
