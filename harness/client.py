@@ -45,7 +45,7 @@ BATCH_BYTES = 2**18  # and a message is closed when it has so many bytes: it sta
 CONNECT_NS = 1_000_000_000  # a node that has not said WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
 
-__all__ = ["Client", "Failed", "Ok", "Operation", "Outcome", "Unknown"]
+__all__ = ["Client", "Failed", "Ok", "Operation", "Outcome", "Then", "Unknown"]
 
 
 @dataclass(slots=True, eq=False)
@@ -58,10 +58,13 @@ class Operation:
     seq: int
     request: Request
     submitted_ns: int
-    then: Callable[["Operation"], None] | None = None
+    then: "Then | None" = None
     node: int | None = None
     outcome: Outcome | None = None
     completed_ns: int = 0
+
+
+Then = Callable[[Operation, Outcome], None]  # what to do when an operation's outcome is known
 
 
 class Client:
@@ -118,7 +121,7 @@ class Client:
         """Operations whose outcome is not known."""
         return len(self._sent) + len(self._unsent)
 
-    def submit(self, request: Request, then: Callable[[Operation], None] | None = None) -> Operation:
+    def submit(self, request: Request, then: Then | None = None) -> Operation:
         """Take an operation; `poll` or `flush` sends it. `then` is called, from within `poll`, when it is known."""
         operation = Operation(next(self._seqs), request, time.monotonic_ns(), then)
         self._unsent.append(operation)
@@ -274,7 +277,7 @@ class Client:
         operation.outcome = outcome
         operation.completed_ns = time.monotonic_ns()
         if operation.then is not None:
-            operation.then(operation)
+            operation.then(operation, outcome)
 
     def _batch(self) -> list[Operation]:
         batch: list[Operation] = []

@@ -18,6 +18,7 @@ from node.tree.requests import READS, Request, Write, weight
 from node.tree.tree import Tree
 from node.tree.txns import Txn, decode
 
+Passed = tuple[int, int, Write]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 
 
@@ -114,13 +115,13 @@ class Sessions:
         self._advance(session)
         return None
 
-    def writes(self) -> list[tuple[int, int, Write]]:
-        """The writes to pass on to the leader now, in order, as FORWARD carries them: (client, seq, request).
+    def writes(self) -> list[Passed]:
+        """The writes to pass on to the leader now, in order.
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._look_again()
-        passed: list[tuple[int, int, Write]] = []
+        passed: list[Passed] = []
         for client, entry in self._unpassed:
             if entry.outcome is None and not isinstance(entry.request, READS):
                 entry.passed = True

@@ -1,0 +1,91 @@
+"""ops.jsonl: every client operation, as `results/README.md` says."""
+
+import os
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from harness.client import Client, Operation
+from node.core.zxid import pair
+from node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from node.tree.requests import ANY, Create, Multi, Request, Set
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OpsFile:
+    """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._lines: list[bytes] = []
+        self._open = True
+
+    def invoke(self, client: Client, operation: Operation, due: int) -> None:
+        """`due`: when the open loop owed it."""
+        line: dict[str, Any] = {
+            "type": "invoke",
+            "t": operation.submitted_ns,
+            "due": due,
+            "client": client.number,
+            "seq": operation.seq,
+            "node": client.node,
+        }
+        self._lines.append(_encode(line | _described(operation.request)))
+
+    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> str:
+        """Returns the outcome's name: ok, failed or unknown."""
+        line: dict[str, Any] = {
+            "type": "complete",
+            "t": operation.completed_ns,
+            "client": client.number,
+            "seq": operation.seq,
+            "node": client.node if operation.node is None else operation.node,
+        }
+        line |= _told(outcome)
+        self._lines.append(_encode(line))
+        name: str = line["outcome"]
+        return name
+
+    def flush(self) -> None:
+        if self._lines:
+            data = memoryview(b"\n".join(self._lines) + b"\n")
+            self._lines.clear()
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self.flush()
+            os.close(self._file)
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step."""
+    if isinstance(request, Multi):
+        return _described(request.steps[-1]) | {"op": "multi"}
+    fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
+    if isinstance(request, Create | Set):
+        fields["value"] = crc32(request.data)
+    version = getattr(request, "version", ANY)
+    if version != ANY:
+        fields["version"] = version
+    return fields
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Failed):
+        return {"outcome": "failed", "error": outcome.error}
+    if isinstance(outcome, Unknown):
+        return {"outcome": "unknown", "error": outcome.why}
+    fields: dict[str, Any] = {"outcome": "ok", "zxid": pair(outcome.zxid)}
+    if outcome.version is not None:
+        fields["version"] = outcome.version
+    elif outcome.steps:
+        fields["version"] = outcome.steps[-1].version
+    if outcome.data is not None:
+        fields["value"] = crc32(outcome.data)
+    return fields
