@@ -1,0 +1,54 @@
+"""The node's clock: monotonic, and made wrong on purpose.
+
+A node measures every timeout with its own `Clock`, so that the faults `clock-rate` and `clock-jump` reach all of them
+and nothing else. Zab's safety must not depend on any. Traces are stamped with the host's clock, not with this one.
+"""
+
+import time
+from collections.abc import Callable
+
+SLOWEST = 0.5
+FASTEST = 2.0
+
+
+class Clock:
+    """Nanoseconds that never go back, at `rate` times the pace of `source`, plus jumps."""
+
+    def __init__(self, source: Callable[[], int] = time.monotonic_ns) -> None:
+        self._source = source
+        self._rate = 1.0
+        self._real = source()  # since this instant of the source ...
+        self._shown = self._real  # ... which read as this one here, the clock has run at `_rate`
+        self._latest = self._shown
+
+    def now_ns(self) -> int:
+        """The time in nanoseconds; never less than what an earlier call returned."""
+        now = self._unheld()
+        if now > self._latest:
+            self._latest = now
+        return self._latest
+
+    @property
+    def rate(self) -> float:
+        """Seconds of this clock in one second of the source."""
+        return self._rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        """From now on run at `rate`, 0.5 to 2.0. Raises ValueError."""
+        if not SLOWEST <= rate <= FASTEST:
+            raise ValueError(f"a clock's rate is {SLOWEST} to {FASTEST}, not {rate}")
+        self._rebase(0)
+        self._rate = float(rate)
+
+    def jump(self, nanoseconds: int) -> None:
+        """Jump ahead; or, if negative, stand still until the time that was set back has caught up."""
+        self._rebase(nanoseconds)
+
+    def _unheld(self) -> int:
+        return self._shown + int((self._source() - self._real) * self._rate)
+
+    def _rebase(self, jump: int) -> None:
+        real = self._source()
+        self._shown += int((real - self._real) * self._rate) + jump
+        self._real = real

@@ -1,0 +1,36 @@
+"""Counts what was refused, so that a flood of it does not become a flood of reports."""
+
+from node.net.events import Refused
+
+REPORT_NS = 1_000_000_000  # a kind of refusal is reported at once the first time, then once a second at most
+
+
+class Refusals:
+    """Refusals by kind and peer."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, int | None], tuple[int, str]] = {}  # not reported yet: how many, the latest why
+        self._seen: set[tuple[str, int | None]] = set()
+        self._next_ns = 0
+
+    def add(self, what: str, why: str, peer: int | None) -> Refused | None:
+        """Count one; the report, if it is the first of its kind."""
+        key = (what, peer)
+        if key not in self._seen:
+            self._seen.add(key)
+            return Refused(what, why, peer, 1)
+        self._open[key] = (self._open.get(key, (0, ""))[0] + 1, why)
+        return None
+
+    def due(self, now_ns: int) -> list[Refused]:
+        """What has to be reported now: the counts since the last report."""
+        if not self._open or now_ns < self._next_ns:
+            return []
+        self._next_ns = now_ns + REPORT_NS
+        return self.rest()
+
+    def rest(self) -> list[Refused]:
+        """What has not been reported yet, whatever the time."""
+        reports = [Refused(what, why, peer, count) for (what, peer), (count, why) in self._open.items()]
+        self._open.clear()
+        return reports

@@ -1,0 +1,59 @@
+"""Which frames were handed to the server: the `channel` trace event (results/README.md).
+
+Computed from the frames that were handed out and from nothing else, so that a link that does not check is seen to break
+prefix or single iteration. Greetings have no numbers of their own, so each run of a sound channel begins at 0.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Ended = Literal["closed", "gap", "session", "exit"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRun:
+    """Frames `first` to `last` of one session, without a gap, from `peer`'s life `incarnation`."""
+
+    peer: int
+    incarnation: int
+    session: int
+    first: int
+    last: int
+    ended: Ended
+
+
+class Runs:
+    """The open run of each peer, and the closed ones that were not fetched yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[int]] = {}  # incarnation, session, first, last
+        self._closed: list[ChannelRun] = []
+
+    def took(self, peer: int, incarnation: int, session: int, sequence: int) -> None:
+        """A frame of messages was handed out."""
+        run = self._open.get(peer)
+        if run is not None:
+            if run[0] == incarnation and run[1] == session:
+                if sequence == run[3] + 1:
+                    run[3] = sequence
+                    return
+                self.end(peer, "gap")
+            else:
+                self.end(peer, "session")
+        self._open[peer] = [incarnation, session, sequence, sequence]
+
+    def end(self, peer: int, ended: Ended) -> None:
+        """The peer's run is over, if there is one."""
+        run = self._open.pop(peer, None)
+        if run is not None:
+            self._closed.append(ChannelRun(peer, run[0], run[1], run[2], run[3], ended))
+
+    def end_all(self) -> None:
+        """The process ends by its own decision."""
+        for peer in sorted(self._open):
+            self.end(peer, "exit")
+
+    def fetch(self) -> list[ChannelRun]:
+        """The runs that were closed since the last call."""
+        closed, self._closed = self._closed, []
+        return closed

@@ -1,0 +1,119 @@
+"""One end of a channel, as logic without sockets: which frames count (DSN 2011, section II).
+
+A channel joins two nodes. Both ends number its iterations, the sessions, and the larger number wins: whoever closes
+a session goes on to the next number, and who hears of a larger number closes its own and adopts it. In a session
+each end numbers its frames from 0, and the other end takes exactly the next one. So what an end takes in a session is
+a prefix of what the other sent in it: in order, once, without a hole, nothing older.
+
+Why that holds: in one life of a node a session's number only grows, and sequence numbers begin again only when it has
+grown. So (sender's life, receiver's life, session, sequence) names at most one frame of messages, and a receiver takes
+only the one with its own life, the sender's newest life, its own session and the next number.
+
+A session opens with a handshake like TCP's: HELLO (I am in this session), WELCOME (so am I, and I have heard you),
+THANKS (I have heard you, too). It is up for an end that knows itself heard in it. That a frame arrived is not enough:
+an end which then sent at once, its own connection not being there yet, would have to close the session again, and two
+such ends could go on like that for ever. HELLO and WELCOME are repeated until the session is up, and ask for an answer;
+THANKS asks for none. They use up no sequence numbers, because their loss is no hole; but they name the next one, and so
+show a hole at the end.
+
+Two ends that close at the same time reach the same number, both fresh, and agree at once. Otherwise the larger number
+wins with the next HELLO. Nobody closes because of an older frame, so closings do not chase each other.
+"""
+
+from dataclasses import dataclass
+
+from node.net.frame import Header, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a frame changed. `closed` says why the session was replaced by a new one, which happens before all else."""
+
+    closed: str | None = None
+    opened: bool = False  # the session is up from now on
+    accepted: bool = False  # the frame's messages are to be handed out, after `opened`
+    answer: bool = False  # the peer asks for a greeting: `Session.greeting`
+
+
+IGNORED = Outcome()
+ACCEPTED = Outcome(accepted=True)
+
+
+class Session:
+    """This node's end of the channel with one peer."""
+
+    __slots__ = ("expected", "heard", "mine", "number", "sent", "theirs", "up")
+
+    def __init__(self, incarnation: int) -> None:
+        self.mine = incarnation  # this node's life; larger than all its earlier ones
+        self.theirs = 0  # the peer's newest life known; 0 = none yet
+        self.number = 1
+        self.sent = 0  # frames sent in this session: the next one's sequence number
+        self.expected = 0  # the next one from the peer
+        self.heard = False  # the peer was heard in this session
+        self.up = False  # and it has heard this node in this session
+
+    @property
+    def greeting(self) -> Kind:
+        """What to say to a peer that asks, or, while the session is not up, unasked."""
+        if self.up:
+            return Kind.THANKS
+        return Kind.WELCOME if self.heard else Kind.HELLO
+
+    def close(self, number: int = 0) -> None:
+        """End the session and go on to the next one, or to `number` if that is larger."""
+        self.number = max(self.number + 1, number)
+        self.sent = self.expected = 0
+        self.heard = self.up = False
+
+    def receive(self, header: Header) -> Outcome:
+        """Judge a well-formed frame from the peer."""
+        if (
+            self.up
+            and header.kind == Kind.MESSAGES
+            and header.sequence == self.expected
+            and header.session == self.number
+            and header.incarnation == self.theirs
+            and header.to == self.mine
+        ):
+            self.expected += 1
+            return ACCEPTED
+        if (header.to and header.to != self.mine) or header.incarnation < self.theirs:
+            return IGNORED  # to an earlier life of this node, or from an earlier life of the peer
+        closed = self._adopt(header)
+        if header.session < self.number:
+            return Outcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
+        if header.to == 0 and header.kind != Kind.HELLO:
+            return self._broken("the peer does not know this node yet, and sent more than HELLO")
+        self.heard = True
+        return self._messages(header, closed) if header.kind == Kind.MESSAGES else self._greeted(header, closed)
+
+    def _adopt(self, header: Header) -> str | None:
+        """Adopt a newer life and a larger session number; why the session was closed thereby, if it was."""
+        if header.incarnation > self.theirs:
+            met, self.theirs = self.theirs != 0, header.incarnation
+            if met:
+                self.close(header.session)
+                return "the peer has started again"
+        if header.session > self.number:
+            self.close(header.session)
+            return "the peer opened a new session"
+        return None
+
+    def _messages(self, header: Header, closed: str | None) -> Outcome:
+        if header.sequence != self.expected:
+            return self._broken(f"frame {header.sequence} came where {self.expected} was due")
+        opened, self.up = not self.up, True  # only a peer that knows itself heard sends messages
+        self.expected += 1
+        return Outcome(closed, opened, accepted=True)
+
+    def _greeted(self, header: Header, closed: str | None) -> Outcome:
+        if header.sequence > self.expected:
+            return self._broken(f"frames {self.expected} to {header.sequence - 1} are missing")
+        opened = header.kind != Kind.HELLO and not self.up
+        self.up = self.up or opened
+        return Outcome(closed, opened, answer=header.kind != Kind.THANKS)
+
+    def _broken(self, why: str) -> Outcome:
+        self.close()
+        return Outcome(why)
