@@ -1,0 +1,129 @@
+"""The write-ahead log: typed, checksummed records in preallocated segments (see `segment` and `frame`).
+
+What is written between two syncs is one batch, which lies in one segment. A segment that can't take the next batch is
+left for a new one, so a segment can be begun only when everything before it is durable. The store hands over a group
+(TRUNC or SNAP, up to its NEWLEADER) within one batch, so no group is ever split.
+"""
+
+from node.core.ready import Record
+from node.core.zxid import Zxid
+from node.store import frame, segment
+from node.store.crash import CrashHook
+from node.store.disk import Disk, DiskFile
+from node.store.errors import disk_work
+from node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
+from node.store.state import State
+
+
+class Log:
+    """The end of the log, open for writing. Methods raise DiskFailed; after that nothing more may be asked of it."""
+
+    def __init__(self, disk: Disk, segment_bytes: int, state: State, crash: CrashHook | None) -> None:
+        self.state = state  # after all that was written, durable or not
+        self._disk = disk
+        self._segment_bytes = segment_bytes
+        self._crash = crash
+        self._segments: list[tuple[int, Zxid]] = []  # number, and the last zxid before it; ascending
+        self._file: DiskFile | None = None
+        self._size = 0  # of the newest segment's file
+        self._offset = 0  # at which the next batch is written
+        self._batch = 1  # its number
+        self._dirty = False  # something was written since the last sync
+        self._unsynced: list[str] = []  # with a crash hook: the records that the next sync covers
+
+    def resume(self, segments: list[tuple[int, Zxid]], size: int, offset: int, batch: int) -> None:
+        """Go on in the newest of the segments that recovery has read."""
+        self._segments = list(segments)
+        self._size, self._offset, self._batch = size, offset, batch
+        name = segment_name(segments[-1][0])
+        with disk_work(f"opening {name}"):
+            self._file = self._disk.open(name, offset)
+
+    def resume_behind(self, segments: list[tuple[int, Zxid]], cut: int) -> None:
+        """Begin a new segment, as the newest one is good only up to `cut`."""
+        self._segments = list(segments)
+        self._offset = cut
+        self.roll()
+
+    def write(self, records: list[Record]) -> None:
+        """Hand one batch to the disk: with one write, or one by one if each is a crash point."""
+        items = frame.items(records)
+        if not items:
+            return
+        size = frame.size(items)
+        if self._file is None or self._offset + size > self._size:
+            self.roll(size)
+        assert self._file is not None
+        number = self._segments[-1][0]
+        frames = frame.encode(items, self._batch, segment.salt(number), self._offset)
+        self._dirty = True
+        with disk_work(f"writing {segment_name(number)}"):
+            if self._crash is None:
+                self._file.write_all(frames)
+            else:
+                self._write_each(self._crash, self._file, items, frames)
+        self._offset += size
+        self._batch += 1
+        for record in records:
+            self.state.apply(record)
+
+    def _write_each(self, crash: CrashHook, file: DiskFile, items: list[frame.Item], frames: list[bytes]) -> None:
+        for item, data in zip(items, frames, strict=True):
+            name = frame.Kind(item[0]).name
+            crash("before-write", name)
+            file.write(data)
+            crash("after-write", name)
+            self._unsynced.append(name)
+
+    def sync(self) -> None:
+        """Make durable what was written."""
+        if self._file is None or not self._dirty:
+            return
+        self._reach("before-sync")
+        with disk_work(f"syncing {segment_name(self._segments[-1][0])}"):
+            self._file.sync()
+        self._dirty = False
+        self._reach("after-sync")
+        self._unsynced.clear()
+
+    def _reach(self, step: str) -> None:
+        """A crash point for each record that the sync covers, in order."""
+        if self._crash is not None:
+            for name in self._unsynced:
+                self._crash(step, name)
+
+    def roll(self, room: int = 0) -> None:
+        """Begin a new segment, with at least `room` bytes for records. What was written is durable first."""
+        self.sync()
+        number = self._segments[-1][0] + 1 if self._segments else 1
+        checkpoint = Checkpoint(
+            number=number,
+            size=max(self._segment_bytes, CHECKPOINT_BYTES + room),
+            previous_end=self._offset,
+            accepted_epoch=self.state.accepted_epoch,
+            current_epoch=self.state.current_epoch,
+            last=self.state.outline.last,
+            amnesiac=self.state.amnesiac,
+        )
+        file = segment.create(self._disk, checkpoint)
+        self.close()
+        self._file = file
+        self._segments.append((number, checkpoint.last))
+        self._size, self._offset, self._batch = checkpoint.size, CHECKPOINT_BYTES, 1
+
+    def purge(self, snapshot: Zxid) -> None:
+        """Drop the segments that a durable snapshot makes superfluous: all before the newest that begins at or below it.
+
+        Oldest first, each durably, so that no crash leaves a gap in the numbers.
+        """
+        while len(self._segments) > 1 and any(last <= snapshot for _, last in self._segments[1:]):
+            name = segment_name(self._segments[0][0])
+            with disk_work(f"removing {name}"):
+                self._disk.remove(name)
+                self._disk.sync_directory()
+            del self._segments[0]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,226 @@
+"""What a disk holds: the newest snapshot that belongs to the log's path, then the log above it.
+
+Recovery only reads. Whatever is damaged is refused before anything on the disk is touched; what is to be removed or cut
+off is left to the store (see `Found`). The only bytes that are given up are those of the newest segment's end that no
+completed sync covered: a torn record, and a group (TRUNC or SNAP) that no NEWLEADER closes, so that history and current
+epoch change together or not at all (ZOOKEEPER-3911, 4643, 4785).
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from node.core import zxid as zx
+from node.core.ready import (
+    Recovered,
+    TxnRecords,
+)
+from node.core.zxid import ZERO, Zxid
+from node.store import frame
+from node.store.disk import Disk
+from node.store.errors import CorruptLog, CorruptSnapshot, disk_work
+from node.store.frame import Frame
+from node.store.reader import SegmentReader
+from node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
+from node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
+from node.store.state import State
+
+Kind = Literal["fresh", "recovered", "torn", "amnesiac"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What recovery found, for the boot event. Sizes are bytes."""
+
+    kind: Kind  # torn: an incomplete tail was cut off; amnesiac: no memory yet, whatever else happened
+    last_zxid: Zxid = ZERO
+    snapshot_zxid: Zxid = ZERO
+    torn_bytes: int = 0  # written, and cut off
+    records: int = 0  # read from the log
+    bytes: int = 0  # of them and of the snapshot
+    cut: tuple[str, int] | None = None  # file and offset at which the log was cut off
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """A disk that was read: what it says, and where the log goes on."""
+
+    state: State
+    recovered: Recovered
+    report: Report
+    segments: list[tuple[int, Zxid]]  # number and the last zxid before it, ascending
+    size: int  # of the newest segment's file
+    end: int  # offset in it up to which records are good
+    batch: int  # number of the next batch in it
+    sealed: bool  # it can't be gone on with: something behind `end` was cut off
+    superfluous: list[str]  # files that nothing depends on: orphans, older snapshots, temporary files
+
+
+@dataclass(slots=True)
+class _Replay:
+    """The log so far."""
+
+    state: State
+    txns: dict[Zxid, bytes] = field(default_factory=dict)
+    records: int = 0
+    bytes: int = 0
+
+
+class Recovery:
+    """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if it can't be read at all."""
+
+    reader = SegmentReader
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        with disk_work("listing the folder"):
+            self.names = disk.list()
+        self.numbers = sorted(n for name in self.names if (n := segment_number(name)) is not None)
+        self.snapshots = sorted(z for name in self.names if (z := snapshot_zxid(name)) is not None)
+
+    def is_empty(self) -> bool:
+        """Whether this node was never started on this disk. Temporary files do not count: nothing durable needs them."""
+        if self.snapshots and not self.numbers:
+            raise CorruptLog(segment_name(1), 0, "there is no log at all, although there are snapshots")
+        return not self.numbers
+
+    def run(self) -> Found:
+        """Read everything. Only for a disk that is not empty."""
+        self.check_numbers()
+        replay, segments = None, []
+        reader = self.open_segment(self.numbers[0])
+        for number in self.numbers[1:]:
+            following = self.open_segment(number)
+            replay = self.begin(reader, replay)
+            segments.append((reader.number, reader.checkpoint.last))
+            self.replay_sealed(reader, following.checkpoint.previous_end, replay)
+            reader = following
+        replay = self.begin(reader, replay)
+        segments.append((reader.number, reader.checkpoint.last))
+        return self.replay_newest(reader, replay, segments)
+
+    def superfluous(self, chosen: Zxid | None) -> list[str]:
+        """Files that are left over from interrupted work."""
+        temporary = [name for name in self.names if self.is_temporary(name)]
+        return temporary + [snapshot_name(zxid) for zxid in self.snapshots if zxid != chosen]
+
+    @staticmethod
+    def is_temporary(name: str) -> bool:
+        stem = name.removesuffix(TEMPORARY)
+        return stem != name and (segment_number(stem) is not None or snapshot_zxid(stem) is not None)
+
+    # ---- the log ----
+
+    def check_numbers(self) -> None:
+        for expected, number in enumerate(self.numbers, self.numbers[0]):
+            if number != expected:
+                raise CorruptLog(segment_name(expected), 0, f"the segment is missing, although {number} is there")
+
+    def open_segment(self, number: int) -> SegmentReader:
+        with disk_work(f"reading {segment_name(number)}"):
+            data = self.disk.read(segment_name(number))
+        return self.reader(number, data)
+
+    def begin(self, reader: SegmentReader, replay: _Replay | None) -> _Replay:
+        """A segment's CHECKPOINT: where the log now begins, or a summary that must agree with what was read so far."""
+        said = _state_of(reader.checkpoint)
+        if replay is None:
+            return _Replay(said)
+        if said.summary() != replay.state.summary():
+            raise CorruptLog(reader.name, 0, "the CHECKPOINT does not agree with the segments before it")
+        return replay
+
+    def replay_sealed(self, reader: SegmentReader, end: int, replay: _Replay) -> None:
+        """An earlier segment: all of it was durable before the next one was begun, so nothing may be missing."""
+        frames = list(reader.records(end))
+        if (opening := self.open_group(reader, frames)) is not None:
+            raise CorruptLog(reader.name, frames[opening].offset, "a group begins here that is never closed")
+        self.apply(reader, frames, replay)
+
+    def replay_newest(self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]]) -> Found:
+        """The segment that the power may have gone in."""
+        frames = list(reader.records(None))
+        if (opening := self.open_group(reader, frames)) is not None:
+            del frames[opening:]
+        self.apply(reader, frames, replay)
+        end = frames[-1].end if frames else CHECKPOINT_BYTES
+        torn = max(0, reader.written - end)
+        snapshot, recovered = self.recover(replay)
+        return Found(
+            state=replay.state,
+            recovered=recovered,
+            report=Report(
+                kind="amnesiac" if replay.state.amnesiac else "torn" if torn else "recovered",
+                last_zxid=replay.state.outline.last,
+                snapshot_zxid=snapshot or ZERO,
+                torn_bytes=torn,
+                records=replay.records,
+                bytes=replay.bytes,
+                cut=(reader.name, end) if torn else None,
+            ),
+            segments=segments,
+            size=reader.checkpoint.size,
+            end=end,
+            batch=frames[-1].batch + 1 if frames else 1,
+            sealed=torn > 0 or (bool(frames) and not frames[-1].last),
+            superfluous=self.superfluous(snapshot),
+        )
+
+    def open_group(self, reader: SegmentReader, frames: list[Frame]) -> int | None:
+        """Where a group begins that no NEWLEADER closes, or None. Promises are never made inside a group."""
+        opening = None
+        for i, found in enumerate(frames):
+            if found.kind in (frame.Kind.TRUNC, frame.Kind.SNAP):
+                opening = i if opening is None else opening
+            elif found.kind == frame.Kind.NEWLEADER:
+                opening = None
+            elif opening is not None and found.kind != frame.Kind.TXN:
+                raise CorruptLog(reader.name, found.offset, f"{frame.Kind(found.kind).name} inside a group")
+        return opening
+
+    def apply(self, reader: SegmentReader, frames: list[Frame], replay: _Replay) -> None:
+        for found in frames:
+            try:
+                record = frame.record_of(found)
+            except ValueError as why:
+                raise CorruptLog(reader.name, found.offset, str(why)) from None
+            if isinstance(record, TxnRecords):
+                last = replay.state.outline.last
+                if record.first <= last:
+                    why = f"transaction {zx.show(record.first)} can't follow {zx.show(last)}"
+                    raise CorruptLog(reader.name, found.offset, why)
+                replay.txns[record.first] = found.payload
+            replay.state.apply(record)
+            replay.records += 1
+            replay.bytes += found.end - found.offset
+
+    # ---- snapshot and history ----
+
+    def recover(self, replay: _Replay) -> tuple[Zxid | None, Recovered]:
+        state = replay.state
+        zxid = self.choose_snapshot(state)
+        snapshot = None
+        if zxid is not None:
+            with disk_work(f"reading {snapshot_name(zxid)}"):
+                snapshot = read_snapshot(self.disk, zxid)
+            replay.bytes += len(snapshot[2])
+        runs = [
+            (first, [replay.txns[Zxid(z)] for z in range(first, last + 1)])
+            for first, last in state.outline.above(zxid or ZERO)
+        ]
+        return zxid, Recovered(state.accepted_epoch, state.current_epoch, snapshot, runs, state.amnesiac)
+
+    def choose_snapshot(self, state: State) -> Zxid | None:
+        """The newest one on the log's path. One beyond it belongs to a SNAP group that was never closed: an orphan."""
+        for zxid in reversed(self.snapshots):
+            if zxid in state.outline:
+                return zxid
+        if state.outline.base != ZERO:
+            why = f"it is missing, and the log no longer reaches below {zx.show(state.outline.base)}"
+            raise CorruptSnapshot(snapshot_name(state.outline.base), 0, why)
+        return None
+
+
+def _state_of(checkpoint: Checkpoint) -> State:
+    state = State(checkpoint.accepted_epoch, checkpoint.current_epoch, checkpoint.amnesiac)
+    state.outline.start_from(checkpoint.last)
+    return state

@@ -1,0 +1,90 @@
+"""The log's files: `log-<number>`, preallocated, each beginning with a CHECKPOINT of all that came before it.
+
+A segment is written under a temporary name, synced and renamed, so one that can be seen has its CHECKPOINT. The
+CHECKPOINT makes earlier segments droppable, and names the offset at which the previous one ends: whatever lies behind
+that (a torn tail, an unclosed group, garbage) is thereby cut off for good, in one atomic step.
+"""
+
+import re
+from dataclasses import dataclass
+from struct import Struct
+from zlib import crc32
+
+from node.core.zxid import Zxid
+from node.store import frame
+from node.store.disk import Disk, DiskFile
+from node.store.errors import disk_work
+
+VERSION = 1  # of the format of log and CHECKPOINT
+TEMPORARY = ".tmp"
+_NAME = re.compile(r"log-(\d{8,})")
+_PAYLOAD = Struct("<IQQQQQB")
+CHECKPOINT_BYTES = frame.OVERHEAD_BYTES + _PAYLOAD.size
+
+
+def segment_name(number: int) -> str:
+    return f"log-{number:08d}"
+
+
+def segment_number(name: str) -> int | None:
+    """The number of the segment of that name, or None if it is no segment's name."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match and segment_name(int(match[1])) == name else None
+
+
+def salt(number: int) -> int:
+    """What tells this segment's records from another's; see `frame`."""
+    return crc32(number.to_bytes(8, "little"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A segment's first record: its own facts, and the state that all earlier segments add up to."""
+
+    number: int
+    size: int  # of this file, preallocation included
+    previous_end: int  # where the records of segment number - 1 end
+    accepted_epoch: int
+    current_epoch: int
+    last: Zxid
+    amnesiac: bool
+
+    def item(self) -> frame.Item:
+        payload = _PAYLOAD.pack(
+            VERSION,
+            self.number,
+            self.size,
+            self.previous_end,
+            self.accepted_epoch,
+            self.current_epoch,
+            self.amnesiac,
+        )
+        return frame.Kind.CHECKPOINT, self.last, payload, crc32(payload)
+
+    @classmethod
+    def read(cls, found: frame.Frame) -> "Checkpoint":
+        """Raises ValueError if this program does not know the format."""
+        if len(found.payload) != _PAYLOAD.size or (version := _PAYLOAD.unpack(found.payload)[0]) != VERSION:
+            raise ValueError(f"the log is in a format this program does not know; it knows version {VERSION}")
+        version, number, size, previous_end, accepted, current, amnesiac = _PAYLOAD.unpack(found.payload)
+        return cls(
+            number=number,
+            size=size,
+            previous_end=previous_end,
+            accepted_epoch=accepted,
+            current_epoch=current,
+            last=Zxid(found.argument),
+            amnesiac=bool(amnesiac),
+        )
+
+
+def create(disk: Disk, checkpoint: Checkpoint) -> DiskFile:
+    """The new segment, durably linked, open behind its CHECKPOINT. Raises DiskFailed."""
+    name = segment_name(checkpoint.number)
+    with disk_work(f"beginning {name}"):
+        file = disk.create(name + TEMPORARY, checkpoint.size)
+        file.write_all(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0))
+        file.sync()
+        disk.rename(name + TEMPORARY, name)
+        disk.sync_directory()
+    return file

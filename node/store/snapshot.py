@@ -1,0 +1,70 @@
+"""Snapshots of committed state (ZOOKEEPER-1549): `snapshot-<zxid as 16 hex digits>`.
+
+magic 8 bytes, version u32, zxid u64, digest u64, length u64, then the state, then the CRC-32 of all of it u32
+"""
+
+import re
+from struct import Struct
+from zlib import crc32
+
+from node.core.zxid import Zxid
+from node.store.crash import CrashHook, crash_points
+from node.store.disk import Disk
+from node.store.errors import CorruptSnapshot, disk_work
+from node.store.segment import TEMPORARY
+
+MAGIC = b"ZABSNAP\n"
+VERSION = 1
+_HEAD = Struct("<8sIQQQ")
+_CRC = Struct("<I")
+_NAME = re.compile(r"snapshot-([0-9a-f]{16})")
+
+
+def snapshot_name(zxid: Zxid) -> str:
+    return f"snapshot-{zxid:016x}"
+
+
+def snapshot_zxid(name: str) -> Zxid | None:
+    """The zxid of the snapshot of that name, or None if it is no snapshot's name."""
+    match = _NAME.fullmatch(name)
+    return Zxid(int(match[1], 16)) if match else None
+
+
+def write_snapshot(disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: CrashHook | None) -> None:
+    """Durable when this returns, visible only whole. Raises DiskFailed."""
+    name = snapshot_name(zxid)
+    head = _HEAD.pack(MAGIC, VERSION, zxid, digest, len(state))
+    point = crash_points(crash, "SNAPSHOT")
+    with disk_work(f"writing {name}"):
+        point("before-write")
+        file = disk.create(name + TEMPORARY)
+        file.write_all((head, state, _CRC.pack(crc32(state, crc32(head)))))
+        point("after-write")
+        point("before-sync")
+        file.sync()
+        point("after-sync")
+        file.close()
+        disk.rename(name + TEMPORARY, name)
+        point("after-rename")
+        disk.sync_directory()
+
+
+def read_snapshot(disk: Disk, zxid: Zxid) -> tuple[Zxid, int, bytes]:
+    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset."""
+    name = snapshot_name(zxid)
+    data = disk.read(name)
+    if len(data) < _HEAD.size + _CRC.size:
+        raise CorruptSnapshot(name, len(data), "the file was cut: not even its header is whole")
+    magic, version, inside, digest, length = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise CorruptSnapshot(name, 0, "this is not a snapshot: its first bytes are wrong")
+    end = len(data) - _CRC.size
+    if _CRC.unpack_from(data, end)[0] != crc32(memoryview(data)[:end]):
+        raise CorruptSnapshot(name, end, f"the checksum of the {len(data)} bytes is wrong: damaged or cut")
+    if version != VERSION:
+        raise CorruptSnapshot(name, 8, f"format version {version}; this program knows version {VERSION}")
+    if inside != zxid:
+        raise CorruptSnapshot(name, 12, f"the file is named for another zxid than it holds ({inside:016x})")
+    if length != end - _HEAD.size:
+        raise CorruptSnapshot(name, 28, f"it says {length} bytes of state and holds {end - _HEAD.size}")
+    return zxid, digest, data[_HEAD.size : end]

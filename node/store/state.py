@@ -1,0 +1,90 @@
+"""What the log's records add up to: the durable variables of DSN 2011's Table 1, without the transactions' bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from node.core.ready import (
+    EpochRecord,
+    MemberRecord,
+    NewLeaderRecord,
+    Record,
+    SnapRecord,
+    TruncRecord,
+    TxnRecords,
+)
+from node.core.zxid import ZERO, Zxid
+
+
+class Outline:
+    """The zxids of a history: `base`, below which nothing is known, and the spans of consecutive zxids above it."""
+
+    def __init__(self, base: Zxid = ZERO) -> None:
+        self.base = base
+        self._spans: list[tuple[int, int]] = []  # first and last zxid, ascending
+
+    @property
+    def last(self) -> Zxid:
+        return Zxid(self._spans[-1][1]) if self._spans else self.base
+
+    def append(self, first: Zxid, count: int) -> None:
+        """`count` consecutive zxids from `first` on."""
+        if count == 0:
+            return
+        upto = first + count - 1
+        if self._spans and first == self._spans[-1][1] + 1:
+            self._spans[-1] = (self._spans[-1][0], upto)
+        else:
+            self._spans.append((first, upto))
+
+    def cut_back(self, keep: Zxid) -> None:
+        """Forget everything above `keep`. Below `base` nothing is known, so there `keep` is the new base."""
+        while self._spans and self._spans[-1][0] > keep:
+            self._spans.pop()
+        if self._spans:
+            first, last = self._spans[-1]
+            self._spans[-1] = (first, min(last, keep))
+        self.base = min(self.base, keep)
+
+    def start_from(self, zxid: Zxid) -> None:
+        """A snapshot has replaced the history."""
+        self.base = zxid
+        self._spans.clear()
+
+    def __contains__(self, zxid: Zxid) -> bool:
+        return zxid == self.base or any(first <= zxid <= last for first, last in self._spans)
+
+    def above(self, zxid: Zxid) -> Iterator[tuple[Zxid, Zxid]]:
+        """The spans above `zxid`, each as (first, last)."""
+        for first, last in self._spans:
+            if last > zxid:
+                yield Zxid(max(first, zxid + 1)), Zxid(last)
+
+
+@dataclass(slots=True)
+class State:
+    """f.p, f.a, whether this node has forgotten a disk, and the history's outline."""
+
+    accepted_epoch: int = 0
+    current_epoch: int = 0
+    amnesiac: bool = False
+    outline: Outline = field(default_factory=Outline)
+
+    def apply(self, record: Record) -> None:
+        """One more durable record."""
+        match record:
+            case TxnRecords(first, txns):
+                self.outline.append(first, len(txns))
+            case EpochRecord(epoch):
+                self.accepted_epoch = epoch
+            case TruncRecord(keep):
+                self.outline.cut_back(keep)
+            case SnapRecord(zxid):
+                self.outline.start_from(zxid)
+            case NewLeaderRecord(epoch):
+                self.current_epoch = epoch
+            case MemberRecord():
+                self.amnesiac = False
+
+    def summary(self) -> tuple[int, int, bool, Zxid]:
+        """What a CHECKPOINT repeats."""
+        return self.accepted_epoch, self.current_epoch, self.amnesiac, self.outline.last

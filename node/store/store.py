@@ -1,0 +1,157 @@
+"""A node's durable memory: the log and its snapshots, on one disk.
+
+At most one thread may be inside `sync`, `take_snapshot` or `close` at a time; `append` may be called meanwhile, by one
+other thread: it only remembers.
+"""
+
+from collections import deque
+from typing import Self
+
+from node.core import zxid as zx
+from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, SnapRecord, TruncRecord
+from node.core.zxid import Zxid
+from node.store.crash import CrashHook
+from node.store.disk import Disk
+from node.store.errors import DiskFailed, disk_work
+from node.store.log import Log
+from node.store.recovery import Found, Recovery, Report
+from node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
+from node.store.state import State
+
+
+class Store:
+    """Records in, durable when `sync` returns. Made by `open`.
+
+    A group, from TRUNC or SNAP to its NEWLEADER, is written when it is closed: recovery would cut off an unclosed one
+    anyway, so until then writing it makes nothing more durable.
+    """
+
+    recovery = Recovery
+
+    def __init__(self, disk: Disk, log: Log, crash: CrashHook | None) -> None:
+        self.disk = disk
+        self.log = log
+        self.crash = crash
+        self.failed: DiskFailed | None = None  # once the disk has failed, nothing it says counts
+        self._waiting: deque[Record] = deque()
+        self._group: list[Record] | None = None  # the group that is still open
+
+    @classmethod
+    def open(
+        cls, disk: Disk, *, bootstrap: bool, segment_bytes: int, crash: CrashHook | None = None
+    ) -> tuple[Self, Recovered, Report]:
+        """Recover what the disk holds, and go on from there.
+
+        On an empty disk, `bootstrap` is the birth certificate of a new ensemble's member; without it the node has
+        lost its disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is
+        ignored. Raises CorruptLog or CorruptSnapshot, having touched nothing; DiskFailed.
+        """
+        recovery = cls.recovery(disk)
+        if recovery.is_empty():
+            found, state = None, State(amnesiac=not bootstrap)
+        else:
+            found = recovery.run()
+            state = found.state
+        log = Log(disk, segment_bytes, state, crash)
+        if found is None:
+            _remove(disk, recovery.superfluous(None))
+            log.roll()
+            recovered = Recovered(amnesiac=state.amnesiac)
+            report = Report(kind="amnesiac" if state.amnesiac else "fresh")
+            return cls(disk, log, crash), recovered, report
+        _remove(disk, found.superfluous)
+        _go_on(log, found)
+        return cls(disk, log, crash), found.recovered, found.report
+
+    # ---- records ----
+
+    @property
+    def unsynced(self) -> int:
+        """How many records the next `sync` would make durable. An open group waits for its NEWLEADER."""
+        return len(self._waiting)
+
+    def append(self, record: Record) -> None:
+        """One more record, not durable yet. Raises ValueError for a promise inside a group."""
+        if self._group is None and not isinstance(record, TruncRecord | SnapRecord):
+            self._waiting.append(record)
+            return
+        if isinstance(record, EpochRecord | MemberRecord):
+            raise ValueError(f"{record} inside a group: TRUNC or SNAP must first be closed by NEWLEADER")
+        self._group = [*(self._group or []), record]
+        if isinstance(record, NewLeaderRecord):
+            self._waiting.extend(self._group)
+            self._group = None
+
+    def sync(self) -> None:
+        """Make durable what was appended: one write, one sync. Raises DiskFailed, from then on always."""
+        self.check()
+        try:
+            records = self.take()
+            if records:
+                self.write(records)
+                self.make_durable()
+        except DiskFailed as failure:
+            self.failed = failure
+            raise
+
+    def take(self) -> list[Record]:
+        """What waits, in order; the caller now owes it to the disk."""
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+
+    def write(self, records: list[Record]) -> None:
+        """Hand records to the disk as one batch. A snapshot that replaces the history is durable before its record."""
+        for record in records:
+            if isinstance(record, SnapRecord):
+                write_snapshot(self.disk, record.zxid, record.digest, record.state, self.crash)
+        self.log.write(records)
+
+    def make_durable(self) -> None:
+        self.log.sync()
+
+    def check(self) -> None:
+        if self.failed is not None:
+            raise self.failed
+
+    # ---- snapshots ----
+
+    def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
+        """Store the committed state at `zxid` durably, then let go of the log and the snapshots that it replaces.
+
+        `digest` is the running digest there. Raises ValueError if `zxid` is not in the log's history, and DiskFailed.
+        """
+        self.sync()
+        if zxid not in self.log.state.outline:
+            raise ValueError(f"a snapshot at {zx.show(zxid)}: the log's history does not hold this zxid")
+        try:
+            write_snapshot(self.disk, zxid, digest, state, self.crash)
+            self.log.roll()
+            self.log.purge(zxid)
+            self.purge_snapshots(zxid)
+        except DiskFailed as failure:
+            self.failed = failure
+            raise
+
+    def purge_snapshots(self, newest: Zxid) -> None:
+        with disk_work("listing the folder"):
+            snapshots = [z for name in self.disk.list() if (z := snapshot_zxid(name)) is not None]
+        _remove(self.disk, [snapshot_name(z) for z in snapshots if z < newest])
+
+    def close(self) -> None:
+        """Let go of the disk. What was not synced is not written."""
+        self.log.close()
+
+
+def _remove(disk: Disk, names: list[str]) -> None:
+    if not names:
+        return
+    with disk_work(f"removing {', '.join(names)}"):
+        for name in names:
+            disk.remove(name)
+        disk.sync_directory()
+
+
+def _go_on(log: Log, found: Found) -> None:
+    if found.sealed:
+        log.resume_behind(found.segments, found.end)
+    else:
+        log.resume(found.segments, found.size, found.end, found.batch)
