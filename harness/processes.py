@@ -1,0 +1,267 @@
+"""An ensemble of OS processes on this machine: the `processes` backend of `faults.cluster.Cluster`."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faults.cluster import ClusterError, Status
+from harness import cluster
+from harness.life import Life, spawn
+from harness.results import RunFolder, write_whole
+from harness.waiting import wait_until
+from node.config import Limits, NodeConfig, Timing
+from node.net import keys
+from node.net.control import ControlClient, ControlError
+
+START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
+ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
+CONTROL_SECONDS = 5.0  # for an answer to a command; a node that syncs a slow disk answers late
+STOP_SECONDS = 10.0  # what a node gets to end by itself
+
+EXITS = {
+    0: "it was asked to",
+    65: "its disk is corrupt",
+    70: "a sanity check failed",
+    74: "disk error or disk full",
+    75: "its address is in use",
+    78: "its configuration or key file cannot be used",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where one node listens, `host:port` each."""
+
+    listen: str
+    client: str
+    control: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the ensemble is built of. `links[i, j]` is where i connects to reach j: j's proxy for i, or j itself."""
+
+    cluster: str
+    addresses: dict[int, Addresses]
+    links: dict[tuple[int, int], str]
+    secret_file: Path
+    faithful: bool = True
+    record: bool = True
+    defect: str | None = None
+    timing: Timing = field(default_factory=Timing)
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A node that ended by itself."""
+
+    node: int
+    life: int
+    code: int
+    armed: bool  # a crash point was armed for this life, and it died of SIGKILL: that is what was asked for
+
+    def __str__(self) -> str:
+        if self.code < 0:
+            return f"node-{self.node} was killed by {signal.Signals(-self.code).name}"
+        return f"node-{self.node} ended by itself with exit code {self.code}: {EXITS.get(self.code, 'see its log')}"
+
+
+class Processes:
+    """Implements `faults.cluster.Cluster`. The main thread drives it; any thread may ask how it is."""
+
+    def __init__(self, folder: RunFolder, plan: Plan) -> None:
+        self.nodes: Sequence[int] = sorted(plan.addresses)
+        self.faithful = plan.faithful
+        self._folder = folder
+        self._plan = plan
+        self._lives: dict[int, Life] = {}
+        self._reported: set[tuple[int, int]] = set()
+        secret = keys.load(plan.secret_file)
+        self._control = {node: ControlClient(plan.addresses[node].control, secret) for node in self.nodes}
+        self._locks = {node: threading.Lock() for node in self.nodes}
+        for node in self.nodes:
+            self._write_config(node)
+
+    def _write_config(self, node: int) -> None:
+        plan = self._plan
+        own = plan.addresses[node]
+        config = NodeConfig(
+            id=node,
+            cluster=plan.cluster,
+            listen=own.listen,
+            client=own.client,
+            control=own.control,
+            peers={peer: plan.links[node, peer] for peer in self.nodes if peer != node},
+            secret_file=str(plan.secret_file),
+            data=self.disk_folder(node),
+            trace=str(self._folder.file("trace")),
+            record=str(self._folder.file("record")) if plan.record else None,
+            faithful=plan.faithful,
+            defect=plan.defect,
+            parent=os.getpid(),
+            timing=plan.timing,
+            limits=plan.limits,
+        )
+        write_whole(self._config(node), msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
+
+    def _config(self, node: int) -> Path:
+        return self._folder.file("config", f"node-{node}.json")
+
+    # What is
+
+    def alive(self, node: int) -> bool:
+        life = self._lives.get(node)
+        return life is not None and life.alive
+
+    def pid(self, node: int) -> int | None:
+        life = self._lives.get(node)
+        return life.pid if life is not None and life.alive else None
+
+    def paused(self, node: int) -> bool:
+        life = self._lives.get(node)
+        return life is not None and life.alive and life.stopped
+
+    def disk_folder(self, node: int) -> str:
+        return str(self._folder.file("data", f"node-{node}"))
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        return self._plan.links[source, target], self._plan.addresses[target].listen
+
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        if not self.alive(node):
+            return None
+        try:
+            answer = self._call(node, "status", timeout)
+        except ControlError:
+            return None
+        return msgspec.convert(answer, Status)
+
+    def leader(self) -> int | None:
+        return cluster.leader_of(cluster.statuses(self), len(self.nodes))
+
+    def ended(self) -> list[Ended]:
+        """Nodes that ended without being told to, since this was last asked."""
+        found = []
+        for node, life in self._lives.items():
+            code = life.process.poll()
+            if code is None or life.ending or (node, life.life) in self._reported:
+                continue
+            self._reported.add((node, life.life))
+            life.release()
+            found.append(Ended(node, life.life, code, life.crash_at is not None and code == -signal.SIGKILL))
+        return found
+
+    # What is done to it
+
+    def start(self, node: int, crash_at: str | None = None) -> None:
+        """Start the node's next life and wait until it answers, or has ended by itself (which `ended` then reports)."""
+        self._spawn(node, crash_at)
+        self._await([node])
+
+    def start_all(self, nodes: Sequence[int]) -> None:
+        """Start several at once: interpreters take their time, and more than one core has it."""
+        for node in nodes:
+            self._spawn(node, None)
+        self._await(nodes)
+
+    def _spawn(self, node: int, crash_at: str | None) -> None:
+        last = self._lives.get(node)
+        if last is not None and last.alive:
+            raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
+        number = 1 if last is None else last.life + 1
+        log = self._folder.file("log", f"node-{node}-{number}.log")
+        self._lives[node] = spawn(node, number, self._config(node), log, bootstrap=number == 1, crash_at=crash_at)
+
+    def _await(self, nodes: Sequence[int]) -> None:
+        def settled(node: int) -> bool:
+            return not self.alive(node) or self.status(node, ANSWER_SECONDS) is not None
+
+        deadline = time.monotonic() + START_SECONDS
+        for node in nodes:
+            if not wait_until(partial(settled, node), deadline - time.monotonic()):
+                raise ClusterError(
+                    f"node {node} does not answer {START_SECONDS:.0f} s after its start. The end of its log:\n"
+                    + self._lives[node].last_words()
+                )
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        if not self.alive(node):
+            raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
+        if command == "arm":
+            self._lives[node].crash_at = str(arguments.get("point"))
+        try:
+            return self._call(node, command, CONTROL_SECONDS, **arguments)
+        except ControlError as error:
+            raise ClusterError(f"node {node}: {error}") from error
+
+    def _call(self, node: int, command: str, timeout: float, **arguments: Any) -> dict[str, Any]:
+        """A socket belongs to one thread at a time; the display asks for statuses while faults give commands."""
+        with self._locks[node]:
+            return self._control[node].call(command, timeout, **arguments)
+
+    def kill(self, node: int) -> int:
+        return self.kill_all([node])[node]
+
+    def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
+        """The signals first, then the waiting: for the nodes it is one instant. One that is gone keeps its status."""
+        missing = [node for node in nodes if node not in self._lives]
+        if missing:
+            raise ClusterError(f"{cluster.names(missing)} cannot be killed: never started")
+        lives = [self._lives[node] for node in nodes]
+        for life in lives:
+            life.signal(signal.SIGKILL)
+        return {life.node: life.kill() for life in lives}
+
+    def pause(self, node: int) -> None:
+        self._up(node).pause()
+
+    def resume(self, node: int) -> None:
+        self._up(node).resume()
+
+    def stop(self, node: int) -> int:
+        return self._up(node).end(STOP_SECONDS)
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        life = self._lives.get(node)
+        if life is None or not wait_until(lambda: not life.alive, timeout):
+            return None
+        return life.process.returncode
+
+    def wipe(self, node: int) -> None:
+        if self.alive(node):
+            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        try:
+            shutil.rmtree(self.disk_folder(node))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error
+
+    def close(self) -> list[int]:
+        """End all nodes: all are asked at once. Returns those that had to be ended by force."""
+        up = [life for life in self._lives.values() if life.alive]
+        for life in up:
+            life.ask()
+        deadline = time.monotonic() + STOP_SECONDS
+        forced = [life.node for life in up if life.end(max(0.0, deadline - time.monotonic())) == -signal.SIGKILL]
+        for life in self._lives.values():
+            life.release()
+        for client in self._control.values():
+            client.close()
+        return forced
+
+    def _up(self, node: int) -> Life:
+        life = self._lives.get(node)
+        if life is None or not life.alive:
+            raise ClusterError(f"node {node} is not up")
+        return life
