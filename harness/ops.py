@@ -9,7 +9,7 @@ import msgspec
 
 from harness.client import Client, Operation
 from node.core.zxid import pair
-from node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from node.tree.outcomes import Failed, Outcome, Unknown
 from node.tree.requests import ANY, Create, Multi, Request, Set
 
 _encode = msgspec.json.Encoder().encode

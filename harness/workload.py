@@ -72,6 +72,8 @@ class Workload:
     def __init__(
         self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int, timeout: float = 10.0
     ) -> None:
+        if not addresses:
+            raise ValueError("a workload needs the address of at least one node")
         self.counters = Counters()
         self._addresses = addresses
         self._keys = keys

@@ -1,0 +1,38 @@
+"""Which paths are znodes' names (ZooKeeper's PathUtils)."""
+
+import pytest
+
+from node.tree.paths import flaw, name_of, parent_of
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a.b", "/..a", "/a..", "/ä/日本", "/with space", "/-_=+"])
+def test_a_good_path_has_no_flaw(path: str) -> None:
+    assert flaw(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("", "does not begin"),
+        ("a", "does not begin"),
+        ("/a/", "ends with"),
+        ("//", "ends with"),
+        ("//a", "the name ''"),
+        ("/a//b", "the name ''"),
+        ("/./a", "the name '.'"),
+        ("/a/..", "the name '..'"),
+        ("/a\0b", r"'\x00' at position 2"),
+        ("/\x1f", r"'\x1f'"),
+        ("/\x9f", r"'\x9f'"),
+        ("/\ud800", r"'\ud800'"),
+        ("/\uf8ff", r"'\uf8ff'"),
+        ("/\uffff", r"'\uffff'"),
+    ],
+)
+def test_a_bad_path_is_told_what_is_wrong_with_it(path: str, words: str) -> None:
+    assert words in (flaw(path) or "")
+
+
+def test_parents_and_names() -> None:
+    assert (parent_of("/a"), name_of("/a")) == ("/", "a")
+    assert (parent_of("/a/b/c"), name_of("/a/b/c")) == ("/a/b", "c")

@@ -1,0 +1,188 @@
+"""Conditional requests in, idempotent transactions out (LADIS 2008, section 1)."""
+
+import msgspec
+import pytest
+
+from node.core.zxid import Zxid, zxid
+from node.tree.outcomes import Failed, Ok, Stat, stated
+from node.tree.primary import Primary
+from node.tree.refusal import Refusal
+from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set, Step, Write
+from node.tree.tree import Tree
+from node.tree.txns import CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, decode
+
+ORIGIN = Origin(2, 3, 4, 5)
+
+
+class Leader:
+    """A primary on its tree, with what it has broadcast and not delivered."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self.primary = Primary(self.tree, request_bytes=1000)
+        self.flying: list[bytes] = []
+        self.counter = 0
+
+    def prepare(self, request: Write) -> object:
+        """The change that a request becomes, or its refusal's error."""
+        data = self.primary.prepare(request, ORIGIN)
+        if isinstance(data, Refusal):
+            assert data.words
+            return data.error
+        self.flying.append(data)
+        return decode(data).change
+
+    def deliver(self, count: int | None = None) -> None:
+        for data in self.flying[:count]:
+            self.counter += 1
+            self.tree.apply(zxid(1, self.counter), data)
+            self.primary.delivered(data)
+        del self.flying[:count]
+
+    def done(self, *requests: Write) -> None:
+        for request in requests:
+            assert not isinstance(self.prepare(request), str)
+        self.deliver()
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+def test_causal_violation_example_transactions(leader: Leader) -> None:
+    """LADIS 2008, section 2: w1 = ("/a", "1", 1), w2 = ("/a", "2", 2), and after L1's failure w3 = ("/a", "3", 2)."""
+    leader.done(Create("/a"))
+    assert leader.prepare(Set("/a", b"1")) == SetTxn("/a", b"1", 1)
+    assert leader.prepare(Set("/a", b"2")) == SetTxn("/a", b"2", 2)
+    # L1 delivers w1 only, and fails. L2's state is that of w1.
+    leader.deliver(1)
+    leader.primary.reset()
+    assert leader.prepare(Set("/a", b"3", version=1)) == SetTxn("/a", b"3", 2)
+
+
+def test_conditions_see_what_is_outstanding(leader: Leader) -> None:
+    assert leader.prepare(Create("/a", b"x")) == CreateTxn("/a", b"x", 1)
+    assert leader.prepare(Create("/a/b")) == CreateTxn("/a/b", b"", 1)
+    assert leader.prepare(Create("/a")) == "node exists"
+    assert leader.prepare(Set("/a", b"y", version=0)) == SetTxn("/a", b"y", 1)
+    assert leader.prepare(Set("/a", b"z", version=0)) == "bad version"
+    assert leader.prepare(Delete("/a")) == "not empty"
+    assert leader.prepare(Delete("/a/b")) == DeleteTxn("/a/b")
+    assert leader.prepare(Delete("/a/b")) == "no node"
+    assert leader.prepare(Delete("/a", version=1)) == DeleteTxn("/a")
+    assert leader.prepare(Check("/a")) == "no node"
+    assert leader.tree.read(Exists("/a")) == Ok(Zxid(0))
+    leader.deliver()
+    assert leader.tree.read(Children("/")) == Ok(zxid(1, 5), 0, children=[])
+
+
+def test_an_outlook_lives_until_its_last_transaction_is_delivered(leader: Leader) -> None:
+    leader.done(Create("/a"))
+    for expected in (1, 2, 3):
+        assert leader.prepare(Set("/a", b"")) == SetTxn("/a", b"", expected)
+    for left in (2, 1, 0):
+        leader.deliver(1)
+        assert leader.primary.outstanding == left
+        refusal = leader.primary.prepare(Check("/a", version=9), ORIGIN)
+        assert refusal == Refusal("bad version", "/a is at version 3, not 9")
+    assert not leader.primary._outlooks
+
+
+def test_a_refusal_leaves_no_trace(leader: Leader) -> None:
+    assert leader.prepare(Multi([Create("/a"), Set("/a", b"1"), Delete("/nothing")])) == "no node"
+    assert leader.prepare(Set("/a", b"")) == "no node"
+    assert (leader.primary.outstanding, leader.primary._outlooks) == (0, {})
+
+
+def test_reset_forgets_what_is_outstanding(leader: Leader) -> None:
+    leader.prepare(Create("/a"))
+    leader.primary.reset()
+    assert leader.prepare(Create("/a")) == CreateTxn("/a", b"", 1)
+
+
+def test_another_primarys_transactions_are_passed_over(leader: Leader) -> None:
+    leader.prepare(Create("/a"))
+    leader.primary.delivered(msgspec.msgpack.encode(Txn(ORIGIN, CreateTxn("/b", b"", 1))))
+    assert leader.prepare(Create("/a")) == "node exists"
+
+
+def test_sequential_names_count_the_parents_children(leader: Leader) -> None:
+    leader.done(Create("/q"))
+    assert leader.prepare(Create("/q/n-", b"", sequential=True)) == CreateTxn("/q/n-0000000000", b"", 1)
+    assert leader.prepare(Create("/q/other")) == CreateTxn("/q/other", b"", 2)
+    leader.deliver()
+    assert leader.prepare(Delete("/q/other")) == DeleteTxn("/q/other")
+    assert leader.prepare(Create("/q/n-", b"", sequential=True)) == CreateTxn("/q/n-0000000002", b"", 3)
+    assert leader.prepare(Create("/q/", b"", sequential=True)) == CreateTxn("/q/0000000003", b"", 4)
+
+
+def test_a_multis_steps_see_those_before_them(leader: Leader) -> None:
+    steps: list[Step] = [
+        Create("/a"),
+        Set("/a", b"1", version=0),
+        Check("/a", version=1),
+        Create("/a/b"),
+        Delete("/a/b"),
+    ]
+    change = leader.prepare(Multi(steps))
+    assert change == MultiTxn(
+        [
+            CreateTxn("/a", b"", 1),
+            SetTxn("/a", b"1", 1),
+            CheckTxn("/a", 1),
+            CreateTxn("/a/b", b"", 1),
+            DeleteTxn("/a/b"),
+        ]
+    )
+    assert isinstance(change, MultiTxn)
+    stats = [Stat("/a", 0), Stat("/a", 1), Stat("/a", 1), Stat("/a/b", 0), Stat("/a/b", None)]
+    assert stated(zxid(1, 1), change) == Ok(zxid(1, 1), steps=stats)
+    leader.deliver()
+    assert leader.tree.read(Get("/a")) == Ok(zxid(1, 1), 1, data=b"1")
+
+
+def test_a_refused_multi_names_the_step(leader: Leader) -> None:
+    refusal = leader.primary.prepare(Multi([Create("/a"), Check("/b")]), ORIGIN)
+    assert refusal == Refusal("no node", "step 2 of 2: there is no znode /b")
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (Create("/"), "node exists"),
+        (Create("a"), "bad path"),
+        (Create("/a/"), "bad path"),
+        (Create("//", sequential=True), "bad path"),
+        (Create("", sequential=True), "bad path"),
+        (Create("/no/child"), "no parent"),
+        (Set("/no", b""), "no node"),
+        (Set("no", b""), "bad path"),
+        (Set("/", b"", version=7), "bad version"),
+        (Delete("/"), "bad path"),
+        (Check("/.."), "bad path"),
+        (Multi([]), "bad request"),
+        (Set("/", bytes(1000)), "too large"),
+        (Multi([Set("/", bytes(500)), Set("/", bytes(500))]), "too large"),
+    ],
+)
+def test_what_is_refused_and_why(leader: Leader, request_: Write, error: str) -> None:
+    assert leader.prepare(request_) == error
+
+
+def test_the_limit_itself_is_allowed(leader: Leader) -> None:
+    assert leader.prepare(Set("/", bytes(999))) == SetTxn("/", bytes(999), 1)
+
+
+def test_a_transaction_carries_its_origin(leader: Leader) -> None:
+    leader.prepare(Create("/a", b"x"))
+    assert leader.tree.apply(zxid(1, 1), leader.flying[0]) == Txn(ORIGIN, CreateTxn("/a", b"x", 1))
+
+
+def test_reads_of_what_is_not_there(leader: Leader) -> None:
+    leader.done(Create("/a"))
+    at = zxid(1, 1)
+    assert leader.tree.read(Get("/b")) == Failed("no node", "there is no znode /b", at)
+    assert leader.tree.read(Exists("/b")) == Ok(at)
+    assert isinstance(leader.tree.read(Exists("b")), Failed)
+    assert leader.tree.read(Children("/")) == Ok(at, 0, children=["a"])
