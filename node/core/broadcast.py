@@ -49,10 +49,15 @@ class Broadcast(Synchronization):
         proposed = zx.counter_of(last) if zx.epoch_of(last) == self.epoch else 0
         return proposed + len(self.gathered) + 1
 
+    def next_zxid(self) -> Zxid:
+        """The zxid that the next submitted transaction will have."""
+        assert self.epoch is not None
+        return zx.zxid(self.epoch, self.next_counter())
+
     def submit(self, txns: list[bytes]) -> Zxid:
-        if not self.established or self.epoch is None:
+        if not self.established:
             raise NotLeading("only the leader of an established epoch broadcasts")
-        first = zx.zxid(self.epoch, self.next_counter())
+        first = self.next_zxid()
         self.gathered += txns
         return first
 

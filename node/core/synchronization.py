@@ -121,7 +121,7 @@ class Synchronization(Discovery):
         follower = self.followers.get(source)
         if follower is None or not follower.forwarding or message.epoch != self.epoch:
             return
-        if message.last_zxid not in self.history:
+        if message.last_zxid > self.history.last:
             raise SanityCheckFailed(f"node {source} acknowledges {zx.show(message.last_zxid)}, never proposed")
         follower.amnesiac = message.amnesiac
         first, follower.active = not follower.active, True
@@ -179,8 +179,8 @@ class Synchronization(Discovery):
     def on_commit_leader(self, source: int, message: CommitLeader) -> None:
         if message.epoch != self.current_epoch or not self.joined or self.phase != Phase.SYNCHRONIZATION:
             return
-        if message.committed not in self.history:
-            raise SanityCheckFailed(f"COMMIT-LD up to {zx.show(message.committed)}, which is not in this history")
+        if message.committed > self.history.last:
+            raise SanityCheckFailed(f"COMMIT-LD up to {zx.show(message.committed)}, beyond {zx.show(self.history.last)}")
         self.deadline = None
         self.committed = message.committed
         self.enter(Role.FOLLOWING, Phase.BROADCAST, source, "established")

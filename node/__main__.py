@@ -1,0 +1,153 @@
+"""`python -m node --config FILE --life N [--bootstrap] [--crash-at POINT]`: one life of one server.
+
+Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed; 74 the disk failed or is full; 75 an address
+is in use; 78 the configuration or the key file can't be used.
+"""
+
+import argparse
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from node.config import NodeConfig
+from node.core import zxid as zx
+from node.core.digest import show
+from node.core.ready import Recovered
+from node.crash import BadPoint, CrashPoints
+from node.driver import Aborted
+from node.net.address import AddressError, AddressInUse
+from node.net.keys import KeyFileError
+from node.parts import parts_with
+from node.server import Server
+from node.store.disk import FaithfulDisk, OrdinaryDisk
+from node.store.errors import Corrupt, DiskFailed
+from node.store.recovery import Report
+from node.trace import Trace
+
+PR_SET_PDEATHSIG = 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m node", description="One Zab server.")
+    parser.add_argument("--config", required=True, type=Path, help="the node's configuration (JSON)")
+    parser.add_argument("--life", required=True, type=int, help="how often this node was started, this start included")
+    parser.add_argument(
+        "--bootstrap", action="store_true", help="the birth of a new ensemble: an empty disk is no loss"
+    )
+    parser.add_argument("--crash-at", metavar="POINT", help="arm this crash point from the start")
+    return parser.parse_args()
+
+
+def end(code: int, why: str, trace: Trace | None = None) -> NoReturn:
+    """Say why on stderr and in the trace, and end."""
+    if trace is not None:
+        trace.add("exit", {"code": code, "why": why})
+        trace.close()
+    if code:
+        print(f"node: {why}", file=sys.stderr, flush=True)  # noqa: T201
+    # A context whose peers are gone must not hold the process: everything is written by now.
+    os._exit(code)
+
+
+def tie_to(parent: int | None) -> None:
+    """End with the process that started this one, also when this one is stopped: the kernel sees to it (Linux)."""
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("node: the process that started this one is gone")
+
+
+def read_config(path: Path) -> NodeConfig:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=NodeConfig)
+    except (OSError, msgspec.DecodeError) as error:
+        end(78, f"{path}: {error}")
+
+
+def boot_event(config: NodeConfig, recovered: Recovered, report: Report, defect: str | None) -> dict[str, object]:
+    snapshot = recovered.snapshot
+    return {
+        "disk": report.kind,
+        "accepted_epoch": recovered.accepted_epoch,
+        "current_epoch": recovered.current_epoch,
+        "last_zxid": zx.pair(report.last_zxid),
+        "snapshot_zxid": zx.pair(report.snapshot_zxid),
+        "digest": show(snapshot[1]) if snapshot else None,
+        "torn_bytes": report.torn_bytes,
+        "faithful": config.faithful,
+        "nodes": len(config.members),
+        "defect": defect,
+        "pid": os.getpid(),
+    }
+
+
+def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
+    """Recover, and build the server. Raises what ends a life before it began."""
+    parts, defect = parts_with(config.defect)
+
+    def report_point(point: str, state: str) -> None:
+        trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
+        trace.flush()
+
+    crash = CrashPoints(report_point)
+    if options.crash_at:
+        crash.arm(options.crash_at)
+    disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
+    started = time.monotonic_ns()
+    store, recovered, report = parts.store.open(
+        disk,
+        bootstrap=options.bootstrap,
+        segment_bytes=config.limits.segment_bytes,
+        crash=crash.hit if crash.on_disk else None,
+    )
+    micros = (time.monotonic_ns() - started) // 1000
+    trace.add("boot", boot_event(config, recovered, report, defect))
+    trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": micros})
+    trace.flush()
+    return Server(config, options.life, parts, store, recovered, trace, crash, disk)
+
+
+def main() -> None:
+    options = arguments()
+    config = read_config(options.config)
+    tie_to(config.parent)
+    trace = Trace(config.trace, config.id, options.life)
+    try:
+        server = live(config, options, trace)
+        signal.signal(signal.SIGTERM, lambda *_: server.stop("SIGTERM"))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the harness's to handle
+        watch_stdin(server)
+        server.run()
+    except Corrupt as error:
+        end(65, str(error), trace)
+    except Aborted as error:
+        trace.add("abort", {"why": str(error)})
+        end(70, str(error), trace)
+    except DiskFailed as error:
+        end(74, str(error), trace)
+    except AddressInUse as error:
+        end(75, str(error), trace)
+    except (AddressError, KeyFileError, BadPoint) as error:
+        end(78, str(error), trace)
+    end(0, server.stopping or "stopped", trace)
+
+
+def watch_stdin(server: Server) -> None:
+    """When stdin is a pipe and closes, whoever started this node is gone: end."""
+    if server.config.parent is None or sys.stdin is None or sys.stdin.closed:
+        return
+    server.poller.register(sys.stdin.fileno(), select.POLLIN)
+    server.watched = sys.stdin.fileno()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Drives the core: fulfils each Ready in the order of its contract (`node.core.ready`), with the real disk and links.
+
+The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
+"""
+
+from typing import Any
+
+from node.application import Application
+from node.core import digest as dg
+from node.core import zxid as zx
+from node.core.broadcast import Peer
+from node.core.messages import NAMES
+from node.core.ready import Deliver, Install, Ready
+from node.crash import CrashPoints
+from node.net.link import Links
+from node.recording import Recording, checksum
+from node.store.store import Store
+from node.trace import Trace
+
+DRAIN_SECONDS = 5.0  # at after-send, what was sent must have left the process before it dies
+
+
+class Aborted(Exception):
+    """A sanity check failed (LADIS 2008, section 2): the server stops."""
+
+
+class Driver:
+    """One core, its store, its links, its application, its trace."""
+
+    def __init__(
+        self,
+        machine: Peer,
+        store: Store,
+        links: Links,
+        application: Application,
+        trace: Trace,
+        recording: Recording | None,
+        crash: CrashPoints,
+        snapshot_bytes: int,
+    ) -> None:
+        self.machine = machine
+        self.store = store
+        self.links = links
+        self.application = application
+        self.trace = trace
+        self.recording = recording
+        self.crash = crash
+        self.snapshot_bytes = snapshot_bytes
+
+    # ---- the core's inputs ----
+
+    def start(self, now: int) -> None:
+        self.note("start", now)
+        self.machine.start(now)
+
+    def link_up(self, peer: int) -> None:
+        self.note("link_up", peer)
+        self.machine.link_up(peer)
+
+    def link_down(self, peer: int, why: str) -> None:
+        self.note("link_down", peer, why)
+        self.machine.link_down(peer, why)
+
+    def step(self, source: int, message: Any) -> None:
+        self.note("step", source, message)
+        self.machine.step(source, message)
+
+    def tick(self, now: int) -> None:
+        self.note("tick", now)
+        self.machine.tick(now)
+
+    def submit(self, txns: list[bytes]) -> None:
+        self.note("submit", txns)
+        self.machine.submit(txns)
+
+    def note(self, kind: str, *arguments: Any) -> None:
+        if self.recording is not None:
+            self.recording.add(kind, *arguments)
+
+    # ---- the core's obligations ----
+
+    def fulfil(self) -> None:
+        """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed."""
+        while True:
+            ready = self.machine.ready()
+            if not self.fulfil_one(ready):
+                return
+
+    def fulfil_one(self, ready: Ready) -> bool:
+        if not (
+            ready.messages
+            or ready.records
+            or ready.deliveries
+            or ready.events
+            or ready.messages_after_sync
+            or ready.resets
+            or ready.events_after_sync
+            or ready.abort
+        ):
+            return False
+        if self.recording is not None:
+            self.note("ready", checksum(ready))
+        for peer in ready.resets:
+            self.links.reset(peer, "a new iteration")
+        for event in ready.events:
+            self.trace.add(event.name, event.fields)
+        self.flush()
+        self.send(ready.messages)
+        if ready.records:
+            for record in ready.records:
+                self.store.append(record)
+            self.store.sync()
+            self.note("synced", ready.upto)
+            self.machine.synced(ready.upto)
+        for event in ready.events_after_sync:
+            self.trace.add(event.name, event.fields)
+        if ready.messages_after_sync:
+            self.flush()
+            self.send(ready.messages_after_sync)
+        for delivery in ready.deliveries:
+            self.deliver(delivery)
+        self.flush()
+        if ready.abort is not None:
+            raise Aborted(ready.abort)
+        if ready.deliveries:
+            self.maybe_snapshot()
+        return True
+
+    def flush(self) -> None:
+        if self.recording is not None:
+            self.recording.flush()
+        self.trace.flush()
+
+    def send(self, messages: list[tuple[int, Any]]) -> None:
+        """One frame for each peer; with a send point armed, one frame a message."""
+        if self.crash.on_send:
+            for peer, message in messages:
+                self.send_watched(peer, message)
+            return
+        frames: dict[int, list[Any]] = {}
+        for peer, message in messages:
+            frames.setdefault(peer, []).append(message)
+        for peer, batch in frames.items():
+            self.links.send(peer, batch)
+
+    def send_watched(self, peer: int, message: Any) -> None:
+        name = NAMES.get(type(message), "")
+        self.crash.hit("before-send", name)
+        self.links.send(peer, [message])
+        if self.crash.reached("after-send", name):
+            self.links.drain(peer, DRAIN_SECONDS)
+            self.crash.fire("after-send", name)
+
+    def deliver(self, delivery: Deliver | Install) -> None:
+        """Apply, and trace it, before any client hears of it."""
+        self.application.deliver(delivery)
+        tree = dg.show(self.application.tree.digest)
+        if isinstance(delivery, Install):
+            fields: dict[str, Any] = {
+                "kind": "restored",
+                "zxid": zx.pair(delivery.zxid),
+                "digest": dg.show(delivery.digest),
+                "tree": tree,
+            }
+            self.trace.add("snapshot", fields)
+            return
+        fields = {
+            "epoch": zx.epoch_of(delivery.first),
+            "first": zx.counter_of(delivery.first),
+            "digests": delivery.crcs,
+            "digest": dg.show(delivery.digest),
+            "tree": tree,
+        }
+        self.trace.add("deliver", fields)
+
+    def maybe_snapshot(self) -> None:
+        """Store the delivered state when enough was logged since the last snapshot, so that the log can go."""
+        machine = self.machine
+        if machine.history.bytes < self.snapshot_bytes or machine.delivered == machine.history.base:
+            return
+        taken = machine.history.snapshot
+        if taken is not None and taken[0] >= machine.delivered:
+            return
+        zxid, digest, state = machine.delivered, machine.digest, self.application.tree.dump()
+        self.store.take_snapshot(zxid, digest, state)
+        self.note("snapshot", zxid, digest, state)
+        machine.snapshot_taken(zxid, digest, state)
+        tree = dg.show(self.application.tree.digest)
+        fields = {"kind": "taken", "zxid": zx.pair(zxid), "digest": dg.show(digest), "tree": tree}
+        self.trace.add("snapshot", fields)
+        self.flush()

@@ -1,0 +1,37 @@
+"""What a node is made of. A defect (a known Zab bug) replaces a part by a subclass of it; nothing else differs."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from node.core.broadcast import Peer
+from node.net.link import Links
+from node.store.store import Store
+
+
+@dataclass(slots=True)
+class Parts:
+    """The classes that a server builds its node from."""
+
+    peer: type[Peer] = Peer
+    store: type[Store] = Store
+    links: type[Links] = Links
+
+
+class Defective(Protocol):
+    """A known bug: what it is called, and which parts it replaces."""
+
+    name: str
+
+    def build(self, parts: Parts) -> None: ...
+
+
+def parts_with(defect: str | None) -> tuple[Parts, str | None]:
+    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration."""
+    parts = Parts()
+    if defect is None:
+        return parts, None
+    module, _, name = defect.partition(":")
+    found: Defective = getattr(importlib.import_module(module), name)
+    found.build(parts)
+    return parts, found.name
