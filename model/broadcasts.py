@@ -1,0 +1,71 @@
+"""What each epoch's primary broadcast, in its order: the other ghost that deliveries are held against."""
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from model.events import Broadcast, packed
+
+_NEVER = -1  # fills the place of a counter that the primary passed over; no digest is negative
+
+
+@dataclass(slots=True)
+class Primary:
+    """One process's broadcasts in one epoch. `digests[c - 1]` belongs to counter c."""
+
+    epoch: int
+    node: int
+    life: int
+    delivered: int  # zxid of the last transaction that it had delivered before its first broadcast
+    events: list[Broadcast] = field(default_factory=list)
+    digests: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def event_of(self, counter: int) -> Broadcast | None:
+        """The event that broadcast a counter, None if it was never broadcast."""
+        if counter > len(self.digests) or self.digests[counter - 1] == _NEVER:
+            return None
+        return self.events[max(0, bisect_right(self.events, counter, key=lambda event: event.first) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `broadcast` event: by whom, and which counter was to come next."""
+
+    event: Broadcast
+    primary: Primary
+    expected: int
+
+
+class Broadcasts:
+    """Epoch -> its primaries. There must be one; if there are more, each is kept apart."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, list[Primary]] = {}
+        self.highest = 0
+
+    def add(self, event: Broadcast) -> Step:
+        primary = self._primary(event)
+        expected = len(primary.digests) + 1
+        primary.events.append(event)
+        missing = event.first - expected
+        if missing > 0:
+            primary.digests.extend([_NEVER] * missing)
+        # What is broadcast again replaces what it was before: nobody can have meant both.
+        primary.digests[event.first - 1 : event.first - 1 + len(event.digests)] = array("q", event.digests)
+        return Step(event, primary, expected)
+
+    def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
+        """Whether some process broadcast exactly these transactions in that epoch."""
+        return any(
+            primary.digests[first - 1 : first - 1 + len(digests)] == digests for primary in self.epochs.get(epoch, ())
+        )
+
+    def _primary(self, event: Broadcast) -> Primary:
+        primaries = self.epochs.setdefault(event.epoch, [])
+        for primary in primaries:
+            if (primary.node, primary.life) == (event.node, event.life):
+                return primary
+        primary = Primary(event.epoch, event.node, event.life, packed(event.delivered))
+        primaries.append(primary)
+        self.highest = max(self.highest, event.epoch)
+        return primary

@@ -1,0 +1,270 @@
+"""The lines of a run's folder as typed records, as far as they are judged. Formats: results/README.md.
+
+Fields that no property looks at are not kept; events that no property looks at become `Other`, which keeps their place
+in the life's count. A line that does not have the documented form does not come out of a decoder.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Pair = tuple[U32, U32]  # a zxid: (epoch, counter)
+Hex64 = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+
+
+def packed(pair: Pair) -> int:
+    """A zxid as one int, ordered as the paper orders zxids."""
+    return pair[0] << 32 | pair[1]
+
+
+class Line(Struct, kw_only=True):
+    """A line of some file of the folder. `line` counts from 1; it is set by whoever reads the file."""
+
+    t: int
+    line: int = 0
+
+    @property
+    def file(self) -> str:
+        """The file's name, relative to the run's folder."""
+        raise NotImplementedError
+
+
+class TraceEvent(Line, kw_only=True, tag_field="event"):
+    """An event of a node's life."""
+
+    node: int
+    life: Annotated[int, Meta(ge=1)]
+    n: Annotated[int, Meta(ge=1)]
+
+    @property
+    def file(self) -> str:
+        return trace_name(self.node, self.life)
+
+
+class Boot(TraceEvent, kw_only=True, tag="boot"):
+    disk: str
+    accepted_epoch: int
+    current_epoch: int
+    last_zxid: Pair
+    snapshot_zxid: Pair = (0, 0)
+    pid: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the node starts without anything that it once promised."""
+        return self.disk in ("fresh", "amnesiac")
+
+
+class Role(TraceEvent, kw_only=True, tag="role"):
+    role: str
+    leader: int | None = None
+
+
+class Phase(TraceEvent, kw_only=True, tag="phase"):
+    phase: str
+    epoch: int = 0
+
+
+class AcceptedEpoch(TraceEvent, kw_only=True, tag="accepted_epoch"):
+    epoch: int
+    leader: int | None = None
+
+
+class CurrentEpoch(TraceEvent, kw_only=True, tag="current_epoch"):
+    epoch: int
+    last_zxid: Pair
+
+
+class Established(TraceEvent, kw_only=True, tag="established"):
+    epoch: int
+    last_zxid: Pair
+    quorum: list[int] = []
+
+
+class Batch(TraceEvent, kw_only=True):
+    """Transactions with consecutive zxids of one epoch: `first`, `first + 1`, ..."""
+
+    epoch: U32
+    first: Annotated[int, Meta(ge=1, le=2**32 - 1)]
+    digests: list[U32]
+
+    @property
+    def zxid(self) -> int:
+        """The first one's zxid."""
+        return self.epoch << 32 | self.first
+
+
+class Broadcast(Batch, kw_only=True, tag="broadcast"):
+    delivered: Pair
+
+
+class Accept(Batch, kw_only=True, tag="accept"):
+    in_epoch: int
+
+
+class Deliver(Batch, kw_only=True, tag="deliver"):
+    digest: Hex64
+    tree: Hex64
+
+
+class Truncate(TraceEvent, kw_only=True, tag="truncate"):
+    keep: Pair
+    last: Pair
+
+
+class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
+    kind: str
+    zxid: Pair
+    digest: Hex64 | None = None
+    tree: Hex64 | None = None
+
+
+class Channel(TraceEvent, kw_only=True, tag="channel"):
+    peer: int
+    incarnation: int
+    session: int
+    first: int
+    last: int
+    ended: str
+
+
+class Member(TraceEvent, kw_only=True, tag="member"):
+    """A node that had lost its disk counts in quorums again."""
+
+
+class Abort(TraceEvent, kw_only=True, tag="abort"):
+    why: str = ""
+
+
+class Exit(TraceEvent, kw_only=True, tag="exit"):
+    code: int
+    why: str = ""
+
+
+class Other(Line, kw_only=True):
+    """An event that no property looks at."""
+
+    node: int
+    life: Annotated[int, Meta(ge=1)]
+    n: Annotated[int, Meta(ge=1)]
+    event: str
+
+    @property
+    def file(self) -> str:
+        return trace_name(self.node, self.life)
+
+
+Judged = (
+    Boot
+    | Role
+    | Phase
+    | AcceptedEpoch
+    | CurrentEpoch
+    | Established
+    | Broadcast
+    | Accept
+    | Deliver
+    | Truncate
+    | Snapshot
+    | Channel
+    | Member
+    | Abort
+    | Exit
+)
+Event = Judged | Other
+JUDGED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Judged))
+
+
+class Operation(Line, kw_only=True, tag_field="type"):
+    """A line of ops.jsonl. A client is a session; `seq` is the order in which it sent."""
+
+    client: int
+    seq: int
+    node: int | None = None
+
+    @property
+    def file(self) -> str:
+        return "ops.jsonl"
+
+
+class Invoke(Operation, kw_only=True, tag="invoke"):
+    op: str
+    due: int
+    path: str = ""
+
+
+class Complete(Operation, kw_only=True, tag="complete"):
+    outcome: Literal["ok", "failed", "unknown"]
+    error: str | None = None
+    zxid: Pair | None = None
+
+
+class Fault(Line, kw_only=True, tag_field="type"):
+    """A line of faults.jsonl. `evidence` is free in form: what the processes themselves showed."""
+
+    id: int | str
+    confirmed: bool
+    evidence: Any = None
+
+    @property
+    def file(self) -> str:
+        return "faults.jsonl"
+
+
+class Inject(Fault, kw_only=True, tag="inject"):
+    do: str
+    target: Any = None
+    nodes: list[int] = []
+
+
+class Heal(Fault, kw_only=True, tag="heal"):
+    pass
+
+
+class Milestone(Line, kw_only=True):
+    """A line of harness.jsonl."""
+
+    event: str
+    seconds: float | None = None
+
+    @property
+    def file(self) -> str:
+        return "harness.jsonl"
+
+
+class Run(Struct, kw_only=True):
+    """What the judge wants to know of run.json."""
+
+    nodes: Annotated[int, Meta(ge=1)]
+    outcome: str = "finished"
+    expect: dict[str, Any] = {}
+
+
+def trace_name(node: int, life: int) -> str:
+    return f"trace/node-{node}-{life}.jsonl"
+
+
+_json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
+_json_other = msgspec.json.Decoder(Other)
+
+
+def event_from_json(line: bytes) -> Event:
+    """One line of a trace. Raises msgspec.ValidationError or DecodeError."""
+    try:
+        return _json_event.decode(line)
+    except msgspec.ValidationError:
+        other = _json_other.decode(line)
+        if other.event in JUDGED:
+            raise  # the line claims to be an event that is judged, and does not have its form
+        return other
+
+
+def event_from_dict(event: Mapping[str, Any]) -> Event:
+    """An event as a node's tracer has it in memory. Raises msgspec.ValidationError."""
+    if event.get("event") in JUDGED:
+        judged: Judged = msgspec.convert(event, Judged)
+        return judged
+    return msgspec.convert(event, Other)

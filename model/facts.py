@@ -1,0 +1,283 @@
+"""What is known of a run so far. The oracle keeps it up to date; every checker reads it and none changes it."""
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.broadcasts import Broadcasts
+from model.events import (
+    Accept,
+    Boot,
+    Complete,
+    Deliver,
+    Established,
+    Event,
+    Exit,
+    Fault,
+    Heal,
+    Inject,
+    Invoke,
+    Member,
+    Milestone,
+    Phase,
+    Role,
+    Run,
+    Snapshot,
+    Truncate,
+    packed,
+)
+from model.ledger import Delivery, Ledger, Place
+
+DISK_FAULTS = frozenset({"wipe", "corrupt", "truncate-file"})  # what a disk held may be gone or changed afterwards
+KILLS = (
+    frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
+)  # these end processes, or need them ended
+WRITES = frozenset({"create", "set", "delete", "multi"})
+
+
+@dataclass(slots=True)
+class Node:
+    """One node: its present life, and where it stands. `amnesiac` as long as its lost disk keeps it out of quorums."""
+
+    id: int
+    boot: Boot | None = None
+    place: Place = field(default_factory=Place)
+    phase: str = ""
+    amnesiac: bool = False
+    exit: Exit | None = None
+    top: int = 0  # the highest zxid that it delivered on this disk
+    log_last: int = 0  # the last zxid that its disk is known to hold
+    lost: int = 0  # the highest zxid that it had delivered on a disk that is gone
+
+
+@dataclass(slots=True)
+class Life:
+    """One life of a node: its start, and the last event seen of it."""
+
+    boot: Boot | None
+    last: Event
+
+
+@dataclass(slots=True)
+class Write:
+    """A write that a client saw succeed."""
+
+    zxid: int
+    op: str
+    complete: Complete
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place where a file does not say what happened. `excusable`: only an incomplete last line."""
+
+    file: str
+    line: int
+    why: str
+    node: int | None = None
+    excusable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.why}" if self.line else f"{self.file} {self.why}"
+
+
+class Facts:
+    """The shared state. Traces, operations, faults and milestones may come in any order among each other."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.broadcasts = Broadcasts()
+        self.nodes: dict[int, Node] = {}
+        self.lives: dict[tuple[int, int], Life] = {}
+        self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
+        self.established: list[Established] = []
+        self.elections = 0  # how often a node began to lead
+        self.invoked: dict[tuple[int, int], Invoke] = {}  # still without an answer
+        self.acked: list[Write] = []
+        self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
+        self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
+        self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
+        self.writes_due = array("q")
+        self.writes_done = array("q")  # when a write succeeded
+        self.injects: list[Inject] = []
+        self.heals: list[Heal] = []
+        self.milestones: dict[str, Milestone] = {}  # the last of each name
+        self.damages: list[Damage] = []
+        self.run = Run(nodes=1)
+
+    def node(self, number: int) -> Node:
+        if number not in self.nodes:
+            self.nodes[number] = Node(number)
+        return self.nodes[number]
+
+    # ---- the traces ----
+
+    def count(self, event: Event) -> bool:
+        """Every event goes here first. False if its life should have been over: then it is of no further use."""
+        key = (event.node, event.life)
+        life = self.lives.get(key)
+        expected = 1 if life is None else life.last.n + 1
+        if event.n != expected:
+            self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
+        elif life is None and not isinstance(event, Boot):
+            self.damages.append(Damage(event.file, event.line or 1, "does not begin with boot"))
+        if life is None:
+            self.lives[key] = Life(event if isinstance(event, Boot) else None, event)
+        else:
+            life.last = event
+        present = self.node(event.node).boot
+        if present is not None and event.life < present.life:
+            self.zombies.append((event, present))
+            return False
+        return True
+
+    def boot(self, event: Boot) -> bool:
+        """A new life. False if its snapshot is no point of the ledger."""
+        node = self.node(event.node)
+        node.boot, node.exit, node.phase = event, None, ""
+        node.amnesiac = event.disk == "amnesiac"
+        if event.empty:
+            node.lost, node.top = max(node.lost, node.top), 0
+        node.log_last = packed(event.last_zxid)
+        node.place = Place()
+        return self.ledger.restore(node.place, packed(event.snapshot_zxid))
+
+    def deliver(self, event: Deliver) -> Delivery:
+        node = self.node(event.node)
+        delivery = self.ledger.deliver(node.place, event)
+        node.top = max(node.top, delivery.last)
+        return delivery
+
+    def snapshot(self, event: Snapshot) -> bool:
+        """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
+        node, zxid = self.node(event.node), packed(event.zxid)
+        if event.kind == "installed":
+            node.log_last = zxid
+        if event.kind != "restored":
+            return True
+        node.top = max(node.top, zxid)
+        return self.ledger.restore(node.place, zxid)
+
+    def at(self, event: Event) -> None:
+        """Small changes of a node's state."""
+        node = self.node(event.node)
+        match event:
+            case Accept():
+                node.log_last = event.zxid + len(event.digests) - 1
+            case Truncate():
+                node.log_last = packed(event.keep)
+            case Phase():
+                node.phase = event.phase
+            case Role():
+                self.elections += event.role == "LEADING"
+            case Member():
+                node.amnesiac = False
+            case Exit():
+                node.exit = event
+            case Established():
+                self.established.append(event)
+            case _:
+                pass
+
+    # ---- the clients ----
+
+    def invoke(self, operation: Invoke) -> None:
+        self.invoked[operation.client, operation.seq] = operation
+        if operation.op in WRITES:
+            self.writes_due.append(operation.due)
+
+    def complete(self, operation: Complete) -> Invoke | None:
+        """An answer. Its question, or None if there was none."""
+        question = self.invoked.pop((operation.client, operation.seq), None)
+        if question is None:
+            self.damages.append(
+                Damage(operation.file, operation.line, "completes an operation that waits for no answer")
+            )
+            return None
+        write = question.op in WRITES
+        for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
+            counts[operation.outcome] += 1
+        if operation.outcome == "ok":
+            self.latencies.append(operation.t - question.due)
+            if write:
+                self.writes_done.append(operation.t)
+                if operation.zxid is not None:
+                    self.acked.append(Write(packed(operation.zxid), question.op, operation))
+        return question
+
+    # ---- what is known at the end ----
+
+    def quorum(self) -> int:
+        return self.run.nodes // 2 + 1
+
+    def disks_lost(self) -> list[int]:
+        """The nodes that are out of the quorums at the end because their disk was lost."""
+        return sorted(node.id for node in self.nodes.values() if node.amnesiac)
+
+    def beyond_fault_model(self) -> bool:
+        """A quorum of disks was lost, and since the last of them came back nobody was established."""
+        lost = self.disks_lost()
+        if not lost or self.run.nodes - len(lost) >= self.quorum():
+            return False
+        since = max(boot.t for number in lost if (boot := self.nodes[number].boot) is not None)
+        return all(event.t < since for event in self.established)
+
+    def settled(self) -> Milestone | None:
+        """The end of the liveness phase: `converged`, or `not-converged`."""
+        return self.milestones.get("converged") or self.milestones.get("not-converged")
+
+    def up_at_end(self) -> list[Node]:
+        """The correct servers (LADIS 2008): started, not ended by a fault or by themselves before the run was settled."""
+        settled = self.settled()
+        return [node for _, node in sorted(self.nodes.items()) if self._up(node, settled)]
+
+    def _up(self, node: Node, settled: Milestone | None) -> bool:
+        if node.boot is None:
+            return False
+        if node.exit is not None and (node.exit.code != 0 or settled is None or node.exit.t < settled.t):
+            return False
+        return not any(
+            inject.t >= node.boot.t and (node.id in killed(inject)) and (settled is None or inject.t < settled.t)
+            for inject in self.injects
+        )
+
+    def disk_damaged(self, old: Boot, new: Boot) -> bool:
+        """Whether a fault took or changed something that the node's disk held, between two of its starts."""
+        return any(
+            inject.do in DISK_FAULTS and new.node in inject.nodes and old.t <= inject.t <= new.t
+            for inject in self.injects
+        )
+
+    def was_killed(self, node: int) -> bool:
+        """Whether some fault, or the end of the run, ended a process of this node by force."""
+        forced = {"leftovers", "interrupted"} & self.milestones.keys()
+        return bool(forced) or any(
+            node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
+        )
+
+
+def killed(inject: Inject) -> dict[int, dict[str, Any]]:
+    """What a fault's evidence says of the processes that it ended: node -> {"pid", "exit"}."""
+    if not isinstance(inject.evidence, dict):
+        return {}
+    return {
+        int(node): shown
+        for node, shown in inject.evidence.items()
+        if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
+    }
+
+
+def crossings(fault: Fault) -> list[dict[str, Any]]:
+    """The frame counters of cut links in a fault's evidence: {"from", "to", "at_inject", "at_heal"}."""
+    found: list[dict[str, Any]] = []
+    waiting = [fault.evidence]
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, dict):
+            if "at_inject" in item:
+                found.append(item)
+            else:
+                waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return found

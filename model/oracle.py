@@ -1,0 +1,226 @@
+"""The judge: Zab's properties, checked event by event, in process or from a run's folder.
+
+`Oracle` is fed what happened: trace events in the order of (t, node, life, n), operations, faults and milestones each in
+their own order, in any order among each other. `finish` says what to make of it. Safety is judged over the whole run,
+liveness only after healing. Everything is linear in the events; there is no search, because Zab's order is visible in
+the zxids.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from model import events as ev
+from model import runfiles
+from model.evidence import span
+from model.facts import WRITES, Damage, Facts
+from model.measures import metrics
+from model.properties import ALL
+from model.properties.checker import Checker
+from model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
+
+MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
+
+
+class Oracle:
+    """Feed it, then `finish` it once. `violated` may be asked at any time."""
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        self.checkers: list[Checker] = [kind(self.facts) for kind in ALL]
+        self._watching: dict[str, list[Callable[..., None]]] = {}
+        for checker in self.checkers:
+            for name in dir(checker):
+                if name.startswith("on_"):
+                    self._watching.setdefault(name[3:], []).append(getattr(checker, name))
+
+    # ---- feeding: mappings, as they stand in the files ----
+
+    def feed(self, event: Mapping[str, Any]) -> None:
+        """One trace event. An event without the documented form makes the run UNKNOWN; it does not raise."""
+        try:
+            self.take(ev.event_from_dict(event))
+        except msgspec.ValidationError as error:
+            file = ev.trace_name(event.get("node", 0), event.get("life", 0))
+            self.damaged(Damage(file, event.get("n", 0), f"is no event: {error}"))
+
+    def feed_operation(self, line: Mapping[str, Any]) -> None:
+        """One line of ops.jsonl."""
+        self._feed(line, ev.Invoke | ev.Complete, "ops.jsonl", self.take_operation)
+
+    def feed_fault(self, line: Mapping[str, Any]) -> None:
+        """One line of faults.jsonl."""
+        self._feed(line, ev.Inject | ev.Heal, "faults.jsonl", self.take_fault)
+
+    def feed_milestone(self, line: Mapping[str, Any]) -> None:
+        """One line of harness.jsonl."""
+        self._feed(line, ev.Milestone, "harness.jsonl", self.take_milestone)
+
+    # ---- feeding: typed ----
+
+    def take(self, event: ev.Event) -> None:
+        """One trace event."""
+        facts = self.facts
+        if not facts.count(event):
+            return
+        match event:
+            case ev.Deliver():
+                if event.digests:
+                    self._tell("deliver", facts.deliver(event))
+            case ev.Broadcast():
+                if event.digests:
+                    self._tell("broadcast", facts.broadcasts.add(event))
+            case ev.Boot():
+                self._tell("boot", event, facts.boot(event))
+            case ev.Snapshot():
+                self._tell("snapshot", event, facts.snapshot(event))
+            case ev.Other():
+                pass
+            case _:
+                facts.at(event)
+                self._tell(str(event.__struct_config__.tag), event)
+
+    def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
+        if isinstance(operation, ev.Invoke):
+            self.facts.invoke(operation)
+            return
+        question = self.facts.complete(operation)
+        if question is not None:
+            self._tell("complete", operation, question)
+
+    def take_fault(self, fault: ev.Inject | ev.Heal) -> None:
+        if isinstance(fault, ev.Inject):
+            self.facts.injects.append(fault)
+            self._tell("inject", fault)
+        else:
+            self.facts.heals.append(fault)
+            self._tell("heal", fault)
+
+    def take_milestone(self, milestone: ev.Milestone) -> None:
+        self.facts.milestones[milestone.event] = milestone
+
+    def damaged(self, damage: Damage) -> None:
+        """A place where the records do not say what happened."""
+        self.facts.damages.append(damage)
+
+    # ---- the verdict ----
+
+    @property
+    def violated(self) -> list[str]:
+        """The names of the properties that are known to be violated by now."""
+        return [checker.name for checker in self.checkers if checker.judgement() is Judgement.VIOLATION]
+
+    def finish(self, run: ev.Run) -> Verdict:
+        """Everything was fed: judge it."""
+        facts = self.facts
+        facts.run = run
+        facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
+        silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes]
+        facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
+        facts.outcomes["unknown"] += len(facts.invoked)
+        facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in facts.invoked.values())
+        for checker in self.checkers:
+            checker.at_end()
+        return self._conclude([checker.property() for checker in self.checkers])
+
+    def _conclude(self, properties: list[Property]) -> Verdict:
+        facts = self.facts
+        unknown = self._too_little()
+        unknown += [why for checker in self.checkers for why in checker.unknown]
+        beyond = self._beyond() if facts.beyond_fault_model() else []
+        outcomes = [of_property(item) for item in properties]
+        outcomes += [Outcome.UNKNOWN] if unknown else []
+        outcomes += [Outcome.BEYOND_FAULT_MODEL] if beyond else []
+        reasons = self._words(properties) + unknown + beyond
+        if facts.run.outcome.startswith("harness-error"):
+            outcomes.append(Outcome.HARNESS_ERROR)
+            reasons.insert(0, f"the harness failed: {facts.run.outcome.partition(':')[2].strip() or 'no reason given'}")
+        outcome = worst(outcomes)
+        return Verdict(
+            verdict=outcome,
+            exit=outcome.exit_code,
+            properties=properties,
+            reasons=reasons,
+            metrics=metrics(facts),
+        )
+
+    def _too_little(self) -> list[str]:
+        """Why so little happened that nothing can be said."""
+        facts, found = self.facts, []
+        if facts.run.outcome not in ("finished",) and not facts.run.outcome.startswith("harness-error"):
+            found.append(f"the run did not finish: {facts.run.outcome}")
+        least = facts.run.expect.get("min_acked", MIN_ACKED)
+        acked = facts.write_outcomes["ok"]
+        if isinstance(least, int) and acked < least:
+            found.append(f"{acked} writes were acknowledged; at least {least} are needed to judge")
+        if not len(facts.ledger):
+            found.append("nothing was delivered")
+        return found
+
+    def _beyond(self) -> list[str]:
+        """What a quorum of lost disks means for what had been acknowledged."""
+        facts = self.facts
+        lost = facts.disks_lost()
+        held = max((node.log_last for node in facts.nodes.values() if not node.amnesiac), default=0)
+        gone = [write.zxid for write in facts.acked if write.zxid > held]
+        words = [
+            f"the disks of {_nodes(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "
+            f"quorum is {facts.quorum()}; the nodes refused to form rather than invent history"
+        ]
+        if gone:
+            words.append(f"{len(gone)} acknowledged writes, {span(min(gone), max(gone))}, are lost with the disks")
+        return words
+
+    def _words(self, properties: list[Property]) -> list[str]:
+        """One sentence for each property that does not hold."""
+        found = []
+        for item in properties:
+            if item.violations:
+                number = len(item.violations) + item.more
+                certain = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
+                more = f" (and {number - 1} more)" if number > 1 else ""
+                found.append(f"{item.name} {certain}: {item.violations[0].words}{more}")
+        return found
+
+    def _tell(self, name: str, *what: object) -> None:
+        for handler in self._watching.get(name, ()):
+            handler(*what)
+
+    def _feed(self, line: Mapping[str, Any], kind: Any, file: str, take: Callable[[Any], None]) -> None:
+        try:
+            take(msgspec.convert(line, kind))
+        except msgspec.ValidationError as error:
+            self.damaged(Damage(file, line.get("line", 0), f"is not readable: {error}"))
+
+
+def judge(folder: Path) -> Verdict:
+    """Judge the run in `folder` (results/README.md). Does not raise for what is wrong with the folder: without a
+    readable run.json the verdict is HARNESS-ERROR, with lines that can't be read it is UNKNOWN at best."""
+    try:
+        run = runfiles.read_run(folder)
+    except runfiles.NoRun as error:
+        return Verdict(
+            verdict=Outcome.HARNESS_ERROR,
+            exit=Outcome.HARNESS_ERROR.exit_code,
+            properties=[],
+            reasons=[str(error)],
+            metrics={},
+        )
+    oracle = Oracle()
+    reader = runfiles.Reader(folder, oracle.damaged)
+    for event in reader.events():
+        oracle.take(event)
+    for operation in reader.operations():
+        oracle.take_operation(operation)
+    for fault in reader.faults():
+        oracle.take_fault(fault)
+    for milestone in reader.milestones():
+        oracle.take_milestone(milestone)
+    return oracle.finish(run)
+
+
+def _nodes(numbers: list[int]) -> str:
+    names = [f"node {number}" for number in numbers]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,36 @@
+"""Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
+
+from model.properties.abcast import Agreement, Integrity, TotalOrder
+from model.properties.checker import Checker
+from model.properties.clients import ClientOrder
+from model.properties.durability import CommittedStays, Durability
+from model.properties.epochs import Epochs
+from model.properties.experiment import FaultTookEffect, TraceIntegrity
+from model.properties.ladis import CausalOrder, Prefix, ReliableDelivery
+from model.properties.links import Channels, Sanity
+from model.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
+from model.properties.recovery import Recovery
+from model.properties.state import StateEquality
+
+ALL: tuple[type[Checker], ...] = (
+    Integrity,
+    TotalOrder,
+    Agreement,
+    LocalPrimaryOrder,
+    GlobalPrimaryOrder,
+    PrimaryIntegrity,
+    Prefix,
+    CausalOrder,
+    ReliableDelivery,
+    OneLeader,
+    Epochs,
+    Durability,
+    CommittedStays,
+    ClientOrder,
+    StateEquality,
+    Recovery,
+    Channels,
+    Sanity,
+    FaultTookEffect,
+    TraceIntegrity,
+)

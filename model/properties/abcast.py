@@ -1,0 +1,110 @@
+"""The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
+
+from model.evidence import ordinal, show, span
+from model.ledger import Conflict, Delivery
+from model.properties.checker import Checker
+
+
+class Integrity(Checker):
+    """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
+
+    Verifies, for every delivery of every life, that before it the primary of its epoch wrote a `broadcast` of the same
+    zxid with the same digest. Does not verify bytes beyond their CRC-32, nor what a snapshot contains (state equality
+    does), nor that what was accepted but never delivered was broadcast.
+    """
+
+    name = "integrity"
+    source = "DSN 2011"
+    statement = "What is delivered was broadcast by the primary of its epoch, with the same bytes."
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        event = delivery.event
+        self.checked += len(delivery.digests)
+        if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
+            return
+        offset = self._first_alien(delivery)
+        zxid, digest = event.zxid + offset, delivery.digests[offset]
+        for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
+            broadcast = primary.event_of(event.first + offset)
+            if broadcast is not None:
+                self.found.add(
+                    f"node {event.node} delivered {show(zxid)} with digest {digest}, but node {primary.node}, the "
+                    f"primary, had broadcast it with digest {primary.digests[event.first + offset - 1]}",
+                    [broadcast, event],
+                )
+                return
+        self.found.add(
+            f"node {event.node} delivered {show(zxid)} (digest {digest}), which nobody had broadcast", [event]
+        )
+
+    def _first_alien(self, delivery: Delivery) -> int:
+        """The offset of the batch's first transaction that was not broadcast as it was delivered."""
+        event = delivery.event
+        for offset in range(len(delivery.digests)):
+            one = delivery.digests[offset : offset + 1]
+            if not self.facts.broadcasts.matches(event.epoch, event.first + offset, one):
+                return offset
+        return 0  # each one was broadcast, by different processes: the first is as good as any
+
+
+class TotalOrder(Checker):
+    """DSN 2011, III-A: a delivered before b somewhere: who delivers b has delivered a before it.
+
+    Verifies that a node neither skips a transaction of the ledger nor goes back in it, except that a restart delivers
+    again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
+    transactions that are not in the ledger; agreement does.
+    """
+
+    name = "total order"
+    source = "DSN 2011"
+    statement = "If a is delivered before b somewhere, then wherever b is delivered, a was delivered before it."
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        self.checked += len(delivery.digests)
+        conflict = delivery.conflict
+        if conflict is not None and conflict.kind == "skipped":
+            self._skipped(delivery, conflict)
+        elif conflict is not None and conflict.kind == "again":
+            self.found.add(
+                f"node {delivery.event.node} delivered {show(conflict.zxid)} again, out of order and without a "
+                f"restart: it had already delivered up to {show(delivery.before)}",
+                [conflict.author, delivery.event],
+            )
+
+    def _skipped(self, delivery: Delivery, conflict: Conflict) -> None:
+        ledger = self.facts.ledger
+        end = ledger.index(conflict.zxid) or 0
+        missing = span(ledger.zxids[conflict.index], ledger.zxids[end - 1])
+        self.found.add(
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} without {missing}, which node "
+            f"{conflict.author.node} had delivered before it",
+            [conflict.author, delivery.event],
+        )
+
+
+class Agreement(Checker):
+    """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
+
+    Verifies that a node never delivers, where the ledger has a transaction, one that the ledger does not have (or has
+    with other bytes). Each node is compared with the longest sequence, which compares all pairs. Does not verify that
+    everybody arrives at the end of the ledger; reliable delivery does.
+    """
+
+    name = "agreement"
+    source = "DSN 2011"
+    statement = "Of any two delivered sequences one is a prefix of the other."
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        self.checked += 1
+        conflict = delivery.conflict
+        if conflict is None or conflict.kind not in ("other", "bytes"):
+            return
+        ledger, author = self.facts.ledger, conflict.author
+        at = min(conflict.index, len(ledger) - 1)
+        there = f"{show(ledger.zxids[at])} (digest {ledger.digests[at]})"
+        self.found.add(
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {conflict.digest}) as its "
+            f"{ordinal(conflict.index + 1)} transaction, but node {author.node} had delivered {there} "
+            + ("there" if at == conflict.index else "last"),
+            [author, delivery.event],
+        )

@@ -1,0 +1,57 @@
+"""What all checkers have in common: a name, a source, a statement, and a count of what was checked."""
+
+from typing import ClassVar
+
+from model.evidence import Findings
+from model.facts import Facts
+from model.verdict import Judgement, Property
+
+
+class Checker:
+    """One property. A subclass defines `on_<event>` for what it wants to see, and `at_end` for what it sums up.
+
+    The facts are up to date when `on_<event>` is called: the event is already part of them. `on_deliver` gets a
+    `ledger.Delivery` and `on_broadcast` a `broadcasts.Step`; all others get the event itself, and `on_snapshot` and
+    `on_boot` also whether their state is a point of the ledger.
+
+    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves
+    nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it
+    is the experiment that failed, not the protocol.
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    statement: ClassVar[str]
+    rests_on_absence: ClassVar[bool] = True
+    if_broken: ClassVar[Judgement] = Judgement.VIOLATION
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.checked = 0
+        self.found = Findings()
+        self.unknown: list[str] = []  # why the property can't be judged
+        self.not_applicable: str | None = None  # why it does not have to hold
+
+    def at_end(self) -> None:
+        """Everything was seen; `facts.run` is known."""
+
+    def judgement(self) -> Judgement:
+        if self.not_applicable is not None:
+            return Judgement.NOT_APPLICABLE
+        if self.found:
+            return Judgement.UNKNOWN if self.rests_on_absence and self.facts.damages else self.if_broken
+        if self.unknown:
+            return Judgement.UNKNOWN
+        return Judgement.PASS if self.checked else Judgement.NOT_APPLICABLE
+
+    def property(self) -> Property:
+        listed = [] if self.not_applicable is not None else self.found.listed
+        return Property(
+            name=self.name,
+            source=self.source,
+            verdict=self.judgement(),
+            statement=self.statement,
+            checked=self.checked,
+            violations=listed,
+            more=self.found.more if listed else 0,
+        )

@@ -1,0 +1,136 @@
+"""What was acknowledged or delivered stays (LADIS 2008, section 2; Remix, EuroSys 2025)."""
+
+from model.events import Boot, Established, Line, Truncate, packed
+from model.evidence import show, span
+from model.facts import Facts, Node, Write
+from model.ledger import Delivery
+from model.properties.checker import Checker
+
+
+class Durability(Checker):
+    """LADIS 2008: a write that a client saw succeed is never forgotten.
+
+    Verifies that every acknowledged write's transaction was delivered somewhere, and is part of the history of every
+    node that is up to date at the end: of every node that is up, if the run converged; else of those that stand at the
+    end of the ledger or have left it. Does not verify writes whose answer was "unknown", nor what the write did.
+    """
+
+    name = "durability"
+    source = "LADIS 2008"
+    statement = "Every write that a client saw succeed is delivered by every node that is up to date at the end."
+
+    def at_end(self) -> None:
+        if self.facts.beyond_fault_model():
+            self.not_applicable = "a quorum of disks was lost"
+            return
+        self.checked = len(self.facts.acked)
+        nodes = self._up_to_date()
+        settled = self.facts.settled()
+        sound = [node for node in nodes if not node.place.diverged and not node.place.holes]
+        reached = min((node.place.cursor for node in sound), default=0) if len(sound) == len(nodes) else 0
+        for write in self.facts.acked:
+            index = self.facts.ledger.index(write.zxid)
+            if index is None:
+                self.found.add(f"{_write(write)}, but no node ever delivered it", [write.complete])
+            elif index >= reached and (settled is None or write.complete.t <= settled.t):
+                self._missing(write, index, nodes)
+
+    def _missing(self, write: Write, index: int, nodes: list[Node]) -> None:
+        without = [node for node in nodes if not node.place.has(index)]
+        if without:
+            named = " and ".join(f"node {node.id}" for node in without)
+            self.found.add(
+                f"{_write(write)}, but {named}, up to date at the end, never delivered it",
+                [write.complete, self.facts.ledger.author(index), *(node.boot for node in without)],
+            )
+
+    def _up_to_date(self) -> list[Node]:
+        nodes = self.facts.up_at_end()
+        if "converged" in self.facts.milestones:
+            return nodes
+        return [node for node in nodes if node.place.diverged or node.place.cursor == len(self.facts.ledger)]
+
+
+def _write(write: Write) -> str:
+    complete = write.complete
+    return f"the write of client {complete.client}, seq {complete.seq} ({show(write.zxid)}) was acknowledged"
+
+
+class CommittedStays(Checker):
+    """Remix (EuroSys 2025), committed log monotonicity, leader log completeness and durability; ZOOKEEPER-1156, 4643.
+
+    Verifies against the ledger of everything ever delivered, which survives all crashes: no truncation cuts into it;
+    whoever is established for an epoch has all of it (of older epochs) in the initial history; and a node's own disk
+    still holds after a restart what the node had delivered, unless a fault took or changed it. Does not verify which
+    transactions an initial history contains, only where it ends; agreement does, once they are delivered.
+    """
+
+    name = "committed stays"
+    source = "Remix"
+    statement = "What was ever delivered is never truncated, never missing in a new epoch's history, never forgotten."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._delivered: dict[int, tuple[int, Line]] = {}  # by node: the highest zxid on this disk
+        self._boots: dict[int, Boot] = {}
+        self._suspects: list[tuple[Boot, Boot, str, list[Line]]] = []
+
+    def on_truncate(self, event: Truncate) -> None:
+        self.checked += 1
+        ledger = self.facts.ledger
+        first, end = ledger.below(packed(event.keep) + 1), ledger.below(packed(event.last) + 1)
+        if first < end:
+            author = ledger.author(first)
+            self.found.add(
+                f"node {event.node} truncated its log from {show(event.last)} to {show(event.keep)}, but node "
+                f"{author.node} had delivered {span(ledger.zxids[first], ledger.zxids[end - 1])}",
+                [author, event],
+            )
+
+    def on_established(self, event: Established) -> None:
+        self.checked += 1
+        ledger = self.facts.ledger
+        older = ledger.below(event.epoch << 32)
+        if older and ledger.zxids[older - 1] > packed(event.last_zxid):
+            self._incomplete(event, ledger.below(packed(event.last_zxid) + 1), older)
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        self.checked += 1
+        event = delivery.event
+        if delivery.last >= self._delivered.get(event.node, (0, event))[0]:
+            self._delivered[event.node] = (delivery.last, event)
+        if delivery.fresh:
+            for established in self.facts.established:
+                if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
+                    ledger = self.facts.ledger
+                    self._incomplete(established, ledger.below(packed(established.last_zxid) + 1), len(ledger))
+                    return
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        self.checked += 1
+        zxid, line = self._delivered.pop(event.node, (0, event))
+        old = self._boots.get(event.node)
+        holds = packed(event.last_zxid)
+        if old is not None and not event.empty and holds < zxid:
+            words = (
+                f"node {event.node} started with a log that ends at {show(holds)}, but on this disk it had delivered "
+                f"up to {show(zxid)}"
+            )
+            self._suspects.append((old, event, words, [line, event]))
+        elif not event.empty and zxid:
+            self._delivered[event.node] = (zxid, line)
+        self._boots[event.node] = event
+
+    def at_end(self) -> None:
+        for old, new, words, lines in self._suspects:
+            if not self.facts.disk_damaged(old, new):
+                self.found.add(words, lines)
+
+    def _incomplete(self, event: Established, first: int, end: int) -> None:
+        ledger = self.facts.ledger
+        author = ledger.author(first)
+        self.found.add(
+            f"node {event.node} was established for epoch {event.epoch} with a history that ends at "
+            f"{show(event.last_zxid)}, but node {author.node} had delivered {span(ledger.zxids[first], ledger.zxids[end - 1])}",
+            [author, event],
+        )

@@ -1,0 +1,112 @@
+"""Reading a run's folder: every line as a typed record, everything unreadable named with file and line."""
+
+import re
+from collections.abc import Callable, Iterator
+from heapq import merge
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from model.events import (
+    Complete,
+    Event,
+    Heal,
+    Inject,
+    Invoke,
+    Line,
+    Milestone,
+    Run,
+    event_from_json,
+    trace_name,
+)
+from model.facts import Damage
+
+_TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
+_L = TypeVar("_L", bound=Line)
+
+_operation = msgspec.json.Decoder(Invoke | Complete)
+_fault = msgspec.json.Decoder(Inject | Heal)
+_milestone = msgspec.json.Decoder(Milestone)
+
+
+class NoRun(Exception):
+    """The folder holds no run that could be judged. The text says what to do."""
+
+
+def read_run(folder: Path) -> Run:
+    """What run.json says. Raises NoRun."""
+    path = folder / "run.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Run)
+    except OSError as error:
+        raise NoRun(
+            f"{path} can't be read ({error.strerror}); give the folder of one run, with its run.json"
+        ) from error
+    except msgspec.MsgspecError as error:
+        raise NoRun(f"{path} does not describe a run: {error}") from error
+
+
+class Reader:
+    """The lines of one run's folder. `damaged` is told of each place that can't be read."""
+
+    def __init__(self, folder: Path, damaged: Callable[[Damage], None]) -> None:
+        self.folder = folder
+        self._damaged = damaged
+
+    def events(self) -> Iterator[Event]:
+        """All trace events of all nodes, merged by time, then node and life; a life's own order is kept."""
+        lives = self._lives()
+        streams = [self._trace(node, life) for node, numbers in lives.items() for life in numbers]
+        return merge(*streams, key=lambda event: (event.t, event.node, event.life))
+
+    def operations(self) -> Iterator[Invoke | Complete]:
+        return self._lines("ops.jsonl", _operation.decode)
+
+    def faults(self) -> Iterator[Inject | Heal]:
+        return self._lines("faults.jsonl", _fault.decode)
+
+    def milestones(self) -> Iterator[Milestone]:
+        return self._lines("harness.jsonl", _milestone.decode)
+
+    def _lives(self) -> dict[int, list[int]]:
+        """Node -> its lives that left a trace, ascending. Missing ones are damage."""
+        lives: dict[int, list[int]] = {}
+        for path in (self.folder / "trace").glob("node-*.jsonl"):
+            match = _TRACE.fullmatch(path.name)
+            if match is not None:
+                lives.setdefault(int(match[1]), []).append(int(match[2]))
+        for node, numbers in sorted(lives.items()):
+            numbers.sort()
+            for life in sorted(set(range(1, numbers[-1])) - set(numbers)):
+                self._damaged(Damage(trace_name(node, life), 0, "is missing", node))
+        return dict(sorted(lives.items()))
+
+    def _trace(self, node: int, life: int) -> Iterator[Event]:
+        latest = 0
+        for event in self._lines(trace_name(node, life), event_from_json, node):
+            if (event.node, event.life) != (node, life):
+                what = f"is of node {event.node}, life {event.life}"
+                self._damaged(Damage(trace_name(node, life), event.line, what, node))
+                continue
+            if event.t < latest:
+                self._damaged(Damage(event.file, event.line, "is earlier than the line before it", node))
+            latest = max(latest, event.t)
+            yield event
+
+    def _lines(self, name: str, decode: Callable[[bytes], Any], node: int | None = None) -> Iterator[Any]:
+        """Each line of a file. An incomplete last line is damage too, but a kill excuses it."""
+        path = self.folder / name
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                try:
+                    line = decode(text)
+                except msgspec.MsgspecError as error:
+                    whole = text.endswith(b"\n")
+                    why = f"is not readable: {error}" if whole else "is incomplete, and nothing says that it was killed"
+                    self._damaged(Damage(name, number, why, node, excusable=not whole))
+                    continue
+                line.line = number
+                yield line

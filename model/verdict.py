@@ -1,0 +1,124 @@
+"""What a judge says about a run: `verdict.json`, its severities and its exit codes.
+
+Every judge (the oracle, the replay, the pipeline) speaks in these structs, so that their words can be put together with
+`including` and compared. The format is described in results/README.md.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """The judgement of a whole run. `exit_code` is what `zab` answers to the shell."""
+
+    PASS = "PASS"  # all properties hold
+    VIOLATION = "VIOLATION"  # a property is violated
+    UNKNOWN = "UNKNOWN"  # too little happened to judge, or it cannot be known what happened
+    HARNESS_ERROR = "HARNESS-ERROR"  # the harness itself failed
+    BEYOND_FAULT_MODEL = "BEYOND-FAULT-MODEL"  # a quorum of disks was lost, and the nodes refused to invent history
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self]
+
+
+class Judgement(StrEnum):
+    """The judgement of one property."""
+
+    PASS = "PASS"
+    VIOLATION = "VIOLATION"
+    UNKNOWN = "UNKNOWN"
+    NOT_APPLICABLE = "NOT-APPLICABLE"  # nothing in the run touches the property
+
+
+EXIT_CODES = {
+    Outcome.PASS: 0,
+    Outcome.VIOLATION: 1,
+    Outcome.UNKNOWN: 2,
+    Outcome.HARNESS_ERROR: 3,
+    Outcome.BEYOND_FAULT_MODEL: 5,
+}
+
+WORST_FIRST = (
+    Outcome.HARNESS_ERROR,
+    Outcome.VIOLATION,
+    Outcome.UNKNOWN,
+    Outcome.BEYOND_FAULT_MODEL,
+    Outcome.PASS,
+)
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One line of a run's folder. `file` is relative to the folder, `line` counts from 1, `event` is what it says."""
+
+    file: str
+    line: int
+    event: dict[str, Any]
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """What happened, in words, and the smallest set of lines that shows it."""
+
+    words: str
+    evidence: list[Evidence]
+
+
+class Property(msgspec.Struct, frozen=True, kw_only=True):
+    """One property's judgement. `checked` counts the facts that were held against the statement; `more` the
+    violations beyond those that are listed."""
+
+    name: str
+    source: str
+    verdict: Judgement
+    statement: str
+    checked: int
+    violations: list[Violation] = []
+    more: int = 0
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of a run: `verdict.json`."""
+
+    verdict: Outcome
+    exit: int
+    properties: list[Property]
+    reasons: list[str]
+    metrics: dict[str, Any]
+
+    def property(self, name: str) -> Property:
+        """The property of that name. Raises KeyError."""
+        for item in self.properties:
+            if item.name == name:
+                return item
+        raise KeyError(name)
+
+    def including(self, other: Property, reasons: Iterable[str] = ()) -> "Verdict":
+        """This verdict with one more property, for instance the replay's."""
+        outcome = worst([self.verdict, of_property(other)])
+        return Verdict(
+            verdict=outcome,
+            exit=outcome.exit_code,
+            properties=[*self.properties, other],
+            reasons=[*self.reasons, *reasons],
+            metrics=self.metrics,
+        )
+
+    def to_json(self) -> bytes:
+        """The bytes of `verdict.json`."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def of_property(item: Property) -> Outcome:
+    """What one property's judgement makes of a run."""
+    if item.verdict is Judgement.VIOLATION:
+        return Outcome.VIOLATION
+    return Outcome.UNKNOWN if item.verdict is Judgement.UNKNOWN else Outcome.PASS
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome that stands for several; PASS when there are none."""
+    given = set(outcomes)
+    return next((outcome for outcome in WORST_FIRST if outcome in given), Outcome.PASS)
