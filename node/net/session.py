@@ -78,9 +78,12 @@ class Session:
         ):
             self.expected += 1
             return ACCEPTED
-        if (header.to and header.to != self.mine) or header.incarnation < self.theirs:
-            return IGNORED  # to an earlier life of this node, or from an earlier life of the peer
-        closed = self._adopt(header)
+        if header.incarnation < self.theirs:
+            return IGNORED  # from an earlier life of the peer
+        closed = self._meet(header)
+        if header.to not in (0, self.mine):
+            return Outcome(closed)  # to an earlier life of this node; but who sent it lives
+        closed = self._follow(header) or closed
         if header.session < self.number:
             return Outcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
         if header.to == 0 and header.kind != Kind.HELLO:
@@ -88,17 +91,26 @@ class Session:
         self.heard = True
         return self._messages(header, closed) if header.kind == Kind.MESSAGES else self._greeted(header, closed)
 
-    def _adopt(self, header: Header) -> str | None:
-        """Adopt a newer life and a larger session number; why the session was closed thereby, if it was."""
-        if header.incarnation > self.theirs:
-            met, self.theirs = self.theirs != 0, header.incarnation
-            if met:
-                self.close(header.session)
-                return "the peer has started again"
-        if header.session > self.number:
-            self.close(header.session)
-            return "the peer opened a new session"
-        return None
+    def _meet(self, header: Header) -> str | None:
+        """Learn of a newer life of the peer; why the session was closed by that, if it was.
+
+        Frames to an earlier life of this node count here, too. Otherwise: both nodes start again; each is reached by
+        an old frame of the other's former life; each then sends to that former life, and both wait for ever.
+        """
+        if header.incarnation == self.theirs:
+            return None
+        met, self.theirs = self.theirs != 0, header.incarnation
+        if not met:
+            return None
+        self.close()
+        return "the peer has started again"
+
+    def _follow(self, header: Header) -> str | None:
+        """Adopt a larger session number; why the session was closed by that, if it was."""
+        if header.session <= self.number:
+            return None
+        self.close(header.session)
+        return "the peer opened a new session"
 
     def _messages(self, header: Header, closed: str | None) -> Outcome:
         if header.sequence != self.expected:

@@ -1,0 +1,156 @@
+"""The control port: how the harness asks a node for its state, arms crash points and faults, and stops it.
+
+A request is a MessagePack map `{"command": str, ...}`, an answer `{"ok": true, ...}` or `{"ok": false, "error": str}`.
+Each travels behind a request id that the client chose, so that a late answer is never taken for another one's.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import msgspec
+import zmq
+
+from node.net.address import bind
+from node.net.events import Refused
+from node.net.keys import Keys
+
+_REQUEST_BYTES = 2**20
+_ROUND = 64  # requests answered in one call of `serve`, so that a flood of them cannot stop the node
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(dict[str, Any])
+
+Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+class ControlError(Exception):
+    """A command could not be done, in words for people: raised by a handler, and again where the command was given."""
+
+
+class ControlTimeout(ControlError):
+    """No answer in time. The command may have been executed, may be later, or never."""
+
+
+class ControlPort:
+    """Answers requests with `handler(command, arguments)`. Raises AddressInUse, AddressError."""
+
+    def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, handler: Handler) -> None:
+        self.refused = 0  # malformed requests so far
+        self._handler = handler
+        self._socket = context.socket(zmq.ROUTER)
+        self._socket.linger = 0
+        self._socket.maxmsgsize = _REQUEST_BYTES
+        keys.server(self._socket)
+        try:
+            bind(self._socket, address, "control")
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def register(self, poller: zmq.Poller) -> None:
+        """Let `poller` wake up for requests."""
+        poller.register(self._socket, zmq.POLLIN)
+
+    def serve(self) -> list[Refused]:
+        """Answer what has come, without blocking; what was refused, for the trace. A handler's bug passes through."""
+        refused, why = 0, ""
+        for _ in range(_ROUND):
+            try:
+                parts = self._socket.recv_multipart(zmq.DONTWAIT)
+            except zmq.Again:
+                break
+            try:
+                command, arguments = _request(parts)
+                answer = {"ok": True, **self._handler(command, arguments)}
+            except _Malformed as error:
+                refused, why = refused + 1, str(error)
+                answer = {"ok": False, "error": f"refused: {error}"}
+            except ControlError as error:
+                answer = {"ok": False, "error": str(error)}
+            if len(parts) == 3:
+                self._socket.send_multipart([*parts[:2], _ENCODER.encode(answer)])
+        self.refused += refused
+        return [Refused("request", why, None, refused)] if refused else []
+
+    def close(self) -> None:
+        """Close the port; answers that have not left yet get a moment to."""
+        self._socket.close(linger=200)
+
+
+class _Malformed(Exception):
+    """What came is no request."""
+
+
+def _request(parts: list[bytes]) -> tuple[str, dict[str, Any]]:
+    if len(parts) != 3:
+        raise _Malformed(f"a request has two parts, an id and a map, not {len(parts) - 1}")
+    try:
+        arguments = _DECODER.decode(parts[2])
+    except Exception as error:  # whatever was sent, it must not end the node
+        raise _Malformed(f"a request is a MessagePack map with text as keys: {error}") from None
+    command = arguments.pop("command", None)
+    if not isinstance(command, str):
+        raise _Malformed('a request has a "command", which is text')
+    return command, arguments
+
+
+class ControlClient:
+    """Gives commands to one node, one at a time, from one thread. Survives the node's restarts."""
+
+    def __init__(self, address: str, keys: Keys) -> None:
+        self._address = address
+        self._keys = keys
+        self._context: zmq.Context[Any] = zmq.Context.instance()
+        self._ids = count(1)
+        self._socket: zmq.Socket[Any] | None = None
+
+    def call(self, command: str, timeout: float = 2.0, **arguments: Any) -> dict[str, Any]:
+        """The node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
+
+        A request waits here for a connection and never in a queue: a node that is started later must not find
+        commands that were meant for its former life.
+        """
+        deadline = time.monotonic() + timeout
+        request = next(self._ids).to_bytes(8, "big")
+        socket = self._connected()
+        if not socket.poll(_milliseconds(deadline), zmq.POLLOUT):
+            raise self._timed_out(f"{self._address} cannot be reached: {command} was not sent")
+        socket.send_multipart([request, _ENCODER.encode({"command": command, **arguments})])
+        while socket.poll(_milliseconds(deadline), zmq.POLLIN):
+            parts = socket.recv_multipart()
+            if len(parts) == 2 and parts[0] == request:
+                return _answer(parts[1])
+        raise self._timed_out(f"{self._address} did not answer {command} within {timeout:g} s")
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes a new one."""
+        if self._socket is not None:
+            self._socket.close(linger=0)
+            self._socket = None
+
+    def _connected(self) -> zmq.Socket[Any]:
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.DEALER)
+            self._socket.immediate = True
+            self._socket.handshake_ivl = 1000
+            self._socket.reconnect_ivl = 20
+            self._socket.reconnect_ivl_max = 200
+            self._keys.client(self._socket)
+            self._socket.connect(f"tcp://{self._address}")
+        return self._socket
+
+    def _timed_out(self, why: str) -> ControlTimeout:
+        self.close()  # with the connection, requests that have not left it yet are dropped
+        return ControlTimeout(why)
+
+
+def _milliseconds(deadline: float) -> int:
+    return max(0, int((deadline - time.monotonic()) * 1000))
+
+
+def _answer(data: bytes) -> dict[str, Any]:
+    answer = _DECODER.decode(data)
+    if not answer.pop("ok"):
+        raise ControlError(answer["error"])
+    return answer

@@ -1,0 +1,354 @@
+"""Randomized, deterministic model test of the session logic: two nodes, an unreliable network, no sockets.
+
+The network loses, doubles, delays and reorders frames, plays old ones again, breaks connections and lets nodes restart.
+After every step the receiver's side is checked against what the sender really sent; in the end the network is good, and
+both ends must agree and stay in agreement. The same checks must fail for sessions that do not check.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from node.net.frame import Header, Kind
+from node.net.session import Outcome, Session
+
+Frame = tuple[Header, str | None]
+
+
+@dataclass
+class Wire:
+    """One direction. A session's frames leave only once its connection stands, as over a socket of its own."""
+
+    frames: list[Frame] = field(default_factory=list)
+    connected: bool = False
+
+
+class Node:
+    """A session, the connection it sends through, and a server that says something as soon as it may."""
+
+    def __init__(self, name: int, session_type: type[Session], eager: bool) -> None:
+        self.name, self.session_type, self.eager = name, session_type, eager
+        self.life = 0
+        self.out = Wire()
+        self.sent: dict[tuple[int, int, int], list[str]] = {}  # (own life, peer's life, session) -> what was sent in it
+        self.taken: list[tuple[int, int, int, str]] = []  # of this life: peer's life, session, sequence, text
+        self.closings = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self.life += 1
+        self.session = self.session_type(self.life)
+        self.taken = []
+        self.out.connected = False
+
+    def header(self, kind: Kind) -> Header:
+        s = self.session
+        return Header(0, kind, self.name, 3 - self.name, s.mine, s.theirs, s.number, s.sent, 0)
+
+    def greet(self) -> None:
+        if self.out.connected:
+            self.out.frames.append((self.header(self.session.greeting), None))
+
+    def say(self) -> None:
+        """Send a message if the session is up; close it if there is no connection, as `Links.send` does."""
+        s = self.session
+        if not s.up:
+            return
+        if not self.out.connected:
+            self.close()
+            return
+        text = f"{self.name}/{s.mine}/{s.number}/{s.sent}"
+        self.sent.setdefault((s.mine, s.theirs, s.number), []).append(text)
+        self.out.frames.append((self.header(Kind.MESSAGES), text))
+        s.sent += 1
+
+    def close(self) -> None:
+        if self.session.up:
+            self.session.close()
+            self.redial()
+
+    def redial(self) -> None:
+        self.closings += 1
+        self.out.connected = False
+
+    def receive(self, frame: Frame) -> None:
+        header, text = frame
+        outcome: Outcome = self.session.receive(header)
+        if outcome.closed is not None:
+            self.redial()
+        if outcome.accepted:
+            assert text is not None
+            self.taken.append((header.incarnation, header.session, header.sequence, text))
+        if outcome.answer:
+            self.greet()
+        if outcome.opened and self.eager:
+            self.say()
+
+    def connect(self) -> None:
+        if not self.out.connected:
+            self.out.connected = True
+            if not self.session.up:
+                self.greet()
+
+
+def check_channel(receiver: Node, sender: Node) -> None:
+    """Integrity, prefix and single iteration of what `receiver` has taken in its present life."""
+    iterations = [(life, session) for life, session, _, _ in receiver.taken]
+    assert iterations == sorted(iterations), "a frame of an older session or life was taken"
+    for life, session in dict.fromkeys(iterations):
+        run = [(seq, text) for a, b, seq, text in receiver.taken if (a, b) == (life, session)]
+        assert [seq for seq, _ in run] == list(range(len(run))), "a hole, a repeat or a change of order"
+        sent = sender.sent[(life, receiver.life, session)]
+        assert [text for _, text in run] == sent[: len(run)], "not what was sent"
+
+
+class World:
+    def __init__(self, seed: int, session_type: type[Session] = Session, eager: bool = False) -> None:
+        self.rng = random.Random(seed)
+        self.nodes = [Node(1, session_type, eager), Node(2, session_type, eager)]
+        self.old: list[tuple[int, Frame]] = []  # frames that the network may play again, with their target
+
+    def deliver(self, source: int, position: int = 0, keep: bool = False) -> None:
+        frames = self.nodes[source].out.frames
+        if frames:
+            frame = frames[position] if keep else frames.pop(position)
+            self.old.append((1 - source, frame))
+            self.nodes[1 - source].receive(frame)
+            self.check()
+
+    def check(self) -> None:
+        check_channel(self.nodes[0], self.nodes[1])
+        check_channel(self.nodes[1], self.nodes[0])
+
+    def disturb(self) -> None:
+        """One random step of a bad world."""
+        rng, i = self.rng, self.rng.randrange(2)
+        node, wire = self.nodes[i], self.nodes[i].out
+        step = rng.choices(
+            ("deliver", "say", "tick", "connect", "reorder", "lose", "double", "replay", "cut", "reset", "restart"),
+            (40, 25, 15, 12, 4, 4, 3, 3, 3, 2, 1),
+        )[0]
+        if step == "deliver":
+            self.deliver(i)
+        elif step == "say":
+            node.say()
+        elif step == "tick" and not node.session.up:
+            node.greet()
+        elif step == "connect":
+            node.connect()
+        elif step in ("reorder", "double") and wire.frames:
+            self.deliver(i, rng.randrange(len(wire.frames)), keep=step == "double")
+        elif step == "lose" and wire.frames:
+            del wire.frames[rng.randrange(len(wire.frames)) :]
+        elif step == "replay" and self.old:
+            target, frame = rng.choice(self.old)
+            self.nodes[target].receive(frame)
+            self.check()
+        elif step == "cut":
+            wire.connected = False
+            if rng.random() < 0.5:
+                node.close()
+        elif step == "reset":
+            node.close()
+        elif step == "restart":
+            node.restart()
+
+    def settle(self, rounds: int = 30) -> int:
+        """A good network: connections come, frames flow in order. Rounds of heartbeats until both ends agree."""
+        for done in range(rounds):
+            for i, node in enumerate(self.nodes):
+                node.connect()
+                if not node.session.up:
+                    node.greet()
+                for _ in range(len(node.out.frames)):
+                    self.deliver(i)
+            if self.agreed():
+                return done + 1
+        raise AssertionError(f"no agreement after {rounds} heartbeats: a livelock")
+
+    def agreed(self) -> bool:
+        a, b = (node.session for node in self.nodes)
+        return a.up and b.up and a.number == b.number and not any(node.out.frames for node in self.nodes)
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["patient", "eager"])
+@pytest.mark.parametrize("batch", range(8))
+def test_no_seed_breaks_a_channel_and_every_seed_converges(batch: int, eager: bool) -> None:
+    taken = 0
+    for seed in range(batch * 40, batch * 40 + 40):
+        world = World(seed, eager=eager)
+        for _ in range(300):
+            world.disturb()
+        world.settle()
+        for node in world.nodes:
+            node.say()  # what was lost at the end of the bad times shows only now
+        world.settle()
+        closings = [node.closings for node in world.nodes]
+        for _ in range(5):
+            for node in world.nodes:
+                node.say()
+            world.settle()
+        assert [node.closings for node in world.nodes] == closings, f"seed {seed}: it closed again in a good world"
+        for node, other in (world.nodes, reversed(world.nodes)):
+            s = node.session
+            assert len(other.sent[(other.life, node.life, s.number)]) == s.expected, f"seed {seed}: frames are missing"
+        taken += sum(len(node.taken) for node in world.nodes)
+    assert taken > 40 * 10, "hardly anything was received: the test does not test"
+
+
+class TakesGaps(Session):
+    def receive(self, header: Header) -> Outcome:
+        if header.kind == Kind.MESSAGES and header.session == self.number and header.sequence > self.expected:
+            self.expected = header.sequence
+        return super().receive(header)
+
+
+class TakesRepeats(Session):
+    def receive(self, header: Header) -> Outcome:
+        if header.kind == Kind.MESSAGES and header.session == self.number and header.sequence < self.expected:
+            return Outcome(accepted=True)
+        return super().receive(header)
+
+
+class TakesOldSessions(Session):
+    def receive(self, header: Header) -> Outcome:
+        if header.kind == Kind.MESSAGES and header.to == self.mine and header.session < self.number:
+            return Outcome(accepted=True)
+        return super().receive(header)
+
+
+class TakesOldLives(Session):
+    def receive(self, header: Header) -> Outcome:
+        if header.kind == Kind.MESSAGES and 0 < header.to < self.mine:
+            return Outcome(accepted=True)
+        return super().receive(header)
+
+
+@pytest.mark.parametrize("broken", [TakesGaps, TakesRepeats, TakesOldSessions, TakesOldLives])
+def test_the_model_catches_a_session_that_does_not_check(broken: type[Session]) -> None:
+    caught = 0
+    for seed in range(30):
+        world = World(seed, broken)
+        try:
+            for _ in range(300):
+                world.disturb()
+        except (AssertionError, KeyError):
+            caught += 1
+    assert caught > 0
+
+
+class UpWhenAddressed(Session):
+    """Up as soon as a frame carries this node's life: before its own connection is known to stand."""
+
+    def receive(self, header: Header) -> Outcome:
+        outcome = super().receive(header)
+        if not self.up and header.to == self.mine and header.session == self.number:
+            self.up = True
+            return Outcome(outcome.closed, opened=True, accepted=outcome.accepted, answer=outcome.answer)
+        return outcome
+
+
+def test_the_model_catches_a_livelock_of_eager_ends() -> None:
+    stuck = 0
+    for seed in range(30):
+        world = World(seed, UpWhenAddressed, eager=True)
+        for _ in range(100):
+            world.disturb()
+        try:
+            world.settle()
+        except AssertionError:
+            stuck += 1
+    assert stuck > 0
+
+
+def fresh_pair() -> World:
+    world = World(0)
+    world.settle()
+    return world
+
+
+def test_two_fresh_ends_agree_on_session_one_within_two_heartbeats() -> None:
+    world = World(0)
+    assert world.settle() <= 2
+    assert [node.session.number for node in world.nodes] == [1, 1]
+
+
+@pytest.mark.parametrize("who", [(0,), (1,), (0, 1)])
+def test_restarts_and_resets_agree_again_on_a_larger_number(who: tuple[int, ...]) -> None:
+    for act in (Node.restart, Node.close):
+        world = fresh_pair()
+        for i in who:
+            act(world.nodes[i])
+        assert world.settle() <= 4
+        numbers = {node.session.number for node in world.nodes}
+        assert numbers == ({1} if act is Node.restart and len(who) == 2 else {2})
+
+
+def test_an_end_is_not_up_before_it_was_heard() -> None:
+    session = Session(5)
+    hello = Header(0, Kind.HELLO, 2, 1, 9, 0, 1, 0, 0)
+    assert session.receive(hello) == Outcome(answer=True)
+    assert session.greeting == Kind.WELCOME
+    assert not session.up
+    assert session.receive(hello._replace(to=5)) == Outcome(answer=True)
+    assert not session.up
+    assert session.receive(hello._replace(to=5, kind=Kind.WELCOME)) == Outcome(opened=True, answer=True)
+    assert session.greeting == Kind.THANKS
+    assert session.receive(hello._replace(to=5, kind=Kind.THANKS)) == Outcome()
+
+
+def up_session() -> tuple[Session, Header]:
+    session = Session(5)
+    welcome = Header(0, Kind.WELCOME, 2, 1, 9, 5, 1, 0, 0)
+    assert session.receive(welcome).opened
+    return session, welcome._replace(kind=Kind.MESSAGES)
+
+
+def test_a_gap_and_a_repeat_close_the_session_and_say_so() -> None:
+    session, first = up_session()
+    assert session.receive(first).accepted
+    assert session.receive(first).closed == "frame 0 came where 1 was due"
+    assert (session.number, session.up, session.expected) == (2, False, 0)
+    session, first = up_session()
+    assert session.receive(first._replace(sequence=3)).closed == "frame 3 came where 0 was due"
+
+
+def test_a_greeting_shows_a_hole_at_the_end() -> None:
+    session, first = up_session()
+    session.receive(first)
+    assert session.receive(first._replace(kind=Kind.THANKS, sequence=1)) == Outcome()
+    assert session.receive(first._replace(kind=Kind.THANKS, sequence=3)).closed == "frames 1 to 2 are missing"
+
+
+@pytest.mark.parametrize("change", [{"to": 4}, {"to": 6}, {"incarnation": 8}, {"session": 0}])
+def test_frames_of_other_lives_and_older_sessions_change_nothing(change: dict[str, int]) -> None:
+    session, first = up_session()
+    assert session.receive(first._replace(**change)) == Outcome()
+    assert (session.number, session.up, session.expected) == (1, True, 0)
+
+
+def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> None:
+    session, first = up_session()
+    restarted = first._replace(kind=Kind.HELLO, incarnation=10, to=0, session=1)
+    assert session.receive(restarted).closed == "the peer has started again"
+    assert (session.number, session.theirs, session.up) == (2, 10, False)
+    assert session.receive(restarted._replace(session=7)) == Outcome("the peer opened a new session", answer=True)
+    assert session.number == 7
+
+
+def test_two_ends_that_only_know_each_others_former_lives_meet() -> None:
+    one, two = Session(3), Session(4)
+    one.theirs, two.theirs = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
+    from_one = Header(0, Kind.HELLO, 1, 2, 3, 3, 1, 0, 0)
+    two.receive(from_one)
+    assert two.theirs == 3
+    one.receive(Header(0, two.greeting, 2, 1, 4, two.theirs, two.number, 0, 0))
+    assert one.theirs == 4
+
+
+def test_messages_from_one_who_does_not_know_this_node_are_not_taken() -> None:
+    session, first = up_session()
+    outcome = session.receive(first._replace(to=0))
+    assert not outcome.accepted
+    assert outcome.closed is not None
