@@ -1,0 +1,123 @@
+"""Faults of disks at rest: a lost disk, a flipped bit, a cut tail. A node that runs is killed first: disks fail with
+it."""
+
+from pathlib import Path
+from typing import Any
+
+from faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
+from faults.process import Killed, named
+from faults.rules import choice, whole
+
+_FILES = {"log": "log-", "snapshot": "snapshot-"}  # the names that node.store gives its files begin so
+
+
+class AtRest(Killed):
+    """Base: all targets down at one instant, then each disk in turn; healed by a restart."""
+
+    def inject(self) -> None:
+        self.kill()
+        self.damage = {node: self.harm(node) for node in self.nodes}
+
+    def harm(self, node: int) -> dict[str, Any]:
+        """Do it to one disk; what was done, as evidence."""
+        raise NotImplementedError
+
+    def injected(self) -> Confirmation:
+        dead, evidence = self.deaths()
+        for node, damage in self.damage.items():
+            evidence[str(node)] = evidence.get(str(node), {}) | damage
+        return Confirmation(dead and len(self.damage) == len(self.nodes), evidence)
+
+
+class Wipe(AtRest):
+    """The disk is lost: the node comes back amnesiac."""
+
+    def harm(self, node: int) -> dict[str, Any]:
+        self.cluster.wipe(node)
+        folder = Path(self.cluster.disk_folder(node))
+        left = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        if left:
+            raise FaultError(f"the disk of node {node} still holds {', '.join(left)} after wiping")
+        return {"wiped": True}
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: disk lost"
+
+
+class Corrupt(AtRest):
+    """One bit flips in what was written, at a drawn place."""
+
+    def harm(self, node: int) -> dict[str, Any]:
+        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
+        content = bytearray(path.read_bytes())
+        # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
+        offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
+        bit = self.scene.random.randrange(8)
+        content[offset] ^= 1 << bit
+        path.write_bytes(content)
+        return {"file": path.name, "offset": offset, "bit": bit}
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: one bit flipped in the {self.params['file']}"
+
+
+class TruncateFile(AtRest):
+    """The tail of what was written is cut off, and with it the preallocated rest of the file."""
+
+    def harm(self, node: int) -> dict[str, Any]:
+        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
+        length = written(path.read_bytes())
+        keep = max(0, length - self.params["bytes"])
+        with path.open("r+b") as file:
+            file.truncate(keep)
+        return {"file": path.name, "was": length, "keep": keep}
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
+
+
+def newest_file(folder: Path, kind: str) -> Path:
+    """The newest log segment or snapshot: their names sort by age. Raises FaultError if there is none."""
+    found = sorted(path for path in folder.glob(_FILES[kind] + "*") if path.is_file() and written(path.read_bytes()))
+    if not found:
+        raise FaultError(f"there is no {kind} in {folder} to damage")
+    return found[-1]
+
+
+def written(content: bytes | bytearray) -> int:
+    """Where the content ends: log segments are preallocated with zeros."""
+    return len(content.rstrip(b"\0"))
+
+
+_FILE = Key(name="file", rule=choice(*_FILES), default="log", doc="the newest log segment or the newest snapshot")
+
+KINDS = (
+    Kind(
+        name="wipe",
+        doc="the disk is lost (the node goes down with it); healed by a restart, which comes back amnesiac",
+        make=Wipe,
+        need=Need.ANY,
+        words=("leader", "follower", "one", "minority", "majority", "all"),
+        leaves="down",
+        order=HealOrder.DOWN,
+        draw=lambda _random: {},
+    ),
+    Kind(
+        name="corrupt",
+        doc="one bit of a file flips while the node is down",
+        make=Corrupt,
+        keys=(_FILE,),
+        need=Need.ANY,
+        leaves="down",
+        order=HealOrder.DOWN,
+    ),
+    Kind(
+        name="truncate-file",
+        doc="the tail of a file is lost while the node is down",
+        make=TruncateFile,
+        keys=(_FILE, Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost")),
+        need=Need.ANY,
+        leaves="down",
+        order=HealOrder.DOWN,
+    ),
+)

@@ -1,0 +1,261 @@
+"""Injects and heals faults at their times, and keeps the fault log (results/README.md, faults.jsonl).
+
+It has no clock and no thread: its caller says what time it is, `due(now)`, as often as it can, and at the latest when
+the last call asked for. Whatever goes wrong, a fault that was begun stays on the list of what is to be healed.
+"""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from faults.cluster import Cluster, ClusterError
+from faults.kind import Confirmation, Fault, FaultError, Kind, Scene
+from faults.nemesis import cost, is_exclusive
+from faults.network import Network, NetworkError
+from faults.registry import KINDS
+from faults.scenario import FaultStep
+from faults.targets import NobodyError, resolve
+
+LEADER_SECONDS = 10.0  # how long a fault waits for a leader that it is aimed at
+SOON = 0.02  # seconds until it looks again
+
+_TROUBLE = (ClusterError, NetworkError, FaultError)
+
+
+@dataclass(slots=True)
+class FaultRun:
+    """One fault of this run, from its injection on."""
+
+    id: int
+    step: FaultStep
+    nodes: list[int]
+    injected: Confirmation
+    fault: Fault | None = None  # None: nobody fitted the target
+    injected_at: float = 0.0  # the caller's clock
+    heals_at: float | None = None  # None: by another fault, or at the end
+    recovered: Confirmation | None = None  # None: still there
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.step.do]
+
+    def describe(self) -> str:
+        """In words, for people."""
+        return self.fault.describe() if self.fault else f"{self.step.do} of {self.step.target}: nobody was hit"
+
+
+class Conductor:
+    """Carries out one schedule. Use it as a context manager, or call `heal_all`, so that nothing stays broken."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        network: Network | None,
+        steps: Sequence[FaultStep],
+        seed: int,
+        log: Path,
+        keep_quorum: bool = False,
+        patience: float = 10.0,
+    ) -> None:
+        """`log`: faults.jsonl. `keep_quorum`: put a fault off while the ensemble has not recovered enough for it (for
+        drawn schedules). `patience`: seconds a fault may take to show its effect.
+        """
+        self.cluster = cluster
+        self.network = network
+        self.seed = seed
+        self.keep_quorum = keep_quorum
+        self.patience = patience
+        self.runs: list[FaultRun] = []
+        self._waiting = sorted(steps, key=lambda step: step.at)
+        self._begun: float | None = None
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def __enter__(self) -> "Conductor":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def active(self) -> list[FaultRun]:
+        """What is broken now, oldest first."""
+        return [run for run in self.runs if run.fault is not None and run.recovered is None]
+
+    @property
+    def upcoming(self) -> FaultStep | None:
+        """What comes next; None when the schedule is through."""
+        return self._waiting[0] if self._waiting else None
+
+    def begin(self, now: float) -> None:
+        """The workload starts now: `at` is counted from here. `now` in seconds of any clock that never goes back."""
+        self._begun = now
+
+    def due(self, now: float) -> float | None:
+        """Do what is due. When to call again at the latest; None when nothing more will come by itself."""
+        if self._begun is None:
+            raise RuntimeError("begin(now) comes first")
+        wishes = [self._look_after(run, now) for run in self.active]
+        while self._waiting and self._begun + self._waiting[0].at <= now:
+            if not self._start(self._waiting[0], now):
+                wishes.append(now + SOON)
+                break
+            self._waiting.pop(0)
+        wishes += [run.heals_at for run in self.active]
+        if self._waiting:
+            wishes.append(max(self._begun + self._waiting[0].at, now + SOON if wishes and now in wishes else now))
+        return min((wish for wish in wishes if wish is not None), default=None)
+
+    def heal_all(self) -> list[FaultRun]:
+        """Heal what is broken, in a safe order (network, pauses, disks and clocks, dead nodes), then start every node
+        that is still down. Goes on when one thing fails. The faults that were healed now. Drops what is yet to come.
+        """
+        self._waiting.clear()
+        healed = sorted(self.active, key=lambda run: (run.kind.order, run.id))
+        for run in healed:
+            self._heal(run)
+        self._wake_and_start()
+        return healed
+
+    def close(self) -> None:
+        """Heal everything and close the log. May be called again."""
+        if self._log >= 0:
+            try:
+                self.heal_all()
+            finally:
+                os.close(self._log)
+                self._log = -1
+
+    def _look_after(self, run: FaultRun, now: float) -> float | None:
+        assert run.fault is not None
+        try:
+            wish = run.fault.watch(now)
+            if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
+                self._heal(run)
+                return None
+            return wish
+        except _TROUBLE:
+            return None  # seen again when it is healed
+
+    def _start(self, step: FaultStep, now: float) -> bool:
+        """Inject. False if it is put off: there is no leader yet, or the ensemble has not recovered enough."""
+        assert self._begun is not None
+        if self.keep_quorum and not self._affordable(step):
+            return False
+        kind = KINDS[step.do]
+        number = len(self.runs) + 1
+        random = Random(f"fault {self.seed} {number}")
+        try:
+            nodes = self._resolve(step, kind, random)
+        except NobodyError as error:
+            if error.leader and now < self._begun + step.at + LEADER_SECONDS:
+                return False
+            run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
+            self.runs.append(run)
+            self._write_inject(run, time.monotonic_ns())
+            return True
+        self._inject(step, kind, number, nodes, random, now)
+        return True
+
+    def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
+        if step.target is None:
+            return sorted(self.cluster.nodes)
+        return resolve(step.target, self.cluster, kind.need, random)
+
+    def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
+        fault = kind.make(Scene(self.cluster, self.network, random, self.patience), nodes, step.params)
+        run = FaultRun(number, step, nodes, Confirmation(False, {}), fault, now)
+        run.heals_at = None if step.lasts is None else now + step.lasts
+        self.runs.append(run)  # before anything is done: what was begun must be healed
+        started = time.monotonic_ns()
+        try:
+            fault.inject()
+            run.injected = fault.confirm()
+        except _TROUBLE as error:
+            run.injected = Confirmation(False, {"error": str(error)})
+        self._write_inject(run, started)
+        if kind.leaves == "down":
+            for other in self.active:
+                if other is not run and other.fault is not None:
+                    other.fault.taken_down(nodes)
+        if not kind.heals and fault.over():
+            self._close_what_it_undid(run)
+
+    def _close_what_it_undid(self, run: FaultRun) -> None:
+        """A restart or a resume has healed older faults: their heal lines belong here, not at the end of the run."""
+        for other in self.active:
+            if other is not run and other.fault is not None and other.fault.over():
+                self._heal(other)
+
+    def _heal(self, run: FaultRun) -> None:
+        assert run.fault is not None
+        try:
+            run.fault.heal()
+            run.recovered = run.fault.confirm(after_heal=True)
+        except _TROUBLE as error:
+            run.recovered = Confirmation(False, {"error": str(error)})
+        self._write({"type": "heal", "t": time.monotonic_ns(), "id": run.id, **_verdict(run.recovered)})
+
+    def _wake_and_start(self) -> None:
+        """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
+        if self.network is not None:
+            try:
+                self.network.heal_all()
+            except NetworkError as error:
+                self._write_trouble("network", str(error))
+        for node in self.cluster.nodes:
+            try:
+                if self.cluster.alive(node) and self.cluster.paused(node):
+                    self.cluster.resume(node)
+                elif not self.cluster.alive(node):
+                    self.cluster.start(node)
+            except ClusterError as error:
+                self._write_trouble(f"node-{node}", str(error))
+
+    def _affordable(self, step: FaultStep) -> bool:
+        """Would a quorum of well nodes remain? Those under an active fault count as lost for as much as it costs."""
+        spent = sum(cost(run.step, len(self.cluster.nodes)) for run in self.active)
+        if (is_exclusive(step) and spent) or any(is_exclusive(run.step) for run in self.active):
+            return False
+        if spent + cost(step, len(self.cluster.nodes)) > (len(self.cluster.nodes) - 1) // 2:
+            return False
+        hit = {node for run in self.active for node in run.nodes}
+        return all(self._well(node) for node in self.cluster.nodes if node not in hit)
+
+    def _well(self, node: int) -> bool:
+        if not self.cluster.alive(node) or self.cluster.paused(node):
+            return False
+        status = self.cluster.status(node)
+        return status is not None and status.established and not status.amnesiac
+
+    def _write_inject(self, run: FaultRun, started: int) -> None:
+        pairs = run.fault.pairs if run.fault is not None else ()
+        line: dict[str, Any] = {
+            "type": "inject",
+            "t": started,
+            "id": run.id,
+            "do": run.step.do,
+            "target": run.step.target,
+            "nodes": run.nodes,
+            "params": dict(run.step.params),
+        }
+        if pairs:
+            line["pairs"] = pairs
+        self._write(line | _verdict(run.injected))
+
+    def _write_trouble(self, where: str, error: str) -> None:
+        """A healing of last resort that failed, as an unconfirmed heal of no fault in particular (id 0)."""
+        evidence = {where: error}
+        self._write({"type": "heal", "t": time.monotonic_ns(), "id": 0, "confirmed": False, "evidence": evidence})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        os.write(self._log, (json.dumps(line) + "\n").encode())
+
+
+def _verdict(confirmation: Confirmation) -> dict[str, Any]:
+    return {"confirmed": confirmation.confirmed, "evidence": confirmation.evidence}

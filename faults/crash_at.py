@@ -1,0 +1,119 @@
+"""Crashes at a named point: the node is told the point, and dies by itself when it gets there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faults.cluster import ClusterError
+from faults.crashpoints import parse, point
+from faults.kind import Confirmation, HealOrder, Key, Kind, Need, Scene
+from faults.process import NodeDown, came_up, named, start_dead
+
+
+class CrashAt(NodeDown):
+    """Armed through the control port. Confirmed as injected when armed, and at the end only if the point was
+    reached."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.point: str = params["point"]
+        self.pids: dict[int, int | None] = {}
+        self.exits: dict[int, int] = {}  # of those that got there
+
+    def inject(self) -> None:
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
+        for node in self.nodes:
+            self.cluster.control(node, "arm", point=self.point)
+
+    def injected(self) -> Confirmation:
+        return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
+
+    def taken_down(self, nodes: Sequence[int]) -> None:
+        """Another fault killed them: they will not get there any more, and their end proves nothing."""
+        for node in nodes:
+            if node not in self.exits:
+                self.pids.pop(node, None)
+
+    def watch(self, now: float) -> float | None:
+        """Notice who has got there; a later restart hides it."""
+        for node in self.nodes:
+            if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
+                exit_code = self.cluster.wait_exit(node, 0.0)
+                if exit_code is not None:
+                    self.exits[node] = exit_code
+        return None
+
+    def heal(self) -> None:
+        self.watch(0.0)
+        for node in self.nodes:
+            if self.cluster.alive(node) and node not in self.exits:
+                self._disarm(node)
+        super().heal()
+
+    def recovered(self) -> Confirmation:
+        """Reached by all, and all up again."""
+        up = came_up(self.scene, self.nodes)
+        reached = all(node in self.exits for node in self.nodes)
+        return Confirmation(reached and up.confirmed, self._evidence() | {"up": up.confirmed})
+
+    def over(self) -> bool:
+        return len(self.exits) == len(self.nodes) and super().over()
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} to crash at {self.point}"
+
+    def _armed(self, node: int) -> bool:
+        """Armed, or there already: then it can't be asked any more."""
+        self.watch(0.0)
+        if node in self.exits:
+            return True
+        status = self.cluster.status(node)
+        if status is not None:
+            return parse(self.point) in [parse(armed) for armed in status.armed]
+        exit_code = self.cluster.wait_exit(node, self.scene.patience)
+        if exit_code is not None:
+            self.exits[node] = exit_code
+        return exit_code is not None
+
+    def _disarm(self, node: int) -> None:
+        try:
+            self.cluster.control(node, "disarm")
+        except ClusterError:
+            if self.cluster.wait_exit(node, 0.0) is None:
+                raise
+            self.watch(0.0)  # it got there this very moment
+
+    def _evidence(self) -> dict[str, Any]:
+        return {
+            str(node): {"pid": self.pids.get(node), "reached": node in self.exits, "exit": self.exits.get(node)}
+            for node in self.nodes
+        }
+
+
+class CrashAtStart(CrashAt):
+    """A restart with the point armed from the first moment: for points in recovery, election and discovery."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, {**params, "point": params["crash-at"]})
+
+    def inject(self) -> None:
+        start_dead(self.scene, self.nodes, crash_at=self.point)
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
+
+    def injected(self) -> Confirmation:
+        """Started with the point armed: it answers, or has got there already."""
+        came_up(self.scene, self.nodes)
+        self.watch(0.0)
+        return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
+
+
+KINDS = (
+    Kind(
+        name="crash-at",
+        doc="die at a named point of the protocol or the disk; healed by a restart",
+        make=CrashAt,
+        keys=(Key(name="point", rule=point(), doc="the crash point"),),
+        need=Need.UP,
+        leaves="maybe-down",
+        order=HealOrder.DOWN,
+    ),
+)

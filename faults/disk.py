@@ -1,0 +1,176 @@
+"""Faults of running nodes' disks: power cuts, full disks, errors, slowness. What happens at rest is in
+`faults.at_rest`."""
+
+from typing import Any
+
+from faults.cluster import ClusterError
+from faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
+from faults.process import Killed, came_up, named, start_dead
+from faults.rules import choice, whole
+
+
+class PowerCut(Killed):
+    """All the targets lose power at one instant; only on the faithful disk, where unsynced bytes can be lost.
+
+    `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn` and `reordered`: each node dies at
+    its next sync with unsynced bytes, of which a seeded part survives, or after `within_ms` if it never syncs.
+    """
+
+    def inject(self) -> None:
+        if not self.cluster.faithful:
+            raise FaultError('a power cut needs the faithful disk: [scenario] disk = "faithful"')
+        if self.params["variant"] == "plain":
+            self.kill()
+        else:
+            self._arm()
+
+    def _arm(self) -> None:
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
+        for node in self.nodes:
+            self.cluster.control(
+                node,
+                "power-cut",
+                variant=self.params["variant"],
+                seed=self.scene.random.getrandbits(32),
+                within_ms=self.params["within_ms"],
+            )
+        seconds = self.params["within_ms"] / 1000 + self.scene.patience
+        found = {node: self.cluster.wait_exit(node, seconds) for node in self.nodes}
+        self.exits = {node: status for node, status in found.items() if status is not None}
+
+    def injected(self) -> Confirmation:
+        return Confirmation(*self.deaths())
+
+    def describe(self) -> str:
+        variant = self.params["variant"]
+        return f"{named(self.nodes)} without power" + ("" if variant == "plain" else f" ({variant})")
+
+
+class DiskFault(Fault):
+    """Base of what a node is told to do to its own disk; the node may die of it, and healing starts it again."""
+
+    command: str
+    on: dict[str, Any]
+    off: dict[str, Any]
+
+    def inject(self) -> None:
+        self.answers = {str(node): self.cluster.control(node, self.command, **self.on) for node in self.nodes}
+
+    def injected(self) -> Confirmation:
+        return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
+
+    def heal(self) -> None:
+        self.exits: dict[int, int] = {}
+        for node in self.nodes:
+            self._heal_node(node)
+        start_dead(self.scene, self.nodes)
+
+    def _heal_node(self, node: int) -> None:
+        if self.cluster.alive(node):
+            try:
+                self.cluster.control(node, self.command, **self.off)
+                return
+            except ClusterError:
+                if self.cluster.wait_exit(node, 0.0) is None:
+                    raise
+        exit_code = self.cluster.wait_exit(node, 0.0)
+        if exit_code is not None:
+            self.exits[node] = exit_code
+
+    def recovered(self) -> Confirmation:
+        up = came_up(self.scene, self.nodes)
+        exits = {str(node): {"exit": status} for node, status in self.exits.items()}
+        return Confirmation(up.confirmed, {"up": up.evidence, "ended": exits})
+
+
+class DiskFull(DiskFault):
+    """Writes fail with ENOSPC. A node that has to write ends with exit code 74: it does not go on with such a disk."""
+
+    command, on, off = "disk-full", {"on": True}, {"on": False}
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: disk full"
+
+
+class DiskError(DiskFault):
+    """EIO at the next write, sync or truncation. The node ends with exit code 74."""
+
+    command, off = "disk-error", {"op": None}
+
+    def inject(self) -> None:
+        self.on = {"op": self.params["op"]}
+        super().inject()
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: disk error at {self.params['op']}"
+
+
+class SlowDisk(DiskFault):
+    """Each sync takes so much longer."""
+
+    command, off = "slow-disk", {"ms": 0}
+
+    def inject(self) -> None:
+        self.on = {"ms": self.params["ms"]}
+        super().inject()
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: every sync takes {self.params['ms']} ms longer"
+
+
+def _power_cut_drawn(random: Any) -> dict[str, Any]:
+    return {"variant": random.choice(("plain", "torn", "reordered"))}
+
+
+KINDS = (
+    Kind(
+        name="power-cut",
+        doc="all targets lose power at one instant, and with it every unsynced byte; healed by a restart",
+        make=PowerCut,
+        keys=(
+            Key(
+                name="variant",
+                rule=choice("plain", "torn", "reordered"),
+                default="plain",
+                doc="what survives of the unsynced bytes: nothing, a prefix, or some of the writes",
+            ),
+            Key(
+                name="within_ms",
+                rule=whole(1, 60_000, "milliseconds"),
+                default=500,
+                doc="torn, reordered: die after this time if no sync comes",
+            ),
+        ),
+        need=Need.UP,
+        leaves="down",
+        order=HealOrder.DOWN,
+        draw=_power_cut_drawn,
+    ),
+    Kind(
+        name="disk-full",
+        doc="writes fail with ENOSPC; the node ends by itself with code 74, healing starts it again",
+        make=DiskFull,
+        leaves="maybe-down",
+        order=HealOrder.DOWN,
+        draw=lambda _random: {},
+    ),
+    Kind(
+        name="disk-error",
+        doc="EIO at one kind of operation; the node ends by itself with code 74, healing starts it again",
+        make=DiskError,
+        keys=(
+            Key(name="op", rule=choice("write", "sync", "truncate"), default="sync", doc="the operation that fails"),
+        ),
+        leaves="maybe-down",
+        order=HealOrder.DOWN,
+        draw=lambda random: {"op": random.choice(("write", "sync"))},
+    ),
+    Kind(
+        name="slow-disk",
+        doc="every sync takes longer",
+        make=SlowDisk,
+        keys=(Key(name="ms", rule=whole(1, 10_000, "milliseconds"), doc="how much longer"),),
+        impairs=False,
+        draw=lambda random: {"ms": random.randrange(5, 60)},
+    ),
+)

@@ -1,0 +1,285 @@
+"""The grammar of a scenario file: which tables and keys there are, and reading them with all mistakes at once."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from faults.consistency import contradictions
+from faults.kind import REQUIRED, Key, Kind
+from faults.lines import Lines, Path
+from faults.registry import KINDS
+from faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
+from faults.scenario import EXITS, Expect, FaultStep, Mistake, Nemesis, Scenario, ScenarioError, Workload
+from faults.targets import read_target
+from node.config import Limits, Timing
+
+MOST_NODES = 15
+LONGEST = 24 * 3600.0
+OPERATIONS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
+DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
+
+TABLES: dict[str, dict[str, Rule]] = {
+    "scenario": {
+        "name": text(100),
+        "about": text(),
+        "nodes": whole(1, MOST_NODES, "nodes"),
+        "seed": whole(0, 2**63 - 1),
+        "duration": number(0.5, LONGEST, "seconds"),
+        "record": truth(),
+        "disk": choice("faithful", "ordinary"),
+        "defect": text(100),
+    },
+    "workload": {
+        "clients": whole(1, 1000, "clients"),
+        "rate": number(0.1, 1_000_000, "operations a second"),
+        "keys": whole(1, 1_000_000, "znodes"),
+        "payload_bytes": whole(16, 1_000_000, "bytes"),
+        "mix": Rule("", lambda value, nodes: _weights(value, OPERATIONS, "an operation")),
+        "max_outstanding": whole(1, 100_000, "operations a client"),
+    },
+    "nemesis": {
+        "every": span(0.1, LONGEST, "seconds"),
+        "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
+        "heal_after": span(0.1, LONGEST, "seconds"),
+        "keep_quorum": truth(),
+    },
+    "expect": {
+        "verdict": choice(*EXITS),
+        "exit": whole(0, 5),
+        "converges_within": number(0.1, 3600, "seconds"),
+        "unavailable_at_most": number(0.0, 3600, "seconds"),
+        "min_acked": whole(0, 10**9, "writes"),
+    },
+}
+STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
+ALL_TABLES = ("scenario", "workload", "timing", "limits", "fault", "nemesis", "expect")
+STEP_KEYS = ("at", "do", "target", "for")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
+
+
+def read(source: str, file: str, nodes: int | None) -> Scenario:
+    """See `faults.scenario.parse`."""
+    try:
+        document = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = int(place[1]) if place else source.count("\n") + 1
+        raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
+    return _Reader(document, Lines(source), file).scenario(source, nodes)
+
+
+class _Reader:
+    """Goes through one document and collects mistakes; a value that is wrong is replaced by its default."""
+
+    def __init__(self, document: dict[str, Any], lines: Lines, file: str) -> None:
+        self.document = document
+        self.lines = lines
+        self.file = file
+        self.nodes = 3
+        self.mistakes: list[Mistake] = []
+
+    def scenario(self, source: str, nodes: int | None) -> Scenario:
+        self._unknown((), self.document, ALL_TABLES, "table")
+        head = self._head(nodes)
+        self.nodes = head.get("nodes", self.nodes)
+        faults, places = self._faults()
+        nemesis = self._dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
+        scenario = Scenario(
+            **head,
+            workload=self._dataclass("workload", Workload),
+            timing=self._struct("timing", Timing),
+            limits=self._struct("limits", Limits),
+            faults=tuple(faults),
+            nemesis=nemesis,
+            expect=self._expect(),
+            source=source,
+            file=self.file,
+        )
+        self._whole(scenario, places)
+        if self.mistakes:
+            raise ScenarioError(self.file, self.mistakes)
+        return dataclasses.replace(scenario, faults=tuple(sorted(scenario.faults, key=lambda step: step.at)))
+
+    def _head(self, nodes: int | None) -> dict[str, Any]:
+        head = self._table("scenario")
+        for name in ("name", "about"):
+            if name not in self._raw("scenario"):
+                self._wrong(("scenario",), f"the key {name} is missing", TABLES["scenario"][name].allowed)
+        if "name" in head and not NAME.fullmatch(head["name"]):
+            self._wrong(("scenario", "name"), f"{head['name']!r} is no name", "small letters, digits, - and /")
+        if nodes is not None:
+            self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
+            head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3
+        return {"name": "?", "about": "?", **head}
+
+    def _expect(self) -> Expect:
+        given = self._table("expect")
+        verdict = given.get("verdict", "PASS")
+        if given.setdefault("exit", EXITS[verdict]) != EXITS[verdict]:
+            allowed = f"{EXITS[verdict]} (or leave it out)"
+            self._wrong(("expect", "exit"), f"a run that is {verdict} does not exit with {given['exit']}", allowed)
+        return Expect(**given)
+
+    def _faults(self) -> tuple[list[FaultStep], list[Path]]:
+        """The steps that could be read, and where each stands."""
+        listed = self.document.get("fault", [])
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            self._wrong(("fault",), "faults are written as [[fault]] tables")
+            return [], []
+        steps: list[FaultStep] = []
+        places: list[Path] = []
+        for index, table in enumerate(listed):
+            step = self._fault(("fault", index), table)
+            if step is not None:
+                steps.append(step)
+                places.append(("fault", index))
+        return steps, places
+
+    def _fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
+        before = len(self.mistakes)
+        at = self._value(path, Key(name="at", rule=number(0, LONGEST, "seconds"), doc=""), table.get("at", REQUIRED))
+        do = self._value(path, Key(name="do", rule=choice(*KINDS), doc=""), table.get("do", REQUIRED))
+        if do is REQUIRED:
+            return None  # without its kind nothing else can be judged
+        kind = KINDS[do]
+        self._unknown(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
+        params = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in kind.keys}
+        lasts = self._lasts(path, kind, table)
+        target = self._target(path, kind, table, params)
+        if len(self.mistakes) > before:
+            return None
+        for wrong in kind.check(params, target, self.nodes) if kind.check else ():
+            self._wrong(path, wrong)
+        return FaultStep(at=at, do=do, target=target, lasts=lasts, params=params)
+
+    def _lasts(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
+        if "for" not in table:
+            return None
+        if not kind.heals:
+            self._wrong((*path, "for"), f"{kind.name} is over at once, so it lasts for no time", "leave `for` out")
+        key = Key(name="for", rule=number(0.01, LONGEST, "seconds"), doc="")
+        lasts: float | None = self._value(path, key, table["for"])
+        return lasts
+
+    def _target(self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any]) -> Any:
+        default = kind.default_target(params) if kind.default_target else REQUIRED
+        if "target" in table and default is None:
+            self._wrong((*path, "target"), "here the shape or the pairs say which links are meant", "leave it out")
+            return None
+        if "target" not in table and default is None:
+            return None
+        rule = Rule(f"{', '.join(kind.words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes))
+        return self._value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
+
+    def _table(self, name: str) -> dict[str, Any]:
+        """The table's readable values; unknown keys and wrong values become mistakes."""
+        raw, rules = self._raw(name), TABLES[name]
+        self._unknown((name,), raw, tuple(rules), "key")
+        values = {
+            key: self._value((name,), Key(name=key, rule=rules[key], doc=""), value)
+            for key, value in raw.items()
+            if key in rules
+        }
+        return {key: value for key, value in values.items() if value is not REQUIRED}
+
+    def _dataclass(self, name: str, make: Callable[..., Any]) -> Any:
+        return make(**self._table(name))
+
+    def _struct(self, name: str, make: Any) -> Any:
+        """Overrides of node/config.py: all its fields are whole numbers from 1."""
+        raw = self._raw(name)
+        fields = [field.name for field in msgspec.structs.fields(make)]
+        self._unknown((name,), raw, tuple(fields), "key")
+        rule = whole(1, 2**31 - 1)
+        values = {
+            key: self._value((name,), Key(name=key, rule=rule, doc=""), value)
+            for key, value in raw.items()
+            if key in fields
+        }
+        return make(**{key: value for key, value in values.items() if value is not REQUIRED})
+
+    def _raw(self, name: str) -> dict[str, Any]:
+        raw = self.document.get(name, {})
+        if isinstance(raw, dict):
+            return raw
+        self._wrong((name,), f"{name} is not a table", f"[{name}] with keys below it")
+        self.document[name] = {}
+        return {}
+
+    def _value(self, path: Path, key: Key, value: Any) -> Any:
+        """The value as its rule reads it; REQUIRED stands for one that is missing or wrong."""
+        if value is REQUIRED:
+            self._wrong(path, f"the key {key.name} is missing", key.rule.allowed)
+            return REQUIRED
+        if value is None:
+            return None
+        try:
+            return key.rule.read(value, self.nodes)
+        except WrongError as error:
+            self._wrong((*path, key.name), error.wrong, error.allowed, error.suggestion)
+            return REQUIRED
+
+    def _unknown(self, path: Path, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+        for name in table:
+            if name not in known:
+                self._wrong((*path, name), f"{name!r} is no {what}", ", ".join(known), suggest(name, known))
+
+    def _wrong(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
+        self.mistakes.append(Mistake(self.lines.of(path), _where(path), wrong, allowed, suggestion))
+
+    def _whole(self, scenario: Scenario, places: list[Path]) -> None:
+        """What only shows when everything is put together."""
+        if scenario.timing.timeout_ms < 2 * scenario.timing.heartbeat_ms:
+            allowed = f"at least twice the heartbeat of {scenario.timing.heartbeat_ms} ms"
+            self._wrong(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)
+        for step, place in zip(scenario.faults, places, strict=True):
+            if step.at > scenario.duration:
+                self._wrong((*place, "at"), f"{step.at:g} s is after the end", f"up to {scenario.duration:g} s")
+            if step.do == "power-cut" and not scenario.faithful:
+                self._wrong((*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
+        for index, wrong in contradictions(scenario.faults, scenario.nodes):
+            self._wrong(places[index], wrong)
+        if scenario.nemesis is not None:
+            self._nemesis(scenario)
+
+    def _nemesis(self, scenario: Scenario) -> None:
+        assert scenario.nemesis is not None
+        if scenario.faults:
+            self._wrong(("nemesis",), "a schedule is either written, [[fault]], or drawn, [nemesis], not both")
+        if not scenario.nemesis.faults:
+            self._wrong(("nemesis",), "the key faults is missing or empty", "{ crash = 3, partition = 2, ... }")
+        if "power-cut" in scenario.nemesis.faults and not scenario.faithful:
+            self._wrong(("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
+
+
+def _where(path: Path) -> str:
+    """`[workload] rate`, `[[fault]] number 3, at`."""
+    match path:
+        case ():
+            return ""
+        case ("fault", int(index), *rest):
+            return ", ".join([f"[[fault]] number {index + 1}", *(str(part) for part in rest)])
+        case (str(table),):
+            return table if table.startswith("--") else f"[{table}]"
+        case (table, *rest):
+            return f"[{table}] " + ".".join(str(part) for part in rest)
+    raise AssertionError(path)
+
+
+def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:
+    allowed = "{ name = weight, ... } with " + ", ".join(known)
+    if not isinstance(value, dict):
+        raise WrongError(f"{value!r} is not a table of weights", allowed)
+    weight = number(0, 1_000_000)
+    for name, one in value.items():
+        if name not in known:
+            raise WrongError(f"{name!r} is not {what}", allowed, suggest(name, known))
+        weight.read(one, 0)
+    weights = {name: float(one) for name, one in value.items()}
+    if not sum(weights.values()) > 0:
+        raise WrongError("all weights are 0", allowed)
+    return weights

@@ -1,0 +1,147 @@
+"""What every kind of fault says about itself, and what every fault can do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from random import Random
+from typing import Any
+
+from faults.cluster import Cluster
+from faults.network import Network
+from faults.rules import Rule
+from faults.shapes import Pairs
+
+REQUIRED = object()
+
+ALIVE_WORDS = ("leader", "follower", "one", "minority", "majority", "all")
+DEAD_WORDS = ("one", "minority", "majority", "all")  # who is down has no role
+
+
+class Need(Enum):
+    """What state a target must be in for the fault to make sense."""
+
+    UP = "up"  # running and not paused
+    ALIVE = "running"  # running, paused or not
+    DOWN = "down"
+    PAUSED = "paused"
+    ANY = "in any state"
+
+
+class HealOrder(IntEnum):
+    """Healing everything goes in this order: nodes that come back must find links and awake peers."""
+
+    NETWORK = 0
+    PAUSE = 1
+    INSIDE = 2  # disks and clocks of running nodes
+    DOWN = 3
+
+
+class FaultError(Exception):
+    """The fault could not be injected or healed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Whether the processes themselves showed the effect, and how (JSON values, for faults.jsonl)."""
+
+    confirmed: bool
+    evidence: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
+
+    cluster: Cluster
+    network: Network | None
+    random: Random = field(default_factory=Random)
+    patience: float = 10.0
+
+    @property
+    def links(self) -> Network:
+        """The network. Raises FaultError when the run has none."""
+        if self.network is None:
+            raise FaultError("this run has no toxiproxy, so no link can be broken")
+        return self.network
+
+
+class Fault(ABC):
+    """One injected fault. `heal` may be called at any time after `inject` was begun, also twice, and undoes what is
+    there."""
+
+    pairs: Pairs = ()  # the links it touches
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        self.scene = scene
+        self.cluster = scene.cluster
+        self.nodes = tuple(nodes)
+        self.params = params
+
+    @abstractmethod
+    def inject(self) -> None:
+        """Break it. Raises ClusterError, NetworkError or FaultError."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """Undo it."""
+
+    @abstractmethod
+    def injected(self) -> Confirmation:
+        """What the processes showed of the injection."""
+
+    @abstractmethod
+    def recovered(self) -> Confirmation:
+        """What the processes showed of the healing, and of the effect in the meantime."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """In words, for people: `node 2 is paused`."""
+
+    def confirm(self, after_heal: bool = False) -> Confirmation:
+        """What the processes showed of the latest step."""
+        return self.recovered() if after_heal else self.injected()
+
+    def watch(self, now: float) -> float | None:
+        """Look after a fault that goes on by itself; when it wants to be called again (same clock as `now`)."""
+        return None
+
+    def taken_down(self, nodes: Sequence[int]) -> None:
+        """Hear that another fault has just killed these nodes."""
+        return
+
+    def over(self) -> bool:
+        """True when another fault (a restart, a resume) has undone it."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One of a fault's own keys."""
+
+    name: str
+    rule: Rule
+    doc: str
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of fault: its grammar, what it needs, what it leaves behind, and how to make one."""
+
+    name: str
+    doc: str
+    make: Callable[[Scene, Sequence[int], Mapping[str, Any]], Fault]
+    keys: tuple[Key, ...] = ()
+    words: tuple[str, ...] = ALIVE_WORDS  # target words allowed beside node-1, node-2, ... and lists
+    default_target: Callable[[Mapping[str, Any]], str | None] | None = None  # from the params; None: must be written
+    need: Need = Need.UP
+    leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
+    heals: bool = True  # may have `for`, and is healed at the end
+    order: HealOrder = HealOrder.INSIDE
+    impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
+    check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
+    draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis
+
+    def key(self, name: str) -> Key | None:
+        return next((key for key in self.keys if key.name == name), None)

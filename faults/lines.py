@@ -1,0 +1,78 @@
+"""Where each key of a TOML file stands. `tomllib` gives values without places; people want the line of a mistake."""
+
+import re
+from collections.abc import Sequence
+
+Path = tuple[str | int, ...]  # ("fault", 2, "at"): the key `at` in the third [[fault]]
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"""' + r"|'''.*?'''" + r'|"(?:\\.|[^"\\\n])*"' + r"|'[^'\n]*'" + r"|#[^\n]*|[\[\]{}]|\n",
+    re.DOTALL,
+)
+
+
+class Lines:
+    """The lines of a file that `tomllib` accepts (of another, it finds what it can)."""
+
+    def __init__(self, text: str) -> None:
+        self._found: dict[Path, int] = {}
+        self._arrays: dict[Path, int] = {}
+        self._scan(text)
+
+    def of(self, path: Sequence[str | int]) -> int:
+        """The line (from 1) of a key; of the nearest thing that holds it, if it has no line of its own."""
+        wanted = tuple(path)
+        while wanted:
+            if wanted in self._found:
+                return self._found[wanted]
+            wanted = wanted[:-1]
+        return 1
+
+    def _scan(self, text: str) -> None:
+        table: Path = ()
+        place, line = 0, 1
+        while place < len(text):
+            end = text.find("\n", place)
+            end = len(text) if end < 0 else end
+            here = text[place:end]
+            header = _HEADER.match(here)
+            key = _KEY.match(here)
+            if header and not key:
+                table = self._enter(header[1] == "[[", _names(header[2]))
+                self._found.setdefault(table, line)
+            elif key:
+                self._found.setdefault((*table, *_names(key[1])), line)
+                end = _end_of_value(text, place + key.end())
+            line += text.count("\n", place, end) + 1
+            place = end + 1
+
+    def _enter(self, is_array: bool, names: Path) -> Path:
+        path: Path = ()
+        for depth, name in enumerate(names):
+            path = (*path, name)
+            if is_array and depth == len(names) - 1:
+                self._arrays[path] = self._arrays.get(path, -1) + 1
+            if path in self._arrays:
+                path = (*path, self._arrays[path])
+        return path
+
+
+def _names(dotted: str) -> Path:
+    parts = re.findall(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""", dotted)
+    return tuple(part.strip("\"'") for part in parts)
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """The newline that ends the value: the first one outside strings, comments and brackets."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        word = token[0]
+        if word in "[{":
+            depth += 1
+        elif word in "]}":
+            depth -= 1
+        elif word == "\n" and depth <= 0:
+            return token.start()
+    return len(text)

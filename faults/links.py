@@ -1,0 +1,141 @@
+"""Links that are slow, thin, held or torn, but not cut."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from faults.network import Toxic
+from faults.partition import DIRECTION, PAIRS, can_release, link_pairs
+from faults.process import named
+from faults.rules import whole
+
+
+class Disturbance(Fault):
+    """Toxics on the data's stream. Confirmed by the proxy server's own account of what lies on each link."""
+
+    fresh = False  # begins with new connections
+    holds = False  # holds bytes, which healing lets go, in order, where that is safe
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
+        self.name = f"{type(self).__name__.lower()}-{scene.random.getrandbits(48):012x}"
+
+    def toxic(self) -> Toxic:
+        """The toxic that each link gets."""
+        raise NotImplementedError
+
+    def inject(self) -> None:
+        self.scene.links.disturb(self.pairs, [self.toxic()], self.name, fresh=self.fresh)
+
+    def injected(self) -> Confirmation:
+        on = [pair for pair in self.pairs if self.toxic() in self.scene.links.toxics(pair)]
+        return Confirmation(len(on) == len(self.pairs), {"links": len(on), "toxic": self._words()})
+
+    def heal(self) -> None:
+        release = self.holds and can_release(self.scene, self.pairs)
+        self.scene.links.heal(self.pairs, self.name, release=release)
+
+    def recovered(self) -> Confirmation:
+        left = [pair for pair in self.pairs if self.name in self.scene.links.broken().get(pair, [])]
+        return Confirmation(not left, {"still on": left})
+
+    def describe(self) -> str:
+        return f"{len(self.pairs)} links of {named(self.nodes)}: {self._words()}"
+
+    def _words(self) -> str:
+        toxic = self.toxic()
+        return " ".join([toxic.kind, *(f"{name}={value}" for name, value in toxic.attributes)])
+
+
+class Latency(Disturbance):
+    """Every chunk comes later, in order."""
+
+    def toxic(self) -> Toxic:
+        return Toxic("latency", "upstream", (("jitter", self.params["jitter_ms"]), ("latency", self.params["ms"])))
+
+
+class Bandwidth(Disturbance):
+    """Only so many kilobytes a second."""
+
+    def toxic(self) -> Toxic:
+        return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
+
+
+class Stall(Disturbance):
+    """Nothing gets through and nothing is lost: released in order when it heals."""
+
+    holds = True
+
+    def toxic(self) -> Toxic:
+        return Toxic("bandwidth", "upstream", (("rate", 0),))
+
+
+class SlowClose(Disturbance):
+    """A closed connection is seen as closed only later."""
+
+    def toxic(self) -> Toxic:
+        return Toxic("slow_close", "upstream", (("delay", self.params["ms"]),))
+
+
+class Reset(Disturbance):
+    """Connections are torn down with RST, again and again, as long as it lasts."""
+
+    fresh = True
+
+    def toxic(self) -> Toxic:
+        return Toxic("reset_peer", "upstream", (("timeout", self.params["ms"]),))
+
+
+def _kind(name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key) -> Kind:
+    return Kind(
+        name=name,
+        doc=doc,
+        make=make,
+        keys=(*keys, DIRECTION, PAIRS),
+        need=Need.ANY,
+        default_target=lambda params: None if params.get("pairs") else "one",
+        order=HealOrder.NETWORK,
+        impairs=impairs,
+        draw=draw,
+    )
+
+
+_MS = whole(1, 60_000, "milliseconds")
+
+KINDS = (
+    _kind(
+        "latency",
+        "what is sent arrives later, in order",
+        Latency,
+        False,
+        lambda random: {"ms": random.randrange(5, 80), "jitter_ms": random.randrange(0, 20)},
+        Key(name="ms", rule=_MS, doc="how much later"),
+        Key(name="jitter_ms", rule=whole(0, 60_000, "milliseconds"), default=0, doc="plus or minus so much, drawn"),
+    ),
+    _kind(
+        "bandwidth",
+        "only so much gets through",
+        Bandwidth,
+        True,
+        lambda random: {"kb_per_s": random.randrange(20, 400)},
+        Key(name="kb_per_s", rule=whole(1, 10_000_000, "kilobytes a second"), doc="how much"),
+    ),
+    _kind("stall", "nothing gets through, nothing is lost; released in order", Stall, True, lambda _random: {}),
+    _kind(
+        "slow-close",
+        "a closed connection is noticed later",
+        SlowClose,
+        True,
+        lambda random: {"ms": random.randrange(100, 2000)},
+        Key(name="ms", rule=_MS, doc="how much later"),
+    ),
+    _kind(
+        "reset",
+        "connections are reset again and again",
+        Reset,
+        True,
+        lambda random: {"ms": random.randrange(20, 500)},
+        Key(name="ms", rule=_MS, default=100, doc="after the first bytes of a connection, so long until it is reset"),
+    ),
+)

@@ -1,0 +1,112 @@
+"""Drawing a schedule from a seed, within the fault budget.
+
+The rules, with `keep_quorum` (m is the largest minority, (n - 1) // 2):
+
+- Every fault that takes nodes, or links to nodes, away costs as many nodes as its target can mean. What is drawn never
+costs more than m at any time. Costs are added as if targets never coincided, so roles may be resolved later, when it
+fires.
+- A fault costs until it has healed *and* a while longer: a node that comes back must be elected with and synchronized.
+- A wiped node counts until it is a member again. So a disk is lost only when nothing costs anything, one disk at a
+time, and nothing else is broken until it has had time to come back.
+- A bridge costs the whole of m: no node is cut off, but a quorum has to form around one node.
+
+On a machine that is slower than these rules assume, `faults.conductor` puts a fault off until the ensemble has
+recovered. Without `keep_quorum` only the rule for lost disks is left: losing a quorum of disks is beyond Zab's fault
+model.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from faults.kind import Kind
+from faults.registry import KINDS
+from faults.scenario import FaultStep, Nemesis
+from faults.targets import Target, size
+
+RECOVERY = 3.0  # seconds from healing until a node counts as well again
+REJOINING = 8.0  # the same after a lost disk, which must be transferred
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A fault that still costs."""
+
+    until: float
+    cost: int
+    exclusive: bool
+
+
+def draw(nemesis: Nemesis, nodes: int, duration: float, seed: int, faithful: bool = True) -> list[FaultStep]:
+    """The schedule of this seed, by time. Pure: the same arguments give the same schedule, on every machine."""
+    random = Random(f"nemesis {seed} {nodes}")
+    minority = (nodes - 1) // 2
+    budget = minority if nemesis.keep_quorum else nodes
+    steps: list[FaultStep] = []
+    running: list[_Open] = []
+    now = round(random.uniform(*nemesis.every), 3)
+    while now < duration:
+        running = [one for one in running if one.until > now]
+        step = _draw_step(nemesis, random, now, nodes, faithful, budget - sum(one.cost for one in running), running)
+        if step is not None:
+            steps.append(step)
+            running.append(_opened(step, nodes))
+        now = round(now + random.uniform(*nemesis.every), 3)
+    return steps
+
+
+def cost(step: FaultStep, nodes: int) -> int:
+    """How many nodes a step takes away from the quorum at most."""
+    if not KINDS[step.do].impairs:
+        return 0
+    if step.do == "partition" and step.params["shape"] in ("bridge", "majority-minority", "ring"):
+        return (nodes - 1) // 2
+    if step.do == "partition" and step.params["shape"] == "halves":
+        return nodes // 2
+    return size(step.target, nodes) if step.target is not None else nodes
+
+
+def is_exclusive(step: FaultStep) -> bool:
+    """Nothing else may be broken beside a lost disk."""
+    return step.do == "wipe"
+
+
+def _opened(step: FaultStep, nodes: int) -> _Open:
+    rest = REJOINING if is_exclusive(step) else RECOVERY
+    return _Open(step.at + (step.lasts or 0.0) + rest, cost(step, nodes), is_exclusive(step))
+
+
+def _draw_step(
+    nemesis: Nemesis, random: Random, now: float, nodes: int, faithful: bool, left: int, running: list[_Open]
+) -> FaultStep | None:
+    """One fault that fits, or None. Draws the same number of values whatever fits, so that seeds stay comparable."""
+    names = sorted(name for name, weight in nemesis.faults.items() if weight > 0)
+    name = random.choices(names, [nemesis.faults[name] for name in names])[0]
+    kind = KINDS[name]
+    assert kind.draw is not None
+    params = {key.name: key.default for key in kind.keys} | kind.draw(random)
+    lasts = round(random.uniform(*nemesis.heal_after), 3)
+    targets = _targets(kind, params, nodes, nemesis.keep_quorum)
+    if not targets:
+        return None
+    step = FaultStep(at=now, do=name, target=random.choice(targets), lasts=lasts if kind.heals else None, params=params)
+    if any(one.exclusive for one in running) or (name == "power-cut" and not faithful):
+        return None
+    if is_exclusive(step) and any(one.cost for one in running):
+        return None
+    return step if cost(step, nodes) <= left else None
+
+
+def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: bool) -> list[Target]:
+    """Who may be drawn for this kind; more than a minority only if a quorum need not be kept."""
+    if kind.name == "partition" and params["shape"] == "bridge":
+        return ["one", "leader"] if nodes >= 3 else []
+    words: list[Target] = ["one", "leader"] + (["follower"] if nodes > 1 else [])
+    if nodes >= 3:
+        words.append("minority")
+    if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop"):
+        words += ["majority", "all"]
+    if kind.name == "wipe":
+        words = ["one", "leader", "follower"] if nodes >= 3 else []
+    if kind.name == "partition" and nodes < 3:
+        words = ["one"] if nodes == 2 and params["shape"] != "majority-minority" else []
+    return words

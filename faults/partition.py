@@ -1,0 +1,229 @@
+"""Partitions: links over which nothing gets through, in every shape, for a while or again and again."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from faults import shapes
+from faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from faults.network import CUTS
+from faults.process import named
+from faults.rules import choice, number, pairs
+from faults.witness import FrameWitness
+
+SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
+WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all
+
+
+class Partition(Fault):
+    """Cut links. Confirmed by the receivers' frame counters: they stop, and stand still until the healing."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.pairs = cut_pairs(params, scene.cluster.nodes, nodes, scene.random)
+        self.witness = FrameWitness(scene.cluster, self.pairs)
+        self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
+        self.quiet = False
+        self.links: list[dict[str, Any]] = []
+
+    def inject(self) -> None:
+        self.scene.links.cut(self.pairs, self.params["how"], self.name)
+        self.quiet = self.witness.settle(self.scene.patience)
+
+    def injected(self) -> Confirmation:
+        return Confirmation(self.quiet, {"how": self.params["how"], "quiet": self.quiet})
+
+    def heal(self) -> None:
+        self.links = self.witness.links()  # before the first frame can come through again
+        self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
+
+    def recovered(self) -> Confirmation:
+        silent = all(link["at_inject"] == link["at_heal"] for link in self.links)
+        return Confirmation(silent and bool(self.links), {"links": self.links})
+
+    def describe(self) -> str:
+        shape = self.params["shape"]
+        who = "" if shape in WITHOUT_TARGET else f" of {named(self.nodes)}"
+        return f"partition: {shape}{who}, {len(self.pairs)} links cut ({self.params['how']})"
+
+
+class Flap(Fault):
+    """Links that are cut and healed in turn."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
+        self.name = f"flap-{scene.random.getrandbits(48):012x}"
+        self.cuts = 0
+        self.silent = 0  # how many of the cuts let nothing through
+        self.cut_now = False
+        self.next_turn: float | None = None
+
+    def inject(self) -> None:
+        self._cut()
+        self.quiet = self.witness.settle(self.scene.patience)
+
+    def injected(self) -> Confirmation:
+        return Confirmation(self.quiet, {"quiet": self.quiet})
+
+    def watch(self, now: float) -> float | None:
+        """Turn when it is time to."""
+        if self.next_turn is None:
+            self.next_turn = now + self.params["down"]
+        elif now >= self.next_turn:
+            if self.cut_now:
+                self._mend()
+            else:
+                self._cut()
+                self.witness.settle(self.scene.patience)
+            self.next_turn = now + (self.params["down"] if self.cut_now else self.params["up"])
+        return self.next_turn
+
+    def heal(self) -> None:
+        if self.cut_now:
+            self._mend()
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(self.cuts == self.silent, {"cuts": self.cuts, "silent": self.silent})
+
+    def describe(self) -> str:
+        return f"{len(self.pairs)} links of {named(self.nodes)} flapping"
+
+    def _cut(self) -> None:
+        self.witness = FrameWitness(self.cluster, self.pairs)
+        self.cut_now = True
+        self.cuts += 1
+        self.scene.links.cut(self.pairs, self.params["how"], self.name)
+
+    def _mend(self) -> None:
+        self.silent += all(link["at_inject"] == link["at_heal"] for link in self.witness.links())
+        self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
+        self.cut_now = False
+
+
+def cut_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int], random: Random) -> shapes.Pairs:
+    """The links that a shape cuts for a resolved target."""
+    match params["shape"]:
+        case "pairs":
+            return tuple(params["pairs"])
+        case "halves":
+            return shapes.halves(nodes, random)
+        case "ring":
+            return shapes.ring(nodes)
+        case "bridge":
+            return shapes.bridge(nodes, target[0], random)
+        case "one-way":
+            return shapes.touching(nodes, target, params["direction"])
+        case "majority-minority":
+            return shapes.isolate(nodes, filled_minority(nodes, target, random))
+        case _:
+            return shapes.isolate(nodes, target)
+
+
+def filled_minority(nodes: Sequence[int], target: Sequence[int], random: Random) -> list[int]:
+    """A minority as large as can be that holds the target."""
+    rest = sorted(set(nodes) - set(target))
+    missing = max(0, (len(nodes) - 1) // 2 - len(target))
+    return sorted([*target, *random.sample(rest, missing)])
+
+
+def link_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int]) -> shapes.Pairs:
+    """The links of a fault that disturbs rather than cuts: given, or those of the target."""
+    return tuple(params["pairs"]) if params["pairs"] else shapes.touching(nodes, target, params["direction"])
+
+
+def can_release(scene: Scene, touched: shapes.Pairs) -> bool:
+    """Both ends of every link live and are awake: only then may a holding toxic be removed."""
+    ends = {node for pair in touched for node in pair}
+    return all(scene.cluster.alive(node) and not scene.cluster.paused(node) for node in ends)
+
+
+def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
+    """What the single keys can't see: which shape goes with which key, and how many nodes it takes."""
+    from faults.targets import size, static_nodes
+
+    shape, wrong = params["shape"], []
+    least = {"ring": 4, "bridge": 3, "majority-minority": 3}.get(shape, 2)
+    if nodes < least:
+        wrong.append(f"a {shape} partition takes at least {least} nodes, and there are {nodes}")
+    if (shape == "pairs") != (params["pairs"] is not None):
+        wrong.append('shape = "pairs" and the key pairs go together: either both or none')
+    if shape != "one-way" and params["direction"] == "in":
+        wrong.append('the key direction goes with shape = "one-way"')
+    if shape == "bridge" and target is not None and size(target, nodes) != 1:
+        wrong.append("a bridge is one node")
+    if shape == "majority-minority" and target is not None and size(target, nodes) > (nodes - 1) // 2:
+        wrong.append(f"the target is put on the minority's side, which has {(nodes - 1) // 2} nodes")
+    meant = static_nodes(target, nodes)
+    if shape in ("isolate", "one-way") and meant is not None and len(meant) == nodes:
+        wrong.append("with all nodes on one side nothing is cut")
+    return wrong
+
+
+def _default_target(params: Mapping[str, Any]) -> str | None:
+    if params.get("shape") in WITHOUT_TARGET:
+        return None
+    return "minority" if params.get("shape") == "majority-minority" else "one"
+
+
+HOW = Key(
+    name="how",
+    rule=choice(*CUTS),
+    default="timeout",
+    doc="timeout: bytes vanish, connections stay; stall: bytes wait; disable: connections closed and refused",
+)
+PAIRS = Key(name="pairs", rule=pairs(), default=None, doc='the links, "from,to,from,to"')
+DIRECTION = Key(
+    name="direction",
+    rule=choice("both", "out", "in"),
+    default="both",
+    doc="what the target sends (out), what is sent to it (in), or both",
+)
+
+
+def _drawn(random: Random) -> dict[str, Any]:
+    shape = random.choice(("isolate", "isolate", "one-way", "majority-minority", "bridge"))
+    drawn: dict[str, Any] = {"shape": shape, "how": random.choice(("timeout", "timeout", "stall", "disable"))}
+    return drawn | ({"direction": random.choice(("out", "in"))} if shape == "one-way" else {})
+
+
+KINDS = (
+    Kind(
+        name="partition",
+        doc="cut links: nothing gets through, and everything that is under way is lost or waits",
+        make=Partition,
+        keys=(
+            Key(name="shape", rule=choice(*SHAPES), doc="which links"),
+            HOW,
+            PAIRS,
+            Key(
+                name="direction",
+                rule=choice("out", "in"),
+                default="out",
+                doc="one-way: what the target sends (out) or what is sent to it (in) is lost",
+            ),
+        ),
+        need=Need.ANY,
+        words=ALIVE_WORDS,
+        default_target=_default_target,
+        order=HealOrder.NETWORK,
+        check=_check,
+        draw=_drawn,
+    ),
+    Kind(
+        name="flap",
+        doc="links that are cut and healed in turn",
+        make=Flap,
+        keys=(
+            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="how long each cut lasts"),
+            Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="how long between two cuts"),
+            HOW,
+            DIRECTION,
+            PAIRS,
+        ),
+        need=Need.ANY,
+        default_target=lambda params: None if params.get("pairs") else "one",
+        order=HealOrder.NETWORK,
+        draw=lambda random: {"down": random.choice((0.3, 0.6, 1.2)), "up": random.choice((0.5, 1.0))},
+    ),
+)

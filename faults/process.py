@@ -1,0 +1,265 @@
+"""Faults of processes: crash, restart, pause, resume, stop."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import psutil
+
+from faults.cluster import ClusterError
+from faults.crashpoints import point
+from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from faults.rules import choice
+
+CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
+STEP = 0.02
+
+
+class NodeDown(Fault):
+    """Base of all that takes nodes down; healed by starting them again on the disks that they have."""
+
+    def heal(self) -> None:
+        start_dead(self.scene, self.nodes)
+
+    def recovered(self) -> Confirmation:
+        return came_up(self.scene, self.nodes)
+
+    def over(self) -> bool:
+        return all(self.cluster.alive(node) for node in self.nodes)
+
+
+class Killed(NodeDown):
+    """Base of all that begins with SIGKILL: remembers process ids and exit statuses."""
+
+    def kill(self) -> None:
+        """Kill those of the targets that live, at one instant."""
+        alive = [node for node in self.nodes if self.cluster.alive(node)]
+        self.pids = {node: self.cluster.pid(node) for node in alive}
+        self.exits = self.cluster.kill_all(alive) if alive else {}
+
+    def deaths(self) -> tuple[bool, dict[str, Any]]:
+        """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
+        gone = all(pid is not None and not psutil.pid_exists(pid) for pid in self.pids.values())
+        killed = all(self.exits.get(node) == -9 and not self.cluster.alive(node) for node in self.pids)
+        return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
+
+
+class Crash(Killed):
+    """SIGKILL. On the faithful disk that is a power cut; on the ordinary one the page cache survives."""
+
+    def inject(self) -> None:
+        self.kill()
+
+    def injected(self) -> Confirmation:
+        return Confirmation(*self.deaths())
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} killed"
+
+
+class Stop(NodeDown):
+    """Asked to end by itself: a clean shutdown."""
+
+    def inject(self) -> None:
+        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
+        self.exits = {node: self.cluster.stop(node) for node in self.nodes}
+
+    def injected(self) -> Confirmation:
+        stopped = all(status == 0 and not self.cluster.alive(node) for node, status in self.exits.items())
+        evidence = {str(node): {"pid": self.pids[node], "exit": status} for node, status in self.exits.items()}
+        return Confirmation(stopped, evidence)
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} stopped"
+
+
+class Restart(Fault):
+    """Start dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
+
+    def inject(self) -> None:
+        start_dead(self.scene, self.nodes)
+
+    def injected(self) -> Confirmation:
+        return came_up(self.scene, self.nodes, self.params["refuses"])
+
+    def heal(self) -> None:
+        """Nothing is broken by a restart."""
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(True, {})
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} started again"
+
+
+class Pause(Fault):
+    """SIGSTOP; healed by SIGCONT. A paused leader that wakes up is the classic zombie."""
+
+    def inject(self) -> None:
+        for node in self.nodes:
+            self.cluster.pause(node)
+
+    def heal(self) -> None:
+        for node in self.nodes:
+            if self.cluster.alive(node) and self.cluster.paused(node):
+                self.cluster.resume(node)
+
+    def injected(self) -> Confirmation:
+        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        return Confirmation(all(state == psutil.STATUS_STOPPED for state in states.values()), by_node(states, "state"))
+
+    def recovered(self) -> Confirmation:
+        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
+        return Confirmation(awake, by_node(states, "state"))
+
+    def over(self) -> bool:
+        return not any(self.cluster.alive(node) and self.cluster.paused(node) for node in self.nodes)
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} paused"
+
+
+class Resume(Fault):
+    """SIGCONT for paused nodes."""
+
+    def inject(self) -> None:
+        for node in self.nodes:
+            self.cluster.resume(node)
+
+    def injected(self) -> Confirmation:
+        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
+        return Confirmation(awake, by_node(states, "state"))
+
+    def heal(self) -> None:
+        """Nothing is broken by waking up."""
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(True, {})
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} awake again"
+
+
+def named(nodes: Iterable[int]) -> str:
+    """`node 2`, `nodes 1 and 3`."""
+    ids = [str(node) for node in nodes]
+    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "nobody"
+
+
+def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
+    """Evidence by node, as faults.jsonl has it."""
+    return {str(node): {name: value} for node, value in values.items()}
+
+
+def process_state(pid: int | None) -> str | None:
+    """What the kernel says of a process (psutil's words, "stopped" for T), or None if it is gone."""
+    try:
+        return psutil.Process(pid).status() if pid is not None else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
+    """Start those that are down. One that ends again at once is no error here: `came_up` judges."""
+    for node in nodes:
+        if not scene.cluster.alive(node):
+            try:
+                scene.cluster.start(node, crash_at=crash_at)
+            except ClusterError:
+                if scene.cluster.wait_exit(node, 0.0) is None:
+                    raise  # it was not even started
+
+
+def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
+    """Wait until each node answers or has ended by itself. `refuses`: whether exit code 65 never, must or may
+    happen."""
+    deadline = time.monotonic() + scene.patience
+    evidence: dict[str, Any] = {}
+    good = True
+    for node in nodes:
+        exit_code = _answer_or_exit(scene, node, deadline)
+        up = exit_code is None and scene.cluster.alive(node)
+        evidence[str(node)] = {"pid": scene.cluster.pid(node)} if up else {"exit": exit_code}
+        refused = exit_code == CORRUPT_EXIT
+        good = good and {"never": up, "must": refused, "may": up or refused}[refuses]
+    return Confirmation(good, evidence)
+
+
+def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
+    """None when it answers (or when nothing happened in time), else the exit code with which it ended."""
+    while time.monotonic() < deadline:
+        exit_code = scene.cluster.wait_exit(node, 0.0)
+        if exit_code is not None:
+            return exit_code
+        if scene.cluster.status(node, timeout=0.5) is not None:
+            return None
+        time.sleep(STEP)
+    return scene.cluster.wait_exit(node, 0.0)
+
+
+def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
+    from faults.crash_at import CrashAtStart
+
+    return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
+
+
+KINDS = (
+    Kind(
+        name="crash",
+        doc="SIGKILL; healed by a restart on the same disk",
+        make=Crash,
+        need=Need.ALIVE,
+        leaves="down",
+        order=HealOrder.DOWN,
+        draw=lambda _random: {},
+    ),
+    Kind(
+        name="restart",
+        doc="start dead nodes again on the disks that they have",
+        make=_restart,
+        keys=(
+            Key(name="crash-at", rule=point(), default=None, doc="a crash point, armed from the start on"),
+            Key(
+                name="refuses",
+                rule=choice("never", "must", "may"),
+                default="never",
+                doc="whether the node is expected to refuse its disk (exit code 65)",
+            ),
+        ),
+        words=DEAD_WORDS,
+        need=Need.DOWN,
+        leaves="up",
+        heals=False,
+        order=HealOrder.DOWN,
+        impairs=False,
+    ),
+    Kind(
+        name="stop",
+        doc="ask the process to end by itself; healed by a restart",
+        make=Stop,
+        leaves="down",
+        order=HealOrder.DOWN,
+        draw=lambda _random: {},
+    ),
+    Kind(
+        name="pause",
+        doc="SIGSTOP; healed by SIGCONT",
+        make=Pause,
+        leaves="paused",
+        order=HealOrder.PAUSE,
+        draw=lambda _random: {},
+    ),
+    Kind(
+        name="resume",
+        doc="SIGCONT for paused nodes",
+        make=Resume,
+        words=DEAD_WORDS,
+        need=Need.PAUSED,
+        leaves="up",
+        heals=False,
+        order=HealOrder.PAUSE,
+        impairs=False,
+    ),
+)

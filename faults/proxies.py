@@ -1,0 +1,166 @@
+"""toxiproxy-python with what it lacks: timeouts, typed errors, and a look at what the server really did.
+
+The package (0.1.1) does the talking. Around it stand, each for a measured reason:
+
+- a timeout for each call: a wedged server never answers, and the package waits for ever;
+- a check of the status: to the package a 500 is a `KeyError`, a 503 a JSON error;
+- no web proxies from the environment: the server is on 127.0.0.1;
+- reading back every toxic: the server takes unknown attributes silently (`latncy: 5` is a latency of 0);
+- refusing a negative bandwidth, on which the server panics and takes all links with it.
+"""
+
+from typing import Any
+
+import requests
+import toxiproxy.api
+from toxiproxy import Proxy, Toxiproxy
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+SECONDS = 3.0
+
+
+class NetworkError(Exception):
+    """toxiproxy did not do what was asked."""
+
+
+class WedgedError(NetworkError):
+    """No answer in time: the server is wedged, as when a peer dies while its link is changed. Recreating heals."""
+
+
+class ReadBackError(NetworkError):
+    """The server took a toxic, but not as it was meant."""
+
+
+class _Bounded:
+    """Stands where toxiproxy-python expects the `requests` module: same calls, but bounded and checked."""
+
+    def get(self, url: str, **keywords: Any) -> requests.Response:
+        return self._ask("GET", url, **keywords)
+
+    def post(self, url: str, **keywords: Any) -> requests.Response:
+        return self._ask("POST", url, **keywords)
+
+    def delete(self, url: str, **keywords: Any) -> requests.Response:
+        return self._ask("DELETE", url, **keywords)
+
+    def _ask(self, method: str, url: str, **keywords: Any) -> requests.Response:
+        try:
+            with requests.Session() as session:
+                session.trust_env = False
+                answer = session.request(method, url, timeout=SECONDS, **keywords)
+        except requests.Timeout:
+            raise WedgedError(f"toxiproxy did not answer {method} {url} within {SECONDS:g} s") from None
+        except requests.RequestException as error:
+            raise NetworkError(f"toxiproxy can't be reached at {url}: {error}") from None
+        if answer.status_code >= 500:
+            raise NetworkError(
+                f"toxiproxy answered {answer.status_code} to {method} {url}: {answer.text.strip()[:300]}"
+            )
+        return answer
+
+
+toxiproxy.api.requests = _Bounded()
+
+
+class Proxies:
+    """The proxies of one server. `address` is host:port of its HTTP interface.
+
+    The package keeps the address for the whole process, so every call sets it first: two runs in one process (tests) do
+    not disturb each other as long as they do not call at the same instant.
+    """
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._host, self._port = host, int(port)
+
+    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
+        """Create a proxy. Not through `Toxiproxy.create`, which lists all proxies first: that call hangs while any
+        proxy is wedged, which is just when one is recreated. Raises NetworkError.
+        """
+        self._server()
+        wanted = {"name": name, "listen": listen, "upstream": upstream, "enabled": enabled}
+        answer = self._checked(lambda: toxiproxy.api.APIConsumer.post("/proxies", json=wanted)).json()
+        got = {key: answer.get(key) for key in wanted}
+        if got != wanted:
+            raise ReadBackError(f"asked toxiproxy for the proxy {wanted}, but it has {got}")
+
+    def names(self) -> list[str]:
+        """All proxies, sorted."""
+        server = self._server()
+        return sorted(self._checked(server.proxies))
+
+    def delete(self, name: str) -> None:
+        """Delete a proxy and cut its connections. It may be gone already."""
+        try:
+            self._checked(self._proxy(name).destroy)
+        except MissingError:
+            return
+
+    def enable(self, name: str) -> None:
+        self._checked(self._proxy(name).enable)
+
+    def disable(self, name: str) -> None:
+        """Refuse new connections and close all that are there."""
+        self._checked(self._proxy(name).disable)
+
+    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
+        """Add a toxic and read it back. Raises ReadBackError (the toxic is taken away again) or NetworkError."""
+        if attributes.get("rate", 0) < 0:
+            raise NetworkError(f"a bandwidth of {attributes['rate']} KB/s would end the toxiproxy server; 0 stalls")
+        proxy = self._proxy(name)
+        wanted = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+        self._checked(lambda: proxy.add_toxic(name=toxic, **wanted))
+        got = self.toxics(name).get(toxic)
+        if got != wanted:
+            self.remove(name, toxic)
+            raise ReadBackError(f"asked toxiproxy for the toxic {wanted} on {name}, but it has {got}")
+
+    def remove(self, name: str, toxic: str) -> None:
+        """Remove a toxic. It may be gone already. Only `timeout` toxics are safe to remove at any time."""
+        try:
+            self._checked(lambda: self._proxy(name).destroy_toxic(toxic))
+        except MissingError:
+            return
+
+    def toxics(self, name: str) -> dict[str, dict[str, Any]]:
+        """A proxy's toxics as the server has them, by name: type, stream, toxicity, attributes."""
+        found = self._checked(self._proxy(name).toxics)
+        return {
+            toxic.name: {
+                "type": toxic.type,
+                "stream": toxic.stream,
+                "toxicity": toxic.toxicity,
+                "attributes": toxic.attributes,
+            }
+            for toxic in found.values()
+        }
+
+    def _server(self) -> Toxiproxy:
+        server = Toxiproxy()
+        server.update_api_consumer(self._host, self._port)
+        return server
+
+    def _proxy(self, name: str) -> Proxy:
+        self._server()
+        return Proxy(name=name, upstream="", enabled=True, listen="")  # the package asks by name only
+
+    def _checked(self, call: Any) -> Any:
+        try:
+            return call()
+        except NotFound as error:
+            raise MissingError(f"toxiproxy does not know it: {_words(error)}") from None
+        except ProxyExists as error:
+            raise NetworkError(f"toxiproxy has it already: {_words(error)}") from None
+        except InvalidToxic as error:
+            raise NetworkError(f"toxiproxy refuses it: {_words(error)}") from None
+        except (KeyError, ValueError) as error:
+            raise NetworkError(f"toxiproxy gave an answer that can't be read: {error!r}") from None
+
+
+class MissingError(NetworkError):
+    """No such proxy or toxic."""
+
+
+def _words(error: Exception) -> str:
+    content = error.args[0] if error.args else b""
+    return content.decode(errors="replace").strip() if isinstance(content, bytes) else str(content)

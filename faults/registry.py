@@ -1,0 +1,25 @@
+"""All kinds of fault by name: for validation, for `zab scenarios`, for the documentation."""
+
+from faults import at_rest, clock, crash_at, disk, links, partition, process
+from faults.kind import REQUIRED, Kind
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for module in (process, crash_at, disk, at_rest, partition, links, clock) for kind in module.KINDS
+}
+
+
+def describe_kinds() -> str:
+    """A table in Markdown: every kind, its own keys with defaults, what it may be aimed at."""
+    lines = ["| do | what it does | its keys | target |", "|---|---|---|---|"]
+    for kind in KINDS.values():
+        keys = "; ".join(
+            f"`{key.name}` ({'required' if key.default is REQUIRED else f'default {_word(key.default)}'}): {key.doc}, "
+            f"{key.rule.allowed}"
+            for key in kind.keys
+        )
+        lines.append(f"| `{kind.name}` | {kind.doc} | {keys or '–'} | {', '.join(kind.words)}, node-N, lists |")
+    return "\n".join(lines)
+
+
+def _word(default: object) -> str:
+    return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)

@@ -1,0 +1,146 @@
+"""What a value in a scenario file may be: small rules that read one value, or say what was wrong and what is
+allowed."""
+
+import difflib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+class WrongError(Exception):
+    """A value that may not stand where it stands. `suggestion` is a whole sentence or empty."""
+
+    def __init__(self, wrong: str, allowed: str = "", suggestion: str = "") -> None:
+        super().__init__(wrong)
+        self.wrong = wrong
+        self.allowed = allowed
+        self.suggestion = suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`read(value, nodes)` gives the typed value for an ensemble of that many nodes, or raises WrongError."""
+
+    allowed: str
+    read: Callable[[Any, int], Any]
+
+
+def suggest(word: object, known: Iterable[str]) -> str:
+    """`Did you mean ...?`, or nothing when nothing is near."""
+    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.55)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def number(low: float, high: float, unit: str = "") -> Rule:
+    """A number within [low, high], read as float."""
+    allowed = f"a number from {low:g} to {high:g}{' ' + unit if unit else ''}"
+
+    def read(value: Any, _nodes: int) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise WrongError(f"{value!r} is not a number", allowed)
+        if not math.isfinite(value) or not low <= value <= high:
+            raise WrongError(f"{value!r} is out of range", allowed)
+        return float(value)
+
+    return Rule(allowed, read)
+
+
+def whole(low: int, high: int, unit: str = "") -> Rule:
+    """A whole number within [low, high]."""
+    allowed = f"a whole number from {low} to {high}{' ' + unit if unit else ''}"
+
+    def read(value: Any, _nodes: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise WrongError(f"{value!r} is not a whole number", allowed)
+        if not low <= value <= high:
+            raise WrongError(f"{value!r} is out of range", allowed)
+        return value
+
+    return Rule(allowed, read)
+
+
+def choice(*words: str) -> Rule:
+    """One of the words."""
+    allowed = "one of " + ", ".join(words)
+
+    def read(value: Any, _nodes: int) -> str:
+        if value not in words:
+            raise WrongError(f"{value!r} is not known here", allowed, suggest(value, words))
+        return str(value)
+
+    return Rule(allowed, read)
+
+
+def truth() -> Rule:
+    """true or false."""
+
+    def read(value: Any, _nodes: int) -> bool:
+        if not isinstance(value, bool):
+            raise WrongError(f"{value!r} is neither true nor false", "true or false (without quotes)")
+        return value
+
+    return Rule("true or false", read)
+
+
+def text(longest: int = 2000) -> Rule:
+    """A text that is not empty."""
+    allowed = f"a text of 1 to {longest} characters"
+
+    def read(value: Any, _nodes: int) -> str:
+        if not isinstance(value, str) or not 1 <= len(value.strip()) <= longest:
+            raise WrongError(f"{value!r} is not a text" if not isinstance(value, str) else "the text is empty", allowed)
+        return value.strip()
+
+    return Rule(allowed, read)
+
+
+def span(low: float, high: float, unit: str = "") -> Rule:
+    """A number, or [smallest, largest]; read as a pair."""
+    single = number(low, high, unit)
+    allowed = f"{single.allowed}, or [smallest, largest] of such"
+
+    def read(value: Any, nodes: int) -> tuple[float, float]:
+        ends = value if isinstance(value, list) else [value, value]
+        if len(ends) != 2:
+            raise WrongError(f"{value!r} is not a range", allowed)
+        smallest, largest = (single.read(end, nodes) for end in ends)
+        if smallest > largest:
+            raise WrongError(f"in {value!r} the smallest comes after the largest", allowed)
+        return smallest, largest
+
+    return Rule(allowed, read)
+
+
+def pairs() -> Rule:
+    """Ordered pairs of nodes, as the lab writes them: "1,2,2,1", or [1, 2, 2, 1], or [[1, 2], [2, 1]]."""
+    allowed = 'pairs of different nodes, each "from,to": "1,2,2,1" or [[1, 2], [2, 1]]'
+
+    def read(value: Any, nodes: int) -> tuple[tuple[int, int], ...]:
+        flat = _flat(value)
+        if flat is None or not flat or len(flat) % 2:
+            raise WrongError(f"{value!r} is not a list of pairs", allowed)
+        found = list(zip(flat[::2], flat[1::2], strict=True))
+        for source, target in found:
+            if source == target or not (1 <= source <= nodes and 1 <= target <= nodes):
+                raise WrongError(f"{source},{target} is no link of nodes 1 to {nodes}", allowed)
+        return tuple(sorted(set(found)))
+
+    return Rule(allowed, read)
+
+
+def _flat(value: Any) -> list[int] | None:
+    """All the numbers of a text or a nested list, in order; None if anything in it is not a whole number."""
+    if isinstance(value, str):
+        words = [word.strip() for word in value.split(",")]
+        return [int(word) for word in words] if all(word.isdecimal() for word in words) else None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return [value]
+    if not isinstance(value, list):
+        return None
+    parts = [_flat(item) for item in value if not isinstance(item, str)]
+    if len(parts) != len(value) or any(part is None for part in parts):
+        return None
+    return [number for part in parts if part for number in part]

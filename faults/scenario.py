@@ -1,0 +1,156 @@
+"""A scenario: what is run, what is broken when, and what is expected. Read from TOML by `faults.grammar`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faults.targets import Target
+from node.config import Limits, Timing
+
+EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake of a file: where it stands, what was wrong, what is allowed, what was probably meant."""
+
+    line: int
+    where: str
+    wrong: str
+    allowed: str = ""
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.where}: {self.wrong}." if self.where else f"{self.wrong}."]
+        if self.allowed:
+            parts.append(f"Allowed: {self.allowed}.")
+        if self.suggestion:
+            parts.append(self.suggestion)
+        return " ".join(parts)
+
+
+class ScenarioError(Exception):
+    """A scenario that can't be run. `mistakes` holds all of them, in the order of their lines."""
+
+    def __init__(self, file: str, mistakes: list[Mistake]) -> None:
+        self.file = file
+        self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line)
+        count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "1 mistake"
+        lines = [f"{file}:{mistake.line}: {mistake}" for mistake in self.mistakes]
+        super().__init__("\n".join([f"{count} in {file}", *lines]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStep:
+    """One fault of a schedule. `at`: seconds after the workload started; `lasts`: seconds until it is healed, or
+    None."""
+
+    at: float
+    do: str
+    target: Target | None
+    lasts: float | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """An open loop: an operation is due at its time whether or not the last one came back."""
+
+    clients: int = 4
+    rate: float = 300.0  # operations a second, all clients together
+    keys: int = 64
+    payload_bytes: int = 128
+    mix: Mapping[str, float] = field(default_factory=lambda: {"set": 0.8, "get": 0.2})  # weights
+    max_outstanding: int = 64  # a client's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nemesis:
+    """Faults drawn from the seed (see `faults.nemesis` for the rules of drawing)."""
+
+    every: tuple[float, float] = (2.0, 5.0)  # seconds from one fault to the next
+    faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
+    heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts
+    keep_quorum: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """What the run must show. Times in seconds; None: not judged."""
+
+    verdict: str = "PASS"
+    exit: int = 0
+    converges_within: float = 20.0
+    unavailable_at_most: float | None = None
+    min_acked: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A checked scenario. `source` is the file's text as it was read, `file` its name."""
+
+    name: str
+    about: str
+    nodes: int = 3
+    seed: int = 1
+    duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it
+    record: bool = True
+    disk: str = "faithful"
+    defect: str | None = None
+    workload: Workload = Workload()
+    timing: Timing = field(default_factory=Timing)
+    limits: Limits = field(default_factory=Limits)
+    faults: tuple[FaultStep, ...] = ()
+    nemesis: Nemesis | None = None
+    expect: Expect = Expect()
+    source: str = field(default="", compare=False, repr=False)
+    file: str = field(default="", compare=False)
+
+    @property
+    def faithful(self) -> bool:
+        return self.disk == "faithful"
+
+    def schedule(self, seed: int | None = None) -> list[FaultStep]:
+        """The faults by time. The same seed gives the same schedule; without a nemesis every seed does."""
+        if self.nemesis is None:
+            return sorted(self.faults, key=lambda step: step.at)
+        from faults.nemesis import draw
+
+        return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
+
+    def to_toml(self) -> str:
+        """The scenario as a file again; reading that gives an equal scenario."""
+        from faults.writing import write
+
+        return write(self)
+
+
+def load(path: Path | str, nodes: int | None = None) -> Scenario:
+    """Read and check a scenario file. `nodes` overrides the file's. Raises ScenarioError with all mistakes."""
+    file = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(file, [Mistake(1, "", f"the file is not UTF-8 text (byte {error.start})")]) from None
+    except OSError as error:
+        raise ScenarioError(file, [Mistake(1, "", f"the file can't be read: {error.strerror}")]) from None
+    return parse(text, file, nodes)
+
+
+def parse(text: str, file: str = "scenario", nodes: int | None = None) -> Scenario:
+    """Check a scenario's text. Raises ScenarioError with all mistakes at once."""
+    from faults.grammar import read
+
+    return read(text, file, nodes)
+
+
+def overrides(struct: msgspec.Struct) -> dict[str, Any]:
+    """What differs from the defaults, by field: what a file has to say."""
+    return {
+        field.name: getattr(struct, field.name)
+        for field in msgspec.structs.fields(struct)
+        if getattr(struct, field.name) != field.default
+    }

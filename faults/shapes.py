@@ -1,0 +1,65 @@
+"""The shapes of a partition: which ordered pairs (i, j) are cut, so that nothing that i sends reaches j. Pure
+functions."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def between(one: Iterable[int], other: Iterable[int]) -> Pairs:
+    """All links between two groups, both ways."""
+    left, right = set(one), set(other)
+    return tuple(sorted({(a, b) for a in left for b in right} | {(b, a) for a in left for b in right}))
+
+
+def isolate(nodes: Sequence[int], group: Iterable[int]) -> Pairs:
+    """`group` on one side, everybody else on the other; inside the group all is well."""
+    inside = set(group)
+    return between(inside, set(nodes) - inside)
+
+
+def halves(nodes: Sequence[int], random: Random) -> Pairs:
+    """Two drawn halves; with an odd number of nodes the second is the larger one."""
+    drawn = random.sample(sorted(nodes), len(nodes))
+    return between(drawn[: len(nodes) // 2], drawn[len(nodes) // 2 :])
+
+
+def ring(nodes: Sequence[int]) -> Pairs:
+    """Each node reaches only its two neighbours in the order of the ids: every node sees a different majority
+    (Jepsen)."""
+    order = sorted(nodes)
+    size = len(order)
+    return tuple(
+        sorted(
+            (a, b)
+            for i, a in enumerate(order)
+            for k, b in enumerate(order)
+            if a != b and (i - k) % size not in (1, size - 1)
+        )
+    )
+
+
+def bridge(nodes: Sequence[int], middle: int, random: Random) -> Pairs:
+    """Two drawn halves that can't reach each other, and one node that reaches, and is reached by, both (Jepsen)."""
+    rest = random.sample(sorted(set(nodes) - {middle}), len(nodes) - 1)
+    return between(rest[: len(rest) // 2], rest[len(rest) // 2 :])
+
+
+def touching(nodes: Sequence[int], group: Iterable[int], direction: str) -> Pairs:
+    """The links between the group and the rest: `out` of it, `in` to it, or `both`. One way is a one-way partition."""
+    inside = set(group)
+    rest = set(nodes) - inside
+    out = {(a, b) for a in inside for b in rest} if direction in ("out", "both") else set()
+    into = {(b, a) for a in inside for b in rest} if direction in ("in", "both") else set()
+    return tuple(sorted(out | into))
+
+
+def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
+    """Is there a node that exchanges messages, both ways, with enough others to lead a majority?"""
+    lost, gone = set(cut), set(down)
+    up = [node for node in nodes if node not in gone]
+    return any(
+        sum(peer == node or ((node, peer) not in lost and (peer, node) not in lost) for peer in up) > len(nodes) // 2
+        for node in up
+    )

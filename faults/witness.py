@@ -1,0 +1,75 @@
+"""Did the cut really cut? The receivers' own frame counters say so."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from faults.cluster import Cluster
+
+QUIET = 0.15  # seconds without a frame; longer than a heartbeat, which every link that is up carries
+STEP = 0.03
+
+
+class FrameWitness:
+    """Reads how many frames each receiver has taken from each sender, when the cut has settled and before it is
+    healed."""
+
+    def __init__(self, cluster: Cluster, pairs: Iterable[tuple[int, int]]) -> None:
+        self.cluster = cluster
+        self.pairs = sorted(pairs)
+        self._lives: dict[int, int] = {}
+        self._at_inject: dict[tuple[int, int], int] = {}
+        self._down: set[int] = set()
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until no counter has moved for a while: what was under way when the link was cut may still arrive.
+
+        False if frames kept coming for `seconds`. The counters read last are the reference.
+        """
+        deadline = time.monotonic() + seconds
+        reference, since = self._read(), time.monotonic()
+        while time.monotonic() - since < QUIET:
+            time.sleep(STEP)
+            now = self._read()
+            if now != reference:
+                reference, since = now, time.monotonic()
+            if time.monotonic() > deadline:
+                break
+        self._lives = {receiver: life for receiver, (life, _) in reference.items()}
+        self._down = {target for _, target in self.pairs if not self.cluster.alive(target)}
+        self._at_inject = _by_pair(self.pairs, reference)
+        return time.monotonic() - since >= QUIET
+
+    def links(self) -> list[dict[str, Any]]:
+        """`{"from", "to", "at_inject", "at_heal"}` for each link whose receiver can be asked now.
+
+        A receiver that started during the cut began to count at 0. One that did not answer at the start is left out.
+        """
+        now = self._read()
+        at_heal = _by_pair(self.pairs, now)
+        found = []
+        for pair in self.pairs:
+            if pair not in at_heal:
+                continue
+            life = now[pair[1]][0]
+            reborn = pair[1] in self._down or self._lives.get(pair[1], life) != life
+            at_inject = 0 if reborn else self._at_inject.get(pair)
+            if at_inject is not None:
+                found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})
+        return found
+
+    def _read(self) -> dict[int, tuple[int, dict[int, int]]]:
+        """Receiver to (life, frames by sender), of those that answer."""
+        answers = {}
+        for receiver in sorted({target for _, target in self.pairs}):
+            if self.cluster.alive(receiver) and not self.cluster.paused(receiver):
+                status = self.cluster.status(receiver, timeout=1.0)
+                if status is not None:
+                    answers[receiver] = (status.life, dict(status.frames))
+        return answers
+
+
+def _by_pair(
+    pairs: Iterable[tuple[int, int]], answers: dict[int, tuple[int, dict[int, int]]]
+) -> dict[tuple[int, int], int]:
+    return {pair: answers[pair[1]][1].get(pair[0], 0) for pair in pairs if pair[1] in answers}
