@@ -42,6 +42,7 @@ class Kind(IntEnum):
     MEMBER = 7
 
 
+KINDS = frozenset(Kind)
 LAST = 0x80  # in the kind: a batch's last record
 
 MARK = 0x5A

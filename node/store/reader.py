@@ -10,11 +10,12 @@ that can be told apart from damage:
 """
 
 from collections.abc import Iterator
+from zlib import crc32
 
 from node.store import frame
 from node.store.errors import CorruptLog
-from node.store.frame import HEADER_BYTES, MARK, OVERHEAD_BYTES, TRAILER, Frame, Kind
-from node.store.segment import Checkpoint, salt, segment_name
+from node.store.frame import HEADER_BYTES, KINDS, MARK, TRAILER, Frame, Kind
+from node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
 
 class SegmentReader:
@@ -34,8 +35,8 @@ class SegmentReader:
             raise CorruptLog(self.name, 0, "a segment begins with a CHECKPOINT, and this one does not")
         try:
             checkpoint = Checkpoint.read(found)
-        except ValueError as why:
-            raise CorruptLog(self.name, 0, str(why)) from None
+        except ValueError as error:
+            raise CorruptLog(self.name, 0, str(error)) from None
         if checkpoint.number != self.number:
             raise CorruptLog(self.name, 0, f"this is segment {checkpoint.number}; the file was renamed")
         if checkpoint.size != len(self.data):
@@ -45,7 +46,7 @@ class SegmentReader:
 
     def records(self, end: int | None) -> Iterator[Frame]:
         """The records behind the CHECKPOINT: up to `end` if the next segment says so, else to where the log was cut."""
-        offset, batch = OVERHEAD_BYTES + self._length_at(0), 1
+        offset, batch = CHECKPOINT_BYTES, 1
         while end is None or offset < end:
             found = self.record_at(offset, batch)
             if found is None and end is None:
@@ -56,11 +57,6 @@ class SegmentReader:
             offset, batch = found.end, found.batch + found.last
         if offset != end:
             raise CorruptLog(self.name, offset, f"a record reaches beyond {end}, where the next segment says they end")
-
-    def _length_at(self, offset: int) -> int:
-        header = frame.header_at(self.data, offset, self._salt)
-        assert header is not None
-        return header.length
 
     def record_at(self, offset: int, batch: int) -> Frame | None:
         """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
@@ -74,6 +70,8 @@ class SegmentReader:
         header = frame.header_at(self.data, offset, self._salt)
         if header is None:
             raise CorruptLog(self.name, offset, "the record's header is damaged")
+        if header.kind not in KINDS:
+            raise CorruptLog(self.name, offset, f"a record of kind {header.kind}, which this program does not know")
         if header.batch != batch:
             raise CorruptLog(self.name, offset, f"a record of sync {header.batch} where sync {batch} wrote")
         start = offset + HEADER_BYTES
@@ -84,7 +82,7 @@ class SegmentReader:
             raise CorruptLog(self.name, offset, "the record reaches beyond the end of the file")
         if self.data[end - 1] == 0:
             return self.unfinished(found)
-        if self.data[end - 1] != TRAILER or frame.crc32(payload) != header.payload_crc:
+        if self.data[end - 1] != TRAILER or crc32(payload) != header.payload_crc:
             raise CorruptLog(self.name, offset, f"the {header.length} bytes of the record are damaged")
         return found
 
@@ -95,9 +93,8 @@ class SegmentReader:
 
     def _check_torn(self, offset: int, end: int) -> None:
         if self.written > end:
-            raise CorruptLog(
-                self.name, offset, f"the record is incomplete, yet there are bytes behind it, up to {self.written}"
-            )
+            why = f"the record is incomplete, yet there are bytes behind it, up to {self.written}"
+            raise CorruptLog(self.name, offset, why)
 
     def _check_hole(self, offset: int, batch: int) -> None:
         """A batch is written only after the one before it was synced, so what lies behind must be of the same one."""

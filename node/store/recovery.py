@@ -181,8 +181,8 @@ class Recovery:
         for found in frames:
             try:
                 record = frame.record_of(found)
-            except ValueError as why:
-                raise CorruptLog(reader.name, found.offset, str(why)) from None
+            except ValueError as error:
+                raise CorruptLog(reader.name, found.offset, str(error)) from None
             if isinstance(record, TxnRecords):
                 last = replay.state.outline.last
                 if record.first <= last:

@@ -64,9 +64,9 @@ class Checkpoint:
     @classmethod
     def read(cls, found: frame.Frame) -> "Checkpoint":
         """Raises ValueError if this program does not know the format."""
-        if len(found.payload) != _PAYLOAD.size or (version := _PAYLOAD.unpack(found.payload)[0]) != VERSION:
+        if len(found.payload) != _PAYLOAD.size or _PAYLOAD.unpack(found.payload)[0] != VERSION:
             raise ValueError(f"the log is in a format this program does not know; it knows version {VERSION}")
-        version, number, size, previous_end, accepted, current, amnesiac = _PAYLOAD.unpack(found.payload)
+        _, number, size, previous_end, accepted, current, amnesiac = _PAYLOAD.unpack(found.payload)
         return cls(
             number=number,
             size=size,

@@ -77,7 +77,9 @@ class Store:
             return
         if isinstance(record, EpochRecord | MemberRecord):
             raise ValueError(f"{record} inside a group: TRUNC or SNAP must first be closed by NEWLEADER")
-        self._group = [*(self._group or []), record]
+        if self._group is None:
+            self._group = []
+        self._group.append(record)
         if isinstance(record, NewLeaderRecord):
             self._waiting.extend(self._group)
             self._group = None
