@@ -6,9 +6,20 @@ without it. Where the rest of the node would mask a bug, the defect takes that m
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from node.core import zxid as zx
+from node.core.broadcast import Peer
+from node.core.history import History, NotInHistory, Stretch
+from node.core.machine import Settings
+from node.core.messages import Ack, AckEpoch, AckLeader, Message, Propose, Role, Run, Sync
+from node.core.ready import NewLeaderRecord, Record, Recovered, TxnRecords
+from node.core.zxid import Zxid
+from node.net.frame import Header, Kind
+from node.net.link import Links
+from node.net.session import Outcome, Session
 from node.parts import Parts
+from node.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +41,277 @@ class Defect:
 
     def build(self, parts: Parts) -> None:
         self.replace(parts)
+
+
+# ---- acknowledging what is not durable ----
+
+
+class AckBeforeSync(Peer):
+    """The follower's ACK leaves when the proposal is queued, not when it is on disk."""
+
+    def on_ready(self) -> None:
+        if self.ack_due and not self.established and self.leader is not None:
+            self.ack_due = False
+            self.send(self.leader, Ack(self.current_epoch, self.history.last))
+        super().on_ready()
+
+
+class AckLeaderBeforeSync(Peer):
+    """The follower's ACK-LD leaves before the initial history and the new epoch are on disk."""
+
+    def acknowledge_leader(self, leader: int) -> None:
+        self.send(leader, AckLeader(self.current_epoch, self.history.last, self.amnesiac))
+
+
+class EpochBeforeHistory(Store):
+    """current_epoch reaches the disk in a sync of its own, before the history that it stands for."""
+
+    def write(self, records: list[Record]) -> None:
+        epochs: list[Record] = [record for record in records if isinstance(record, NewLeaderRecord)]
+        if epochs:
+            super().write(epochs)
+            self.make_durable()
+        super().write(records)
+
+
+class PromiseNotDurable(Peer):
+    """A follower keeps accepted_epoch in memory only: a restart forgets the promise."""
+
+    def promise(self, epoch: int) -> None:
+        self.accepted_epoch = epoch
+        self.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
+
+
+# ---- counting wrongly ----
+
+
+class CommitWithoutQuorum(Peer):
+    """The leader commits at n/2 acknowledgements, which is one too few."""
+
+    def commit_point(self) -> Zxid:
+        acked = [self.durable, *(f.acked for f in self.followers.values() if f.active and not f.amnesiac)]
+        acked.sort(reverse=True)
+        return acked[min(self.quorum.size - 2, len(acked) - 1)]
+
+
+class AmnesiacVotes(Peer):
+    """A node that lost its disk takes part as if it had always been empty."""
+
+    def __init__(self, settings: Settings, recovered: Recovered) -> None:
+        super().__init__(settings, replace(recovered, amnesiac=False))
+
+
+# ---- taking what must not be taken ----
+
+
+class NoTruncate(Peer):
+    """The leader sends the suffix where a truncation is needed too."""
+
+    def difference_to(self, ack: AckEpoch) -> Sync:
+        sync = super().difference_to(ack)
+        return sync if sync.snapshot else Sync(max(sync.keep, ack.last_zxid), None, sync.runs)
+
+
+class LooseHistory(History):
+    """A history that takes transactions in whatever order they come: what nodes with the bugs below would hold."""
+
+    def append(self, run: Run) -> TxnRecords:
+        if run.first != self.last + 1:
+            self.stretches.append(Stretch(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
+        return super().append(run)
+
+    def position(self, z: Zxid) -> int:
+        if z == self.base:
+            return 0
+        for i in range(len(self.stretches) - 1, -1, -1):
+            stretch, place = self.stretches[i], zx.counter_of(z) - self.stretches[i].first
+            if stretch.epoch == zx.epoch_of(z) and 0 <= place < self._length(i):
+                return stretch.offset + place + 1
+        raise NotInHistory(zx.show(z))
+
+
+class RawSession(Session):
+    """Every frame counts, whatever its session or number; nothing ever closes."""
+
+    __slots__ = ()
+
+    def receive(self, header: Header) -> Outcome:
+        self.theirs = max(self.theirs, header.incarnation)
+        self.heard = True
+        opened = header.kind != Kind.HELLO and not self.up
+        self.up = self.up or opened
+        if header.kind == Kind.MESSAGES:
+            return Outcome(opened=opened, accepted=True)
+        return Outcome(opened=opened, answer=header.kind != Kind.THANKS)
+
+    def close(self, number: int = 0) -> None:
+        self.heard = self.up = False
+
+
+class RawLinks(Links):
+    """Plain ZeroMQ: it reconnects by itself, loses what was on its way, and delivers what it had queued."""
+
+    session_type = RawSession
+    immediate = False
+
+    def redial(self, peer: int) -> None:
+        pass
+
+    def disconnected(self, peer: int) -> None:
+        pass
+
+
+class GapAccepted(Peer):
+    """The follower takes any proposal above its last one, not just the next."""
+
+    history_type = LooseHistory
+
+    def on_propose(self, source: int, message: Propose) -> None:
+        if self.joined and message.epoch == self.current_epoch and message.run.first > self.history.last:
+            self.take(message)
+
+    def take(self, message: Propose) -> None:
+        records = self.history.append(message.run)
+        last = self.history.last
+        self.record(records, lambda: self.now_durable(last))
+        self.accepted(records.first, records.crcs)
+        self.ack_due = True
+
+
+class StaleEpochAccepted(GapAccepted):
+    """The follower takes proposals of an older epoch's leader, too."""
+
+    def on_propose(self, source: int, message: Propose) -> None:
+        if self.joined:
+            self.take(message)
+
+    def on_stray(self, source: int, message: Message) -> None:
+        if isinstance(message, Propose) and self.role == Role.FOLLOWING:
+            self.on_propose(source, message)
+
+
+# ---- the catalogue ----
+
+
+def _peer(kind: type[Peer]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.peer = kind
+
+    return build
+
+
+def _store(kind: type[Store]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.store = kind
+
+    return build
+
+
+def _raw_links(parts: Parts) -> None:
+    parts.links = RawLinks
+
+
+def _peer_on_raw_links(kind: type[Peer]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.peer = kind
+        parts.links = RawLinks
+
+    return build
+
+
+ACK_BEFORE_SYNC = Defect(
+    name="ack-before-sync",
+    about="a follower acknowledges a proposal when it is queued, not when it is durable",
+    ticket=None,
+    property="committed stays",
+    scenario="ack-before-sync",
+    replace=_peer(AckBeforeSync),
+)
+ACK_LD_BEFORE_SYNC = Defect(
+    name="ack-ld-before-sync",
+    about="a follower sends ACK-LD before the initial history is durable",
+    ticket="ZOOKEEPER-3911, 4646",
+    property="committed stays",
+    scenario="ack-ld-before-sync",
+    replace=_peer(AckLeaderBeforeSync),
+)
+EPOCH_BEFORE_HISTORY = Defect(
+    name="epoch-before-history",
+    about="current_epoch is durable before the history it stands for",
+    ticket="ZOOKEEPER-4643, 4785",
+    property="committed stays",
+    scenario="epoch-before-history",
+    replace=_store(EpochBeforeHistory),
+)
+PROMISE_NOT_DURABLE = Defect(
+    name="promise-not-durable",
+    about="a follower's promise (accepted_epoch) does not survive a crash",
+    ticket="ZOOKEEPER-335, 1082",
+    property="one leader an epoch",
+    scenario="promise-not-durable",
+    replace=_peer(PromiseNotDurable),
+)
+COMMIT_WITHOUT_QUORUM = Defect(
+    name="commit-without-quorum",
+    about="the leader commits at n/2 acknowledgements",
+    ticket=None,
+    property="agreement",
+    scenario="commit-without-quorum",
+    replace=_peer(CommitWithoutQuorum),
+)
+NO_TRUNCATE = Defect(
+    name="no-truncate",
+    about="the leader sends a suffix where a truncation is needed",
+    ticket="ZOOKEEPER-1154",
+    property="agreement",
+    scenario="no-truncate",
+    replace=_peer(NoTruncate),
+)
+GAP_ACCEPTED = Defect(
+    name="gap-accepted",
+    about="a follower takes any zxid above its last one; on raw links, since sessions would close at the gap",
+    ticket=None,
+    property="local primary order",
+    scenario="gap-accepted",
+    replace=_peer_on_raw_links(GapAccepted),
+)
+RAW_ZMQ = Defect(
+    name="raw-zmq",
+    about="links without sessions: ZeroMQ loses frames around a reconnect and says nothing",
+    ticket=None,
+    property="channels",
+    scenario="raw-zmq",
+    replace=_raw_links,
+)
+AMNESIAC_VOTES = Defect(
+    name="amnesiac-votes",
+    about="a node that lost its disk votes and counts in quorums",
+    ticket="ZOOKEEPER-261, 2325",
+    property="committed stays",
+    scenario="amnesiac-votes",
+    replace=_peer(AmnesiacVotes),
+)
+STALE_EPOCH_ACCEPTED = Defect(
+    name="stale-epoch-accepted",
+    about="a follower takes proposals of an older epoch's leader; on raw links, since sessions would drop them",
+    ticket=None,
+    property="global primary order",
+    scenario="stale-epoch-accepted",
+    replace=_peer_on_raw_links(StaleEpochAccepted),
+)
+
+DEFECTS: dict[str, Defect] = {
+    defect.name: defect
+    for defect in (
+        ACK_BEFORE_SYNC,
+        ACK_LD_BEFORE_SYNC,
+        EPOCH_BEFORE_HISTORY,
+        PROMISE_NOT_DURABLE,
+        COMMIT_WITHOUT_QUORUM,
+        NO_TRUNCATE,
+        GAP_ACCEPTED,
+        RAW_ZMQ,
+        AMNESIAC_VOTES,
+        STALE_EPOCH_ACCEPTED,
+    )
+}

@@ -51,6 +51,7 @@ class CrashPoints:
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
         self._armed: dict[tuple[str, str], tuple[str, int, str]] = {}
+        self.settle: Callable[[], None] = lambda: None  # returns when what was sent so far has left the process
 
     @property
     def armed(self) -> list[str]:
@@ -77,23 +78,19 @@ class CrashPoints:
             self._report(point, "lifted")
         self._armed.clear()
 
-    def reached(self, step: str, what: str) -> bool:
-        """Whether the point is due now; the caller makes sure that the step is really over, then calls `fire`."""
+    def hit(self, step: str, what: str) -> None:
+        """A step comes to pass. What was sent before it has been sent: a crash waits until it has left the process."""
         entry = self._armed.get((step, what))
         if entry is None:
-            return False
+            return
         point, k, action = entry
         if k > 1:
             self._armed[step, what] = (point, k - 1, action)
-            return False
-        return True
-
-    def fire(self, step: str, what: str) -> None:
-        point, _, action = self._armed.pop((step, what))
+            return
+        del self._armed[step, what]
         self._report(point, "fired")
-        os.kill(os.getpid(), signal.SIGKILL if action == "crash" else signal.SIGSTOP)
-
-    def hit(self, step: str, what: str) -> None:
-        """A step comes to pass: the store's hook."""
-        if self.reached(step, what):
-            self.fire(step, what)
+        if action == "pause":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            self.settle()
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -30,6 +30,7 @@ from node.tree.forwarding import Answer, Forward
 
 POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
 FRAMES = 1000  # taken in one round
+DRAIN_SECONDS = 1.0  # how long a crash point waits for frames to a peer that does not take them
 
 
 class Server:
@@ -97,6 +98,7 @@ class Server:
         self.clients = ClientPort(self.context, config.client, secret, limits)
         self.commands = Commands(self, disk, crash)
         self.control = ControlPort(self.context, config.control, secret, self.commands.handle)
+        crash.settle = self.settle
         self.poller = zmq.Poller()
         self.links.register(self.poller)
         self.clients.register(self.poller)
@@ -105,6 +107,11 @@ class Server:
     def stop(self, why: str) -> None:
         """End after this round."""
         self.stopping = why
+
+    def settle(self) -> None:
+        """Return when what was sent has left the process: a crash point comes after what came before it."""
+        for peer in self.config.peers:
+            self.links.drain(peer, DRAIN_SECONDS)
 
     def watch_disk(self) -> None:
         """Let the store stop at the disk's crash points, or run at full speed when none is armed."""

@@ -127,6 +127,8 @@ class NotLeading(Exception):
 class Machine:
     """State, channels in, obligations out. The phases add what happens on each message."""
 
+    history_type: type[History] = History
+
     def __init__(self, settings: Settings, recovered: Recovered) -> None:
         self.settings = settings
         self.me = settings.me
@@ -134,7 +136,7 @@ class Machine:
         # Durable (DSN 2011, Table 1), as of the records handed out; `durable` says how far the disk has come.
         self.accepted_epoch = recovered.accepted_epoch
         self.current_epoch = recovered.current_epoch
-        self.history = History(recovered.snapshot)
+        self.history = self.history_type(recovered.snapshot)
         for first, txns in recovered.runs:
             self.history.append(Run(first, txns))
         self.durable = self.history.last

@@ -11,7 +11,7 @@ from node.core import digest as dg
 from node.core import zxid as zx
 from node.core.discovery import Discovery
 from node.core.machine import SanityCheckFailed
-from node.core.messages import AckLeader, CommitLeader, NewLeader, Phase, Role, Sync
+from node.core.messages import AckEpoch, AckLeader, CommitLeader, NewLeader, Phase, Role, Sync
 from node.core.ready import MemberRecord, NewLeaderRecord, SnapRecord, TruncRecord
 from node.core.zxid import Zxid
 
@@ -114,8 +114,12 @@ class Synchronization(Discovery):
         assert self.epoch is not None
         assert follower.ack_epoch is not None
         self.flush()
-        self.send(peer, NewLeader(self.epoch, self.history.difference(follower.ack_epoch.shape)))
+        self.send(peer, NewLeader(self.epoch, self.difference_to(follower.ack_epoch)))
         follower.forwarding = True
+
+    def difference_to(self, ack: AckEpoch) -> Sync:
+        """What turns that follower's history into this one (ZOOKEEPER-1154, 1156)."""
+        return self.history.difference(ack.shape)
 
     def on_ack_leader(self, source: int, message: AckLeader) -> None:
         follower = self.followers.get(source)
