@@ -42,6 +42,9 @@ class ClockJump(Fault):
     def heal(self) -> None:
         """A monotonic clock never goes back."""
 
+    def over(self) -> bool:
+        return True
+
     def recovered(self) -> Confirmation:
         return Confirmation(True, {})
 

@@ -183,14 +183,14 @@ class Conductor:
             for other in self.active:
                 if other is not run and other.fault is not None:
                     other.fault.taken_down(nodes)
-        if not kind.heals and fault.over():
-            self._close_what_it_undid(run)
+        if not kind.heals:
+            self._close_what_is_over()
 
-    def _close_what_it_undid(self, run: FaultRun) -> None:
+    def _close_what_is_over(self) -> None:
         """A restart or a resume has healed older faults: their heal lines belong here, not at the end of the run."""
-        for other in self.active:
-            if other is not run and other.fault is not None and other.fault.over():
-                self._heal(other)
+        for run in self.active:
+            if run.fault is not None and run.fault.over():
+                self._heal(run)
 
     def _heal(self, run: FaultRun) -> None:
         assert run.fault is not None

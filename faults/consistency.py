@@ -81,6 +81,8 @@ def _check(known: _Known, index: int, step: FaultStep, node: int, need: Need, ev
 
 
 def _put(known: _Known, node: int, step: FaultStep) -> None:
+    if step.params.get("refuses") == "must":
+        return  # it is expected to stay down
     leaves = KINDS[step.do].leaves or "up"
     heals = None if step.lasts is None else step.at + step.lasts
     known.nodes[node] = _Node() if leaves == "up" else _Node(leaves, step, heals)

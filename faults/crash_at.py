@@ -7,6 +7,7 @@ from faults.cluster import ClusterError
 from faults.crashpoints import parse, point
 from faults.kind import Confirmation, HealOrder, Key, Kind, Need, Scene
 from faults.process import NodeDown, came_up, named, start_dead
+from faults.rules import choice
 
 
 class CrashAt(NodeDown):
@@ -52,14 +53,16 @@ class CrashAt(NodeDown):
     def recovered(self) -> Confirmation:
         """Reached by all, and all up again."""
         up = came_up(self.scene, self.nodes)
-        reached = all(node in self.exits for node in self.nodes)
-        return Confirmation(reached and up.confirmed, self._evidence() | {"up": up.confirmed})
+        return Confirmation(self._reached() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
     def over(self) -> bool:
-        return len(self.exits) == len(self.nodes) and super().over()
+        return self._reached() and super().over()
 
     def describe(self) -> str:
         return f"{named(self.nodes)} to crash at {self.point}"
+
+    def _reached(self) -> bool:
+        return len(self.exits) >= (1 if self.params.get("enough") == "one" else len(self.nodes))
 
     def _armed(self, node: int) -> bool:
         """Armed, or there already: then it can't be asked any more."""
@@ -83,8 +86,10 @@ class CrashAt(NodeDown):
             self.watch(0.0)  # it got there this very moment
 
     def _evidence(self) -> dict[str, Any]:
+        """`exit` stands only where somebody ended."""
         return {
-            str(node): {"pid": self.pids.get(node), "reached": node in self.exits, "exit": self.exits.get(node)}
+            str(node): {"pid": self.pids.get(node), "reached": node in self.exits}
+            | ({"exit": self.exits[node]} if node in self.exits else {})
             for node in self.nodes
         }
 
@@ -111,7 +116,15 @@ KINDS = (
         name="crash-at",
         doc="die at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
-        keys=(Key(name="point", rule=point(), doc="the crash point"),),
+        keys=(
+            Key(name="point", rule=point(), doc="the crash point"),
+            Key(
+                name="enough",
+                rule=choice("all", "one"),
+                default="all",
+                doc="whether all targets must get there, or one (when only the next leader can)",
+            ),
+        ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,

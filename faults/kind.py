@@ -111,7 +111,7 @@ class Fault(ABC):
         return
 
     def over(self) -> bool:
-        """True when another fault (a restart, a resume) has undone it."""
+        """True when there is nothing left to heal: it was over at once, or a restart or a resume has undone it."""
         return False
 
 

@@ -100,7 +100,7 @@ def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: boo
     """Who may be drawn for this kind; more than a minority only if a quorum need not be kept."""
     if kind.name == "partition" and params["shape"] == "bridge":
         return ["one", "leader"] if nodes >= 3 else []
-    words: list[Target] = ["one", "leader"] + (["follower"] if nodes > 1 else [])
+    words: list[Target] = ["one", "leader", *(["follower"] if nodes > 1 else [])]
     if nodes >= 3:
         words.append("minority")
     if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop"):

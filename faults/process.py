@@ -85,6 +85,9 @@ class Restart(Fault):
     def heal(self) -> None:
         """Nothing is broken by a restart."""
 
+    def over(self) -> bool:
+        return True
+
     def recovered(self) -> Confirmation:
         return Confirmation(True, {})
 
@@ -134,6 +137,9 @@ class Resume(Fault):
 
     def heal(self) -> None:
         """Nothing is broken by waking up."""
+
+    def over(self) -> bool:
+        return True
 
     def recovered(self) -> Confirmation:
         return Confirmation(True, {})
