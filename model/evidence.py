@@ -12,7 +12,7 @@ LISTED = 5  # violations spelled out for each property; one bug often shows a th
 
 def cite(line: Line) -> Evidence:
     """A line as evidence. An event that came from memory is cited where a tracer would have written it."""
-    event = msgspec.to_builtins(line)
+    event = msgspec.json.decode(msgspec.json.encode(line))
     number = event.pop("line")
     if not number and isinstance(line, TraceEvent):
         number = line.n

@@ -9,6 +9,7 @@ from model.events import (
     Accept,
     Boot,
     Complete,
+    CurrentEpoch,
     Deliver,
     Established,
     Event,
@@ -46,6 +47,7 @@ class Node:
     amnesiac: bool = False
     exit: Exit | None = None
     top: int = 0  # the highest zxid that it delivered on this disk
+    epoch: int = 0  # f.a
     log_last: int = 0  # the last zxid that its disk is known to hold
     lost: int = 0  # the highest zxid that it had delivered on a disk that is gone
 
@@ -138,7 +140,7 @@ class Facts:
         node.amnesiac = event.disk == "amnesiac"
         if event.empty:
             node.lost, node.top = max(node.lost, node.top), 0
-        node.log_last = packed(event.last_zxid)
+        node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
         node.place = Place()
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
 
@@ -174,6 +176,8 @@ class Facts:
                 node.amnesiac = False
             case Exit():
                 node.exit = event
+            case CurrentEpoch():
+                node.epoch = event.epoch
             case Established():
                 self.established.append(event)
             case _:

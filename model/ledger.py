@@ -18,18 +18,20 @@ from node.core import digest as dg
 class Place:
     """Where one node stands in its present life.
 
-    `cursor` counts the ledger's transactions that it has delivered (a snapshot's included), less the `holes`, which are
-    index ranges that it skipped. Once it has `diverged` the cursor stays where the paths parted.
+    `cursor` is where in the ledger it expects its next delivery, `reached` the farthest that was in this life: it has
+    delivered everything before that (or got it with a snapshot), less the `holes`, index ranges that it skipped. Once it
+    has `diverged` both stay where the paths parted.
     """
 
     cursor: int = 0
+    reached: int = 0
     last: int = 0  # the zxid that it delivered last
     diverged: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
 
     def has(self, index: int) -> bool:
         """Whether it has delivered the ledger's transaction at `index`."""
-        return index < self.cursor and not any(start <= index < end for start, end in self.holes)
+        return index < self.reached and not any(start <= index < end for start, end in self.holes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Delivery:
     before: int  # zxid that the node had delivered last in this life; 0: none
     last: int  # zxid of the batch's last transaction
     fresh: int  # how many of its transactions (the last ones) lengthened the ledger
+    known: bool  # all of it was in the ledger already, at the right place
     conflict: Conflict | None
 
 
@@ -111,8 +114,11 @@ class Ledger:
         digests = array("q", event.digests)
         before = place.last
         place.last = event.zxid + len(digests) - 1
-        fresh, conflict = (0, None) if place.diverged else self._compare(place, event, digests)
-        return Delivery(event, digests, before, place.last, fresh, conflict)
+        lost = place.diverged
+        fresh, conflict = (0, None) if lost else self._compare(place, event, digests)
+        place.reached = max(place.reached, place.cursor)
+        known = not lost and not fresh and conflict is None
+        return Delivery(event, digests, before, place.last, fresh, known, conflict)
 
     def restore(self, place: Place, zxid: int) -> bool:
         """A snapshot has replaced a node's state. False if that state is no point of the ledger."""
@@ -121,7 +127,7 @@ class Ledger:
         place.holes = []
         place.diverged = index is None
         if index is not None:
-            place.cursor = index + 1
+            place.cursor = place.reached = index + 1
         return index is not None
 
     def _compare(self, place: Place, event: Deliver, digests: "array[int]") -> tuple[int, Conflict | None]:

@@ -1,7 +1,7 @@
 """The numbers of a verdict: how much, how fast, and how long nothing went."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import ceil
 from typing import Any
@@ -39,7 +39,7 @@ def longest_unavailability(facts: Facts) -> float:
     end = stopped.t if stopped is not None else max(due[-1], done[-1] if done else 0)
     longest = 0
     for before, after in zip([-1, *done], [*done, end], strict=True):
-        waiting = bisect_right(due, before)
+        waiting = bisect_left(due, before)
         if waiting < len(due):
             longest = max(longest, after - due[waiting])
     return longest / 1e9

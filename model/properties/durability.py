@@ -1,6 +1,6 @@
 """What was acknowledged or delivered stays (LADIS 2008, section 2; Remix, EuroSys 2025)."""
 
-from model.events import Boot, Established, Line, Truncate, packed
+from model.events import Boot, Deliver, Established, Line, Truncate, packed
 from model.evidence import show, span
 from model.facts import Facts, Node, Write
 from model.ledger import Delivery
@@ -11,8 +11,9 @@ class Durability(Checker):
     """LADIS 2008: a write that a client saw succeed is never forgotten.
 
     Verifies that every acknowledged write's transaction was delivered somewhere, and is part of the history of every
-    node that is up to date at the end: of every node that is up, if the run converged; else of those that stand at the
-    end of the ledger or have left it. Does not verify writes whose answer was "unknown", nor what the write did.
+    node that is up to date at the end. If the run converged, that is every node that is up. If not, it is a node that
+    stands at the end of the ledger, has left it, or takes part in an epoch later than the write's. Does not verify
+    writes whose answer was "unknown", nor what the write did.
     """
 
     name = "durability"
@@ -24,19 +25,19 @@ class Durability(Checker):
             self.not_applicable = "a quorum of disks was lost"
             return
         self.checked = len(self.facts.acked)
-        nodes = self._up_to_date()
+        nodes = self.facts.up_at_end()
+        sound = all(not node.place.diverged and not node.place.holes for node in nodes)
+        everywhere = min((node.place.reached for node in nodes), default=0) if sound else 0
         settled = self.facts.settled()
-        sound = [node for node in nodes if not node.place.diverged and not node.place.holes]
-        reached = min((node.place.cursor for node in sound), default=0) if len(sound) == len(nodes) else 0
         for write in self.facts.acked:
             index = self.facts.ledger.index(write.zxid)
             if index is None:
                 self.found.add(f"{_write(write)}, but no node ever delivered it", [write.complete])
-            elif index >= reached and (settled is None or write.complete.t <= settled.t):
+            elif index >= everywhere and (settled is None or write.complete.t <= settled.t):
                 self._missing(write, index, nodes)
 
     def _missing(self, write: Write, index: int, nodes: list[Node]) -> None:
-        without = [node for node in nodes if not node.place.has(index)]
+        without = [node for node in nodes if not node.place.has(index) and self._up_to_date(node, write)]
         if without:
             named = " and ".join(f"node {node.id}" for node in without)
             self.found.add(
@@ -44,11 +45,11 @@ class Durability(Checker):
                 [write.complete, self.facts.ledger.author(index), *(node.boot for node in without)],
             )
 
-    def _up_to_date(self) -> list[Node]:
-        nodes = self.facts.up_at_end()
-        if "converged" in self.facts.milestones:
-            return nodes
-        return [node for node in nodes if node.place.diverged or node.place.cursor == len(self.facts.ledger)]
+    def _up_to_date(self, node: Node, write: Write) -> bool:
+        if "converged" in self.facts.milestones or node.place.diverged:
+            return True
+        at_the_end = node.place.reached == len(self.facts.ledger)
+        return at_the_end or (node.phase == "BROADCAST" and node.epoch > write.zxid >> 32)
 
 
 def _write(write: Write) -> str:
@@ -92,19 +93,20 @@ class CommittedStays(Checker):
         ledger = self.facts.ledger
         older = ledger.below(event.epoch << 32)
         if older and ledger.zxids[older - 1] > packed(event.last_zxid):
-            self._incomplete(event, ledger.below(packed(event.last_zxid) + 1), older)
+            first = ledger.below(packed(event.last_zxid) + 1)
+            self._incomplete(event, ledger.author(first), span(ledger.zxids[first], ledger.zxids[older - 1]))
 
     def on_deliver(self, delivery: Delivery) -> None:
         self.checked += 1
         event = delivery.event
         if delivery.last >= self._delivered.get(event.node, (0, event))[0]:
             self._delivered[event.node] = (delivery.last, event)
-        if delivery.fresh:
-            for established in self.facts.established:
-                if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
-                    ledger = self.facts.ledger
-                    self._incomplete(established, ledger.below(packed(established.last_zxid) + 1), len(ledger))
-                    return
+        if delivery.known:
+            return
+        for established in self.facts.established:
+            if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
+                self._incomplete(established, event, show(delivery.last))
+                return
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self.checked += 1
@@ -126,11 +128,9 @@ class CommittedStays(Checker):
             if not self.facts.disk_damaged(old, new):
                 self.found.add(words, lines)
 
-    def _incomplete(self, event: Established, first: int, end: int) -> None:
-        ledger = self.facts.ledger
-        author = ledger.author(first)
+    def _incomplete(self, event: Established, delivery: Deliver, what: str) -> None:
         self.found.add(
             f"node {event.node} was established for epoch {event.epoch} with a history that ends at "
-            f"{show(event.last_zxid)}, but node {author.node} had delivered {span(ledger.zxids[first], ledger.zxids[end - 1])}",
-            [author, event],
+            f"{show(event.last_zxid)}, but node {delivery.node} delivered {what}",
+            [delivery, event],
         )

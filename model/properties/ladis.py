@@ -94,9 +94,9 @@ class ReliableDelivery(Checker):
         target = ledger.length_at(settled.t)
         for node in self.facts.up_at_end():
             self.checked += 1
-            if node.place.cursor >= target or not target:
+            index = node.place.reached
+            if index >= target:
                 continue
-            index = node.place.cursor
             author = ledger.author(index)
             self.found.add(
                 f"node {author.node} delivered {span(ledger.zxids[index], ledger.zxids[target - 1])}, but node "

@@ -108,7 +108,7 @@ class PrimaryIntegrity(Checker):
         self.checked += 1
         event = delivery.event
         broadcasts = self.facts.broadcasts
-        if not delivery.fresh or broadcasts.highest <= event.epoch:
+        if delivery.known or broadcasts.highest <= event.epoch:
             return
         for epoch in sorted(epoch for epoch in broadcasts.epochs if epoch > event.epoch):
             for primary in broadcasts.epochs[epoch]:

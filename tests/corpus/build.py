@@ -1,0 +1,51 @@
+"""Write the corpus: `python tests/corpus/build.py OUT` makes one run folder a case, each with an expected.json.
+
+expected.json: `name`, `about`, `property` and its `judgement`, the run's `verdict`, and `violated`: the names of all
+properties that are violated. Every judge must agree on `verdict` and on `property`'s judgement.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a script, only this folder would be importable
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.corpus import conduct, delivery, promises
+from tests.corpus.cases import CASES, Case
+
+FILES = (delivery, promises, conduct)  # importing them fills the register
+
+
+def write(case: Case, out: Path) -> Path:
+    """One case as a run folder below `out`."""
+    folder = out / case.name
+    if folder.exists():
+        shutil.rmtree(folder)
+    case.tell().save(folder)
+    expected = {
+        "name": case.name,
+        "about": case.about,
+        "property": case.property,
+        "judgement": case.judgement,
+        "verdict": case.verdict,
+        "violated": sorted(case.violated),
+    }
+    (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
+    return folder
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python tests/corpus/build.py OUT\n")
+        return 4
+    out = Path(arguments[0])
+    for case in CASES:
+        write(case, out)
+    sys.stdout.write(f"{len(CASES)} runs in {out}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,465 @@
+"""Runs about clients, states, recovery, links, and about the experiment itself."""
+
+import json
+
+from node.core import digest as dg
+from tests.corpus.cases import ends, leaves_unknown, legal, violates
+from tests.corpus.story import Story, digest, ensemble
+
+# ---- client order ----
+
+
+@violates("client order")
+def client_order_answers_swapped() -> Story:
+    """Client 1 gets the answer to its second request before the one to its first."""
+    story = ensemble()
+    first, second = story.invoke(), story.invoke()
+    for _ in range(2):
+        zxid = story.propose()
+        for node in story.members:
+            story.deliver(node, zxid)
+    story.complete(1, second, (1, 5))
+    story.complete(1, first, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_effects_swapped() -> Story:
+    """The answers come in order, but the first write's transaction follows the second one's."""
+    story = ensemble()
+    first, second = story.invoke(), story.invoke()
+    for _ in range(2):
+        zxid = story.propose()
+        for node in story.members:
+            story.deliver(node, zxid)
+    story.complete(1, first, (1, 5))
+    story.complete(1, second, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_reads_go_back() -> Story:
+    """Client 2 reads at 1:3, changes to a node that is behind, and reads at 1:2."""
+    story = ensemble()
+    story.read(2, (1, 3))
+    story.read(2, (1, 2))
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_one_transaction_two_writes() -> Story:
+    """Two clients are told that 1:4 was their write."""
+    story = ensemble()
+    mine, other = story.invoke(1), story.invoke(2)
+    zxid = story.propose()
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.complete(1, mine, zxid)
+    story.complete(2, other, zxid)
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_between_clients() -> Story:
+    """Client 2 reads an older state than client 1 did before; only within a session reads do not go back."""
+    story = ensemble()
+    story.read(1, (1, 3))
+    story.read(2, (1, 2))
+    story.read(2, (1, 2))
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_failed_and_unknown_between() -> Story:
+    """A request fails, the next one is never answered, the one after it succeeds."""
+    story = ensemble()
+    failed, lost = story.invoke(), story.invoke()
+    story.complete(1, failed, None, "failed", error="bad version")
+    story.write()
+    story.complete(1, lost, None, "unknown")
+    story.settle()
+    return story
+
+
+# ---- state equality ----
+
+
+@violates("state equality")
+def state_other_tree() -> Story:
+    """Node 3 has delivered the same, and its tree is another one."""
+    story = ensemble()
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.deliver(2, zxid)
+    story.deliver(3, zxid, tree="0123456789abcdef")
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_other_history() -> Story:
+    """Node 2 reports a running digest that is not the one of the history up to there."""
+    story = ensemble()
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.deliver(2, zxid, digest="0123456789abcdef")
+    story.deliver(3, zxid)
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_dirty_snapshot() -> Story:
+    """ZOOKEEPER-1549: node 1 takes a snapshot that holds 1:4, which is not committed."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.snapshot(1, "taken", (1, 4))
+    story.settle()
+    return story
+
+
+@violates("state equality", "reliable delivery", "durability")
+def state_snapshot_of_nothing_delivered() -> Story:
+    """Node 2 starts from a snapshot at 1:9, a state that nobody has ever been in."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2, snapshot_zxid=[1, 9], last_zxid=[1, 9])
+    story.settle()
+    return story
+
+
+@legal("state equality")
+def state_batches_differ() -> Story:
+    """Node 2 delivers 1:4 to 1:6 one by one, node 1 and 3 in one batch: the same digests at the end."""
+    story = ensemble()
+    zxids = [story.propose() for _ in range(3)]
+    for zxid in zxids:
+        story.deliver(2, zxid)
+    running = dg.show(story.running(2))
+    for node in (1, 3):
+        story.servers[node].delivered = list(story.servers[2].delivered)
+        said = {"digest": running, "tree": dg.show(story.running(2) ^ 0x5A5A5A5A5A5A5A5A)}
+        story.event(node, "deliver", epoch=1, first=4, digests=[digest(zxid) for zxid in zxids], **said)
+    story.settle()
+    return story
+
+
+# ---- recovery ----
+
+
+@violates("recovery", "reliable delivery")
+def recovery_never() -> Story:
+    """Node 3 comes back and does not catch up."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.settle(converged=False)
+    return story
+
+
+@violates("recovery")
+def recovery_too_late() -> Story:
+    """The nodes converge after 12 s; the scenario expects 10."""
+    story = ensemble(converges_within=10)
+    story.settle(seconds=12)
+    return story
+
+
+@violates("recovery")
+def recovery_unavailable_for_too_long() -> Story:
+    """Writes were due for 3 s before one succeeded; the scenario allows 2 s."""
+    story = ensemble(unavailable_at_most="2s")
+    seq = story.invoke()
+    story.t += 3_000_000_000
+    zxid = story.propose()
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@legal("recovery")
+def recovery_just_in_time() -> Story:
+    """The nodes converge after 9 s of 10, and nothing was due while nothing went."""
+    story = ensemble(converges_within="10s", unavailable_at_most="2s")
+    story.t += 5_000_000_000
+    story.settle(seconds=9)
+    return story
+
+
+# ---- channels ----
+
+
+def _channel(story: Story, session: int, first: int, last: int, ended: str, incarnation: int = 1) -> None:
+    story.event(2, "channel", peer=1, incarnation=incarnation, session=session, first=first, last=last, ended=ended)
+
+
+@violates("channels")
+def channels_begins_in_the_middle() -> Story:
+    """Node 2 takes frame 3 of a new session first: frames 0 to 2 belong to nobody."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "closed")
+    _channel(story, 2, 3, 7, "closed")
+    story.settle()
+    return story
+
+
+@violates("channels")
+def channels_goes_on_after_a_gap() -> Story:
+    """Frames 11 to 13 are lost, and node 2 takes frame 14 of the same session."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "gap")
+    _channel(story, 1, 14, 20, "exit")
+    story.settle()
+    return story
+
+
+@violates("channels")
+def channels_old_session_comes_back() -> Story:
+    """Frames that were queued in session 1 are taken after session 2 began."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "session")
+    _channel(story, 2, 0, 4, "session")
+    _channel(story, 1, 11, 12, "exit")
+    story.settle()
+    return story
+
+
+@legal("channels")
+def channels_gap_closes_the_session() -> Story:
+    """Frames are lost; the session ends there, and the next one begins with frame 0. So does the sender's next life."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "gap")
+    _channel(story, 2, 0, 4, "closed")
+    _channel(story, 1, 0, 3, "exit", incarnation=2)
+    story.settle()
+    return story
+
+
+# ---- sanity ----
+
+
+@violates("sanity")
+def sanity_abort() -> Story:
+    """Node 3 finds another digest than the leader's, and stops itself."""
+    story = ensemble()
+    story.event(3, "abort", why="digest differs at 1:3")
+    story.event(3, "exit", code=70, why="abort")
+    story.servers[3].up = False
+    story.settle()
+    return story
+
+
+@violates("sanity")
+def sanity_code_70() -> Story:
+    """Node 3 ends with the code of a failed sanity check."""
+    story = ensemble()
+    story.event(3, "exit", code=70, why="COMMIT beyond the log")
+    story.servers[3].up = False
+    story.settle()
+    return story
+
+
+@legal("sanity")
+def sanity_disk_full_is_honest() -> Story:
+    """Node 3 ends because its disk is full. It can't go on, but nothing impossible has happened."""
+    story = ensemble()
+    story.inject("disk-full", [3])
+    story.event(3, "exit", code=74, why="disk full")
+    story.servers[3].up = False
+    story.settle()
+    return story
+
+
+# ---- fault took effect ----
+
+
+@leaves_unknown("fault took effect")
+def fault_not_confirmed() -> Story:
+    """A crash point was armed and never reached."""
+    story = ensemble()
+    story.inject("crash-at", [2], confirmed=False, evidence={"armed": "after-sync:TXN", "reached": False})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_frames_crossed_a_cut_link() -> Story:
+    """The link from node 1 to node 2 was cut, and node 2 took 8 frames from it meanwhile."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2]])
+    story.heal(evidence=[{"from": 1, "to": 2, "at_inject": 40, "at_heal": 48}])
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_killed_node_went_on() -> Story:
+    """Node 2 was killed, the fault was healed, and the killed process still writes."""
+    story = ensemble()
+    story.crash(2)
+    story.event(2, "vote", round=2, leader=2, zxid=[1, 3], epoch=1)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_two_lives_at_once() -> Story:
+    """The second life of node 2 begins, and the first one still writes."""
+    story = ensemble()
+    old = story.servers[2]
+    story.inject("crash", [2], evidence={"note": "SIGKILL sent"})
+    life, n = old.life, old.n
+    story.boot(2)
+    story.join(2)
+    line = {"t": story.now(), "node": 2, "life": life, "n": n + 1, "event": "vote", "round": 1, "leader": 2}
+    story.traces[2, life].append(json.dumps(line) + "\n")
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_cut_and_kill_confirmed() -> Story:
+    """A link is cut and no frame crosses it; a node is killed and its next life is another one."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 3]])
+    story.heal(evidence=[{"from": 1, "to": 3, "at_inject": 40, "at_heal": 40}])
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+# ---- trace integrity ----
+
+
+@leaves_unknown("trace integrity")
+def trace_event_missing() -> Story:
+    """A line in the middle of node 2's trace is gone: its events are not numbered without gaps."""
+    story = ensemble()
+    story.event(2, "vote", round=1, leader=1, zxid=[1, 3], epoch=1)
+    story.write()
+    lines = story.traces[2, 1]
+    del lines[next(i for i, line in enumerate(lines) if '"vote"' in line)]
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_unreadable_line() -> Story:
+    """A line of node 3's trace, a delivery, is not JSON any more. The hole that it leaves is no violation."""
+    story = ensemble()
+    story.traces[3, 1][-1] = story.traces[3, 1][-1].replace("{", "[", 1)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_torn_without_a_kill() -> Story:
+    """Node 2's trace ends in the middle of a line, and nothing killed it."""
+    story = ensemble()
+    story.settle()
+    story.traces[2, 1][-1] = story.traces[2, 1][-1][:30]
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_life_missing() -> Story:
+    """The trace of node 2's first life is not there."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2)
+    story.join(2)
+    story.settle()
+    del story.traces[2, 1]
+    return story
+
+
+@legal("trace integrity")
+def trace_torn_by_a_kill() -> Story:
+    """Node 2 is killed while it writes a line: nobody saw the effect of that event."""
+    story = ensemble()
+    story.traces[2, 1].append('{"t": 1, "node": 2, "li')
+    story.crash(2)
+    story.boot(2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+# ---- verdicts that rest on no single property ----
+
+
+@ends("UNKNOWN", "durability", "NOT-APPLICABLE")
+def unknown_nothing_acknowledged() -> Story:
+    """Transactions are delivered, but no client was ever told that a write succeeded."""
+    story = ensemble(writes=0)
+    zxid = story.propose()
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.settle()
+    return story
+
+
+@ends("UNKNOWN", "integrity", "NOT-APPLICABLE")
+def unknown_nothing_delivered() -> Story:
+    """The ensemble forms, and nothing is ever written."""
+    story = ensemble(writes=0)
+    story.settle()
+    return story
+
+
+@ends("UNKNOWN", "recovery", "UNKNOWN")
+def unknown_without_the_end() -> Story:
+    """The run finished, but nobody wrote down whether the nodes converged."""
+    return ensemble()
+
+
+@ends("UNKNOWN", "integrity", "PASS")
+def unknown_interrupted() -> Story:
+    """Ctrl-C: what was seen is fine, and it was not everything."""
+    story = ensemble()
+    story.settle()
+    story.run["outcome"] = "interrupted"
+    return story
+
+
+@ends("HARNESS-ERROR", "integrity", "PASS")
+def harness_error() -> Story:
+    """toxiproxy died. Whatever the nodes did, the experiment failed."""
+    story = ensemble()
+    story.settle()
+    story.run["outcome"] = "harness-error: toxiproxy ended with exit status 2"
+    return story
+
+
+@ends(
+    "VIOLATION", "agreement", "VIOLATION", "agreement", "integrity", "state equality", "durability", "reliable delivery"
+)
+def violation_although_a_fault_is_unconfirmed() -> Story:
+    """What was delivered contradicts itself; that a fault could not be confirmed excuses nothing."""
+    story = ensemble()
+    story.inject("crash-at", [2], confirmed=False)
+    seq = story.invoke()
+    story.propose()
+    for node, variant in ((1, ""), (2, ""), (3, "changed")):
+        story.deliver(node, (1, 4), digest((1, 4), variant))
+    story.complete(1, seq, (1, 4))
+    story.settle()
+    return story
+
+
+@ends("PASS", "agreement", "PASS")
+def steady_state() -> Story:
+    """Nothing happens but work."""
+    story = ensemble(nodes=5, writes=5, min_acked=5)
+    story.read()
+    story.settle()
+    return story

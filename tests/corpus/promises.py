@@ -1,0 +1,273 @@
+"""Runs about epochs, and about what must not be forgotten."""
+
+from tests.corpus.cases import ends, legal, violates
+from tests.corpus.story import Story, ensemble
+
+# ---- one leader an epoch ----
+
+
+@violates("one leader an epoch")
+def one_leader_established_twice() -> Story:
+    """Nodes 2 and 3 are both established for epoch 2."""
+    story = ensemble()
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.establish(3, 2)
+    story.settle()
+    return story
+
+
+@violates("one leader an epoch", "primary integrity")
+def one_leader_two_broadcast() -> Story:
+    """Node 3 broadcasts in epoch 1, whose primary is node 1."""
+    story = ensemble()
+    story.broadcast(3, (1, 1), delivered=(0, 0))
+    story.settle()
+    return story
+
+
+@violates("one leader an epoch")
+def one_leader_same_node_next_life() -> Story:
+    """Node 1 forgets that it has led epoch 1, and is established for it again in its next life."""
+    story = ensemble()
+    story.crash(1)
+    story.boot(1)
+    story.establish(1, 1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@legal("one leader an epoch")
+def one_leader_led_before() -> Story:
+    """Node 1 leads epochs 1 and 3: each time it is another primary."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    story.write()
+    story.elect(1, epoch=3)
+    story.write()
+    story.settle()
+    return story
+
+
+# ---- epochs ----
+
+
+@violates("epochs")
+def epochs_promise_forgotten() -> Story:
+    """Node 3 promised epoch 2, crashed, and starts with f.p = 1."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(3, 2)
+    story.crash(3)
+    story.boot(3, accepted_epoch=1)
+    story.leader = 1
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_joined_without_a_promise() -> Story:
+    """Node 2 makes epoch 2 its current epoch, having promised epoch 1 only."""
+    story = ensemble()
+    story.event(2, "current_epoch", epoch=2, last_zxid=[1, 3])
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_accepts_from_the_past() -> Story:
+    """Node 3, in the broadcast phase of epoch 2, accepts a proposal under epoch 1 (a zombie leader's)."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    story.broadcast(1, (1, 4), delivered=(1, 3))
+    story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=[7])
+    story.settle()
+    return story
+
+
+@legal("epochs")
+def epochs_disk_lost() -> Story:
+    """Node 3 loses its disk and comes back amnesiac: its epochs begin again, and it counts in no quorum meanwhile."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("epochs")
+def epochs_promised_and_not_joined() -> Story:
+    """f.p may be ahead of f.a for ever so long, also over a restart."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(3, 2)
+    story.crash(3)
+    story.boot(3)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+# ---- durability ----
+
+
+@violates("durability")
+def durability_never_delivered() -> Story:
+    """A client is told that 1:4 succeeded, and no node ever delivers it."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose(to=[1])
+    story.complete(1, seq, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("durability", "committed stays", "reliable delivery", "recovery")
+def durability_lost_with_a_tail() -> Story:
+    """1:4 was acknowledged after its leader alone had delivered it; epoch 2 begins without it."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose(to=[1])
+    story.deliver(1, (1, 4))
+    story.complete(1, seq, (1, 4))
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.boot(1)
+    story.settle(converged=False)
+    return story
+
+
+@legal("durability")
+def durability_unknown_is_no_promise() -> Story:
+    """The leader dies with 1:4 on its disk only. The client was told "unknown", and the write is gone."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose(to=[1])
+    story.crash(1)
+    story.complete(1, seq, None, "unknown")
+    story.elect(2, epoch=2, members=[2, 3])
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@legal("durability")
+def durability_disk_of_a_minority_lost() -> Story:
+    """Node 1 loses its disk after it acknowledged 1:4; a quorum still has it."""
+    story = ensemble()
+    story.write()
+    story.wipe(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.boot(1, "amnesiac")
+    story.join(1)
+    story.settle()
+    return story
+
+
+# ---- committed stays ----
+
+
+@violates("committed stays")
+def committed_stays_truncated() -> Story:
+    """Node 3 cuts 1:3 off its log, which it had delivered. It gets it again."""
+    story = ensemble()
+    story.truncate(3, (1, 2))
+    story.accept(3, (1, 3))
+    story.settle()
+    return story
+
+
+@violates("committed stays")
+def committed_stays_new_epoch_without_it() -> Story:
+    """Node 2 is established for epoch 2 with a history that ends at 1:2."""
+    story = ensemble()
+    story.leader = 2
+    for node in story.members:
+        story.promise(node, 2)
+    story.establish(2, 2, last_zxid=[1, 2])
+    story.settle()
+    return story
+
+
+@violates("committed stays")
+def committed_stays_forgotten_by_a_disk() -> Story:
+    """Node 2 delivered 1:3, crashed, and starts with a log that ends at 1:2; no fault touched its disk."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2, last_zxid=[1, 2])
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("committed stays")
+def committed_stays_ladis_figure_4() -> Story:
+    """LADIS 2008, Figure 4: the proposal that only server 1 had is truncated when it returns."""
+    story = ensemble(writes=2)
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write(2)
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@legal("committed stays")
+def committed_stays_tail_cut_off_by_a_fault() -> Story:
+    """A fault truncated node 2's log file. What its disk forgot is the fault's work, and it learns it again."""
+    story = ensemble()
+    story.crash(2, do="truncate-file")
+    story.servers[2].log.pop()
+    story.boot(2, "torn")
+    story.join(2)
+    story.settle()
+    return story
+
+
+# ---- a quorum of disks lost ----
+
+
+@ends("BEYOND-FAULT-MODEL", "durability", "NOT-APPLICABLE")
+def beyond_quorum_of_disks_lost() -> Story:
+    """Nodes 1 and 2 lose their disks. One of three remains; nobody leads, and nobody invents a history."""
+    story = ensemble()
+    story.crash(3, heal=False)
+    story.members = [1, 2]
+    story.write(2)
+    story.wipe(1, 2)
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+    story.boot(3)
+    story.leader = 0
+    story.settle(converged=False)
+    return story
+
+
+@ends(
+    "VIOLATION",
+    "committed stays",
+    "VIOLATION",
+    "committed stays",
+    "agreement",
+    "durability",
+    "primary integrity",
+    "reliable delivery",
+)
+def beyond_but_history_was_invented() -> Story:
+    """Nodes 1 and 2 lose their disks, form an epoch all the same, and deliver something else as the first write."""
+    story = ensemble(writes=2)
+    story.wipe(1, 2)
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+    story.crash(3)
+    story.elect(1, epoch=2, members=[1, 2])
+    story.write()
+    story.settle()
+    return story

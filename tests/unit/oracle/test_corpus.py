@@ -1,0 +1,47 @@
+"""Every known-bad run is caught for the right property, and every near miss passes."""
+
+from pathlib import Path
+
+import pytest
+
+from model.oracle import judge
+from model.properties import ALL
+from model.verdict import Judgement
+from tests.corpus.build import CASES, main, write
+from tests.corpus.cases import Case
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_oracle_judges_as_expected(case: Case, tmp_path: Path) -> None:
+    verdict = judge(write(case, tmp_path))
+    said = "\n".join(verdict.reasons)
+    assert {it.name for it in verdict.properties if it.verdict is Judgement.VIOLATION} == case.violated, said
+    assert verdict.property(case.property).verdict == case.judgement, said
+    assert verdict.verdict == case.verdict, said
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in ALL])
+def test_every_property_has_known_bad_runs_and_a_near_miss(name: str) -> None:
+    about = [case for case in CASES if case.property == name]
+    assert sum(case.judgement in ("VIOLATION", "UNKNOWN") for case in about) >= 2
+    assert sum(case.verdict == "PASS" for case in about) >= 1
+
+
+def test_a_violation_cites_lines_that_exist_and_say_so(tmp_path: Path) -> None:
+    import json
+
+    for case in CASES:
+        folder = write(case, tmp_path)
+        for item in judge(folder).properties:
+            for violation in item.violations:
+                assert violation.words
+                for evidence in violation.evidence:
+                    line = json.loads((folder / evidence.file).read_text().splitlines()[evidence.line - 1])
+                    assert line["t"] == evidence.event["t"]
+                    assert evidence.event.items() <= line.items()
+
+
+def test_the_corpus_can_be_written_for_another_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 0
+    assert str(len(CASES)) in capsys.readouterr().out
+    assert len(list(tmp_path.glob("*/expected.json"))) == len(CASES)
