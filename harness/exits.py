@@ -1,6 +1,5 @@
-"""Exit codes, which verdict is the worst of several, and the two errors that end a command with a clean message."""
+"""Exit codes, and the two errors that end a command with a clean message."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -14,22 +13,6 @@ class Exit(IntEnum):
     BAD_INPUT = 4  # bad arguments or a bad scenario
     BEYOND_FAULT_MODEL = 5  # a quorum of disks was lost, and the nodes refused to invent history
     FORCED = 130  # a second Ctrl-C: ended at once, not judged (128 + SIGINT, as shells say)
-
-
-_WORST_FIRST = [
-    Exit.FORCED,
-    Exit.HARNESS_ERROR,
-    Exit.VIOLATION,
-    Exit.UNKNOWN,
-    Exit.BEYOND_FAULT_MODEL,
-    Exit.PASS,
-]
-
-
-def worst(codes: Iterable[int]) -> Exit:
-    """The code that stands for several judged runs: 3 before 1 before 2 before 5 before 0; 0 when there are none."""
-    given = set(codes)
-    return next((code for code in _WORST_FIRST if code in given), Exit.PASS)
 
 
 class BadInput(Exception):

@@ -37,7 +37,7 @@ EXITS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Addresses:
     """Where one node listens, `host:port` each."""
 
@@ -134,6 +134,10 @@ class Processes:
     def disk_folder(self, node: int) -> str:
         return str(self._folder.file("data", f"node-{node}"))
 
+    def client_address(self, node: int) -> str:
+        """Where clients connect: directly, so that a fault of the links is never one of the clients."""
+        return self._plan.addresses[node].client
+
     def link_address(self, source: int, target: int) -> tuple[str, str]:
         return self._plan.links[source, target], self._plan.addresses[target].listen
 
@@ -160,6 +164,10 @@ class Processes:
             life.release()
             found.append(Ended(node, life.life, code, life.crash_at is not None and code == -signal.SIGKILL))
         return found
+
+    def last_words(self, node: int) -> str:
+        """The end of the log of the node's latest life."""
+        return self._lives[node].last_words()
 
     # What is done to it
 
@@ -247,18 +255,21 @@ class Processes:
         except OSError as error:
             raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error
 
-    def close(self) -> list[int]:
-        """End all nodes: all are asked at once. Returns those that had to be ended by force."""
+    def close(self, ask: bool = True) -> list[int]:
+        """End all nodes: all are asked at once, or killed at once. Returns those that were asked and killed."""
         up = [life for life in self._lives.values() if life.alive]
         for life in up:
-            life.ask()
+            if ask:
+                life.ask()
+            else:
+                life.signal(signal.SIGKILL)
         deadline = time.monotonic() + STOP_SECONDS
-        forced = [life.node for life in up if life.end(max(0.0, deadline - time.monotonic())) == -signal.SIGKILL]
+        exits = {life.node: life.end(max(0.0, deadline - time.monotonic())) for life in up}
         for life in self._lives.values():
             life.release()
         for client in self._control.values():
             client.close()
-        return forced
+        return [node for node, status in exits.items() if status == -signal.SIGKILL and ask]
 
     def _up(self, node: int) -> Life:
         life = self._lives.get(node)

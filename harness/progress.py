@@ -36,6 +36,9 @@ class Now:
 class Display(Protocol):
     """Where a run says what it is doing. `update` may be called from another thread than `say`."""
 
+    period: float  # seconds from one look at the run to the next
+    draws: bool  # whether it wants `update` at all
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -49,6 +52,9 @@ class Display(Protocol):
 
 class Quiet:
     """Says nothing."""
+
+    period = 1.0
+    draws = False
 
     def __enter__(self) -> Self:
         return self
@@ -67,6 +73,8 @@ class Quiet:
 
 class Lines(Quiet):
     """One line for each thing that happens, and one a second for how things stand."""
+
+    draws = True
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -90,6 +98,9 @@ class Lines(Quiet):
 
 class Panel(Quiet):
     """A panel that is redrawn in place; what happened scrolls above it."""
+
+    period = 0.25
+    draws = True
 
     def __init__(self, console: Console) -> None:
         self._console = console

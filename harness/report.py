@@ -25,13 +25,14 @@ EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
 VIOLATIONS_SHOWN = 3  # of one property
 
 
-def show(folder: RunFolder, console: Console) -> None:
-    """Print the whole report. The command that repeats the run comes last."""
+def show(folder: RunFolder, console: Console, *, brief: bool = False) -> None:
+    """Print the report; `brief`: without the tables. The command that repeats the run comes last."""
     verdict = read_json(folder.file("verdict.json"))
     facts = folder.read_run()
-    console.print()
-    _faults(folder, console)
-    _properties(verdict, console)
+    if not brief:
+        console.print()
+        _faults(folder, console)
+        _properties(verdict, console)
     _violations(verdict, console)
     _end(folder, facts, verdict, console)
 
@@ -44,7 +45,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("took effect")
-    table.add_column("next write ok after", justify="right")
+    table.add_column("writes stood still", justify="right")
     for span in spans:
         table.add_row(
             f"{span.at:.2f}",
@@ -52,7 +53,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
             _target(span),
             "" if span.healed is None else f"{span.healed - span.at:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
-            "never" if span.recovered is None else f"{span.recovered * 1000:.0f} ms",
+            "for good" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
         )
     console.print(table)
     console.print()
@@ -84,7 +85,8 @@ def _violations(verdict: dict[str, Any], console: Console) -> None:
         violations = item.get("violations", [])
         if not violations:
             continue
-        _say(console, f"{item['name']} ({item['source']}) is violated: {item['statement']}", style="bold")
+        state = "is violated" if item["verdict"] == "VIOLATION" else "is not certain"
+        _say(console, f"{item['name']} ({item['source']}) {state}: {item['statement']}", style="bold")
         for violation in violations[:VIOLATIONS_SHOWN]:
             _say(console, f"  {violation['words']}")
             for event in violation.get("evidence", [])[:EVIDENCE_SHOWN]:

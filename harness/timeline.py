@@ -1,7 +1,8 @@
-"""When each fault of a run was injected and healed, whether it took effect, and how soon writes succeeded again."""
+"""When each fault of a run was injected and healed, whether it took effect, and how long writes stood still."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from harness.results import RunFolder
@@ -20,7 +21,9 @@ class Span:
     at: float
     healed: float | None  # None: a fault of an instant, or one that was never healed
     confirmed: bool
-    recovered: float | None  # seconds from the fault to the first success of a write that was sent after it
+    stood_still: (
+        float | None
+    )  # seconds of the longest pause between two writes' successes until the next fault; None: for good
 
 
 def origin(folder: RunFolder) -> int:
@@ -34,13 +37,14 @@ def spans(folder: RunFolder) -> list[Span]:
     zero = origin(folder)
     lines = list(folder.lines("faults.jsonl"))
     heals = {line["id"]: line for line in lines if line["type"] == "heal"}
-    sent, successes = _writes(folder)
+    successes = _successes(folder)
+    injects = [line for line in lines if line["type"] == "inject"]
+    if not injects:
+        return []
+    ends = [line["t"] for line in injects[1:]] + [max([0, *successes])]
     found = []
-    for line in lines:
-        if line["type"] != "inject":
-            continue
+    for line, end in zip(injects, ends, strict=True):
         heal = heals.get(line["id"])
-        back = _first_success(sent, successes, line["t"])
         found.append(
             Span(
                 id=line["id"],
@@ -50,33 +54,32 @@ def spans(folder: RunFolder) -> list[Span]:
                 at=(line["t"] - zero) / 1e9,
                 healed=None if heal is None else (heal["t"] - zero) / 1e9,
                 confirmed=bool(line["confirmed"]) and (heal is None or heal.get("confirmed") is not False),
-                recovered=None if back is None else (back - line["t"]) / 1e9,
+                stood_still=_longest_pause(successes, line["t"], end),
             )
         )
     return found
 
 
-def _writes(folder: RunFolder) -> tuple[list[int], list[int]]:
-    """Of every write that succeeded, when it was sent (ascending); and the earliest success among it and later ones."""
-    open_writes: dict[tuple[int, int], int] = {}
-    pairs = []
+def _successes(folder: RunFolder) -> list[int]:
+    """When writes succeeded, ascending."""
+    writes: set[tuple[int, int]] = set()
+    times = []
     for line in folder.lines("ops.jsonl"):
         key = (line["client"], line["seq"])
         if line["type"] == "invoke" and line["op"] in WRITES:
-            open_writes[key] = line["t"]
-        elif line["type"] == "complete" and key in open_writes:
-            began = open_writes.pop(key)
-            if line["outcome"] == "ok":
-                pairs.append((began, line["t"]))
-    pairs.sort()
-    earliest = float("inf")
-    successes = []
-    for _, ended in reversed(pairs):
-        earliest = min(earliest, ended)
-        successes.append(int(earliest))
-    return [began for began, _ in pairs], successes[::-1]
+            writes.add(key)
+        elif line["type"] == "complete" and line["outcome"] == "ok" and key in writes:
+            times.append(line["t"])
+    return sorted(times)
 
 
-def _first_success(sent: list[int], successes: list[int], after: int) -> int | None:
-    place = bisect_right(sent, after)
-    return successes[place] if place < len(successes) else None
+def _longest_pause(successes: list[int], begin: int, end: int) -> float | None:
+    """Seconds of the longest time between two successes: of those that lie in [begin, end], and the one around `begin`.
+
+    None if there was no success any more after `begin`.
+    """
+    first, last = bisect_right(successes, begin), bisect_right(successes, end)
+    if first == len(successes):
+        return None
+    around = successes[max(0, first - 1) : max(first + 1, last)]
+    return max((after - before for before, after in pairwise(around)), default=0) / 1e9

@@ -27,7 +27,7 @@ def test_a_name_or_any_path_is_found(shelf: Path, tmp_path: Path) -> None:
     assert catalogue.find(str(own)) == own
 
 
-@pytest.mark.parametrize("wrong", ["leader-crsh", "leadercrash", "scenarios/leader-crash.toml"])
+@pytest.mark.parametrize("wrong", ["leader-crsh", "leadercrash", "somewhere/leader-crash.toml"])
 def test_a_near_miss_gets_a_suggestion(shelf: Path, wrong: str) -> None:
     with pytest.raises(BadInput, match="Did you mean leader-crash"):
         catalogue.find(wrong)

@@ -1,0 +1,200 @@
+"""The command line: `zab COMMAND ...`. What a command does is in harness.commands; here is what can be said to it."""
+
+import errno
+import importlib
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness import catalogue
+from harness.exits import BadInput, Exit, HarnessError
+from harness.interrupt import Forced
+
+# typer's base of all usage errors has had several homes; its public subclass has not.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="zab",
+    help="Breaks a Zab ensemble of real processes on purpose, and judges whether Zab's promises held.",
+    epilog="Exit codes: 0 all properties hold, 1 a property is violated, 2 unknown or interrupted, 3 the harness itself "
+    "failed, 4 bad arguments or scenario, 5 a quorum of disks was lost and the nodes refused to invent history.",
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    return [name for name in catalogue.shipped() if name.startswith(incomplete)]
+
+
+def complete_defect(incomplete: str) -> list[str]:
+    from faults.defects import DEFECTS
+
+    return [name for name in sorted(DEFECTS) if name.startswith(incomplete)]
+
+
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the folders of runs are.")]
+Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout; everything else on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
+Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
+World = Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes.")]
+RESULTS = Path("results")
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())  # noqa: T201
+
+
+@app.command()
+def run(
+    scenario: Annotated[
+        str, typer.Argument(help="A shipped scenario's name, or a file.", autocompletion=complete_scenario)
+    ],
+    on: World = "processes",
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the scenario's (or a drawn one).")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    defect: Annotated[
+        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
+    ] = None,
+    results: Results = RESULTS,
+    record: Annotated[
+        bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes, for replay.")
+    ] = None,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the nodes' disks of a run that passes.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run one scenario and judge it."""
+    from harness.commands.run import run_command
+
+    return run_command(
+        scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
+        json=json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command()
+def verify(
+    runs: Annotated[list[str], typer.Argument(help="Folders of runs, or `latest`.", show_default=False)],
+    results: Results = RESULTS,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Judge stored runs again; the worst verdict is the answer."""
+    from harness.commands.verify import verify_command
+
+    return verify_command(runs, results=results, json=json, quiet=quiet)
+
+
+@app.command()
+def scenarios(
+    check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_scenario)
+    ] = None,
+    times: Times = 1,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """List the shipped scenarios."""
+    from harness.commands import scenarios as command
+
+    if check:
+        return command.check(only or [], times=times, results=results, json=json)
+    return command.show(only or [], json=json)
+
+
+@app.command()
+def defects(
+    check: Annotated[
+        bool, typer.Option("--check", help="Run every defect's scenario with and without it: all must be caught.")
+    ] = False,
+    on: World = "processes",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_defect)
+    ] = None,
+    times: Times = 1,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """List the known bugs that nodes can be built with."""
+    from harness.commands import defects as command
+
+    if check:
+        return command.check(only or [], on=on, times=times, results=results, json=json)
+    return command.show(only or [], json=json)
+
+
+@app.command()
+def doctor(results: Results = RESULTS, json: Json = False) -> int:
+    """Check this machine: what is there, what is missing, what mends it."""
+    from harness.commands.output import print_json
+    from harness.doctor import as_json, examine, healthy, show
+
+    findings = examine(results)
+    if json:
+        print_json(as_json(findings))
+    else:
+        show(findings, Console())
+    return Exit.PASS if healthy(findings) else Exit.HARNESS_ERROR
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(context: typer.Context) -> int:
+    """Measure."""
+    try:
+        measure = importlib.import_module("harness.bench")
+    except ModuleNotFoundError:
+        raise HarnessError("this installation has no benchmarks; run them from a checkout") from None
+    return int(measure.main(context.args))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; its exit code. The user's mistakes and the machine's shortcomings are messages, never traces."""
+    try:
+        return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "zab"
+        return _complain(f"{_message(error)}\nTry: {path} --help", Exit.BAD_INPUT)
+    except BadInput as error:
+        return _complain(str(error), Exit.BAD_INPUT)
+    except HarnessError as error:
+        return _complain(str(error), Exit.HARNESS_ERROR)
+    except Forced:
+        return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
+    except typer.Abort:
+        return Exit.FORCED
+    except BrokenPipeError:  # the reader of our output has gone: nothing left to say, and nobody to say it to
+        return Exit.HARNESS_ERROR
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _complain(f"the disk is full: {error}. Free some space, or use --results DIR.", Exit.HARNESS_ERROR)
+        return _complain(_internal(error), Exit.HARNESS_ERROR)
+    except Exception as error:
+        return _complain(_internal(error), Exit.HARNESS_ERROR)
+
+
+def _message(error: Exception) -> str:
+    """A usage error's own words, as typer would have printed them."""
+    words = getattr(error, "format_message", None)
+    return str(words() if words else error)
+
+
+def _internal(error: Exception) -> str:
+    """An error of ours: one line, and where the trace is."""
+    with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
+        traceback.print_exception(error, file=file)
+    return f"internal error: {type(error).__name__}: {error}\nThe trace is in {file.name}. Please report it."
+
+
+def _complain(words: str, code: Exit) -> Exit:
+    print(f"Error: {words}", file=sys.stderr)  # noqa: T201
+    return code

@@ -1,0 +1,79 @@
+"""`zab run`: one scenario, judged and shown."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from faults.defects import DEFECTS
+from faults.scenario import Scenario, ScenarioError, load
+from harness import catalogue, report
+from harness.commands.output import console_for, print_json
+from harness.exits import BadInput
+from harness.progress import display
+from harness.run import Ran, Wish, run
+
+WORLDS = ("processes",)
+
+
+def run_command(
+    name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
+    keep_data: bool, json: bool, quiet: bool,
+) -> int:  # fmt: skip
+    """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput."""
+    scenario = read(name, on=on, nodes=nodes, defect=defect)
+    wish = wish_for(name, scenario, seed=seed, results=results, record=record, keep_data=keep_data, nodes=nodes)
+    console = console_for(json=json)
+    ran = one(scenario, wish, console, quiet=quiet)
+    report.show(ran.folder, console, brief=quiet)
+    if json:
+        print_json({"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)})
+    return ran.verdict.exit
+
+
+def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
+    """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
+    if on not in WORLDS:
+        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}")
+    path = catalogue.find(name)
+    try:
+        scenario = load(path, nodes)
+    except ScenarioError as error:
+        raise BadInput(str(error)) from None
+    wanted = defect if defect is not None else scenario.defect
+    if wanted is not None and wanted not in DEFECTS:
+        raise BadInput(f"no defect is called {wanted!r}. {catalogue.did_you_mean(wanted, DEFECTS)}")
+    return replace(scenario, defect=wanted)
+
+
+def wish_for(
+    name: str, scenario: Scenario, *, seed: int | None, results: Path, record: bool | None = None,
+    keep_data: bool = False, nodes: int | None = None,
+) -> Wish:  # fmt: skip
+    """What the run is told beside the scenario, and the command that repeats it."""
+    seed = scenario.seed if seed is None else seed
+    command = ["zab", "run", name, "--seed", str(seed)]
+    if nodes is not None:
+        command += ["--nodes", str(nodes)]
+    if scenario.defect is not None:
+        command += ["--defect", scenario.defect]
+    if record is not None:
+        command.append("--record" if record else "--no-record")
+    return Wish(
+        seed=seed,
+        results=results,
+        command=shlex.join(command),
+        defect=(scenario.defect, DEFECTS[scenario.defect].path) if scenario.defect is not None else None,
+        record=scenario.record if record is None else record,
+        keep_data=keep_data,
+    )
+
+
+def one(scenario: Scenario, wish: Wish, console: Console, *, quiet: bool) -> Ran:
+    """One run, shown while it goes on. The seed comes first: whatever happens then, it is known how to repeat it."""
+    with display(console, quiet=quiet) as screen:
+        defect = f", defect {scenario.defect}" if scenario.defect else ""
+        screen.say(f"seed {wish.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
+        return run(scenario, wish, screen)

@@ -1,0 +1,33 @@
+"""`zab verify`: judge stored runs again."""
+
+from pathlib import Path
+
+import msgspec
+
+from harness import report
+from harness import results as stored
+from harness.commands.output import console_for, print_json
+from model.oracle import judge
+from model.verdict import worst
+
+
+def verify_command(runs: list[str], *, results: Path, json: bool, quiet: bool) -> int:
+    """Judge each, write its verdict.json anew, show it. The exit code is the worst verdict's. Raises BadInput."""
+    folders = [stored.find(results, name) for name in runs]  # a wrong name is told before the first is judged
+    console = console_for(json=json)
+    verdicts = []
+    for folder in folders:
+        verdict = judge(folder.path)
+        folder.file("verdict.json").write_bytes(verdict.to_json())
+        report.show(folder, console, brief=quiet)
+        verdicts.append(verdict)
+    overall = worst(verdict.verdict for verdict in verdicts)
+    if len(folders) > 1:
+        console.print(f"\n{len(folders)} runs: {overall}", highlight=False)
+    if json:
+        answers = [
+            {"folder": str(folder.path), **msgspec.to_builtins(verdict)}
+            for folder, verdict in zip(folders, verdicts, strict=True)
+        ]
+        print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
+    return overall.exit_code

@@ -1,0 +1,126 @@
+"""One run, from the seed to the verdict (docs: architecture, "The walk of one run")."""
+
+import dataclasses
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from faults.cluster import ClusterError
+from faults.network import NetworkError
+from faults.scenario import Scenario
+from harness import machine, results
+from harness.exits import Exit, HarnessError
+from harness.interrupt import Forced, Interrupt
+from harness.progress import Display
+from harness.results import RunFolder
+from harness.stage import Stage
+from harness.walk import INTERRUPTED, Walk
+from harness.watch import Watch
+from harness.workload import WorkloadError
+from model.oracle import judge
+from model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user wants of a run beside the scenario. `command` repeats it; `defect` is (name, NodeConfig.defect)."""
+
+    seed: int
+    results: Path
+    command: str
+    defect: tuple[str, str] | None = None
+    record: bool = True
+    keep_data: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that is over: its folder, and what the oracle says."""
+
+    folder: RunFolder
+    verdict: Verdict
+
+
+def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
+    """Run the scenario and judge it. From the main thread only: nodes die with the thread that spawned them.
+
+    Raises HarnessError if not even a results folder could be made; whatever fails later is in the verdict.
+    """
+    folder = results.create(wish.results, scenario.name, wish.seed)
+    folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
+    facts = _facts(scenario, wish, folder)
+    folder.write_run(facts)
+    with Interrupt() as interrupt:
+        _live(scenario, wish, folder, display, interrupt, facts)
+        verdict = judge(folder.path)
+    folder.file("verdict.json").write_bytes(verdict.to_json())
+    if verdict.exit == Exit.PASS and not wish.keep_data:
+        folder.remove_disks()
+    return Ran(folder, verdict)
+
+
+def _live(
+    scenario: Scenario, wish: Wish, folder: RunFolder, display: Display, interrupt: Interrupt, facts: dict[str, Any]
+) -> None:
+    """The part with processes. How it ended is in `facts` and run.json, whatever happens."""
+    folder.milestone("started", seed=wish.seed)
+    try:
+        facts["outcome"] = _walk(scenario, wish, folder, display, interrupt, facts)
+    except Forced:
+        facts["outcome"] = INTERRUPTED
+        raise
+    except Exception as error:
+        facts["outcome"] = f"harness-error: {_reason(error)}"
+        folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
+    finally:
+        facts["ended"] = _utc()
+        folder.write_run(facts)
+        folder.milestone("stopped")
+
+
+def _walk(
+    scenario: Scenario, wish: Wish, folder: RunFolder, display: Display, interrupt: Interrupt, facts: dict[str, Any]
+) -> str:
+    display.say("starting toxiproxy and the nodes")
+    with Stage(folder, scenario, wish.defect[1] if wish.defect else None, wish.record) as stage:
+        facts["versions"]["toxiproxy"] = stage.toxiproxy_version
+        with Watch(stage.cluster, folder, display, scenario.duration) as watch:
+            outcome = Walk(scenario, wish.seed, folder, display, stage, watch, interrupt).whole()
+        if watch.error is not None:
+            raise watch.error
+        return outcome
+
+
+def _reason(error: Exception) -> str:
+    """What people are told: our own errors speak for themselves, the operating system's and bugs need a place."""
+    if isinstance(error, HarnessError | ClusterError | NetworkError | WorkloadError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
+
+
+def _facts(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any]:
+    """run.json as it is while the run goes on: a harness that is killed leaves it so."""
+    return {
+        "run": folder.name,
+        "scenario": scenario.name,
+        "seed": wish.seed,
+        "nodes": scenario.nodes,
+        "backend": "processes",
+        "defect": wish.defect[0] if wish.defect else None,
+        "disk": scenario.disk,
+        "record": wish.record,
+        "versions": machine.versions(None),
+        "commit": machine.commit(),
+        "machine": machine.facts(),
+        "command": wish.command,
+        "started": _utc(),
+        "ended": None,
+        "outcome": "unfinished",
+        "expect": dataclasses.asdict(scenario.expect),
+    }
+
+
+def _utc() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,95 @@
+"""What a run stands on: ports, the secret, toxiproxy with a proxy for each link, and the nodes' processes.
+
+Entered, everything but the nodes is up; left, nothing is: no process, no port, no secret.
+"""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from faults.network import Network
+from faults.scenario import Scenario
+from harness import toxiproxy
+from harness.exits import HarnessError
+from harness.interrupt import Forced
+from harness.ports import NoFreePortError, free_ports, release_ports
+from harness.processes import Addresses, Plan, Processes
+from harness.results import RunFolder
+from node.net import keys
+
+HOST = "127.0.0.1"
+
+
+class Stage:
+    """`cluster`, `network`, `keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
+
+    cluster: Processes
+    network: Network
+    keys: keys.Keys
+    toxiproxy_version: str
+
+    def __init__(self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool) -> None:
+        """`defect`: what NodeConfig.defect takes, or None."""
+        self._folder = folder
+        self._scenario = scenario
+        self._defect = defect
+        self._record = record
+        self._hurry = False
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._build(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._hurry = kind is not None and issubclass(kind, Forced)
+        self._stack.close()
+
+    def _build(self, stack: ExitStack) -> None:
+        secret = self._folder.file("config", "keys.json")
+        self.keys = keys.create(secret)
+        stack.callback(secret.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
+        nodes = range(1, self._scenario.nodes + 1)
+        pairs = [(source, target) for source in nodes for target in nodes if source != target]
+        ports = self._ports(3 * len(nodes) + len(pairs), stack)
+        addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
+        links = {pair: f"{HOST}:{port}" for pair, port in zip(pairs, ports[3 * len(nodes) :], strict=True)}
+        log = self._folder.file("log", "toxiproxy.log")
+        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
+        self.toxiproxy_version = server.version
+        self.network = Network(server.address)
+        self.network.create_links({pair: (listen, addresses[pair[1]].listen) for pair, listen in links.items()})
+        self.cluster = Processes(self._folder, self._plan(addresses, links))
+        stack.callback(self._end_nodes)
+
+    def _ports(self, count: int, stack: ExitStack) -> list[int]:
+        try:
+            ports = free_ports(count)
+        except NoFreePortError as error:
+            raise HarnessError(str(error)) from error
+        stack.callback(release_ports, ports)
+        return ports
+
+    def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> Plan:
+        scenario = self._scenario
+        return Plan(
+            cluster=self._folder.name,
+            addresses=addresses,
+            links=links,
+            secret_file=self._folder.file("config", "keys.json"),
+            faithful=scenario.faithful,
+            record=self._record,
+            defect=self._defect,
+            timing=scenario.timing,
+            limits=scenario.limits,
+        )
+
+    def _end_nodes(self) -> None:
+        """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
+        forced = self.cluster.close(ask=not self._hurry)
+        if forced:
+            self._folder.milestone("leftovers", nodes=forced)

@@ -1,0 +1,181 @@
+"""The parts of a run that has its stage: birth, safety part, liveness part."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from faults.conductor import LEADER_SECONDS, Conductor, FaultRun
+from faults.scenario import Scenario
+from harness.cluster import disagreement, names, statuses
+from harness.exits import HarnessError
+from harness.interrupt import Interrupt
+from harness.load import Load
+from harness.progress import Display
+from harness.results import RunFolder
+from harness.stage import Stage
+from harness.watch import Watch
+from harness.workload import Workload
+
+FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
+BIRTH_SECONDS = 30.0  # for the first leader
+SETUP_SECONDS = 60.0  # for creating the workload's keys
+GRACE_SECONDS = 5.0  # for the operations that are outstanding when the load stops
+STEP = 0.05
+
+
+class Unfinished(Exception):
+    """The run cannot go on, which is nobody's mistake. The text is the outcome."""
+
+
+class Walk:
+    """One run. `whole` is called once, from the main thread."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        folder: RunFolder,
+        display: Display,
+        stage: Stage,
+        watch: Watch,
+        interrupt: Interrupt,
+    ) -> None:
+        self._scenario = scenario
+        self._folder = folder
+        self._display = display
+        self._cluster = stage.cluster
+        self._watch = watch
+        self._interrupt = interrupt
+        self._workload = Workload(
+            {node: stage.cluster.client_address(node) for node in stage.cluster.nodes},
+            stage.keys,
+            folder.file("ops.jsonl"),
+            Load(**dataclasses.asdict(scenario.workload)),
+            seed,
+        )
+        self._loaded = False
+        self._conductor = Conductor(
+            stage.cluster,
+            stage.network,
+            scenario.schedule(seed),
+            seed,
+            folder.file("faults.jsonl"),
+            keep_quorum=scenario.nemesis is not None and scenario.nemesis.keep_quorum,
+        )
+        watch.conductor = self._conductor
+
+    def whole(self) -> str:
+        """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
+        try:
+            self._birth()
+            self._safety()
+            self._liveness()
+            return FINISHED
+        except Unfinished as error:
+            return str(error)
+        finally:
+            if not self._interrupt.forced:
+                self._phase("stopping")
+                self._stop_load(0.0)
+                self._conductor.close()
+
+    def _birth(self) -> None:
+        """A new ensemble: all nodes up, and a leader established."""
+        self._cluster.start_all(self._cluster.nodes)
+        dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
+        if dead:
+            words = "\n".join(self._cluster.last_words(node) for node in dead)
+            raise HarnessError(f"{names(dead)} ended during the start:\n{words}")
+        self._phase("electing")
+        if not self._until(lambda: self._cluster.leader() is not None, BIRTH_SECONDS):
+            raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
+        leader = self._cluster.leader()
+        status = self._cluster.status(leader) if leader is not None else None
+        self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)
+
+    def _safety(self) -> None:
+        """The load runs, and the schedule is carried out."""
+        self._phase("creating keys")
+        self._workload.start()
+        self._loaded = True
+        self._watch.workload = self._workload
+        if not self._until(lambda: self._workload.wait_begun(0.0), SETUP_SECONDS):
+            raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s")
+        self._folder.milestone("workload-started")
+        self._phase("faults" if self._conductor.upcoming else "load")
+        begun = self._watch.begun = time.monotonic()
+        self._conductor.begin(begun)
+        end, latest = begun + self._scenario.duration, begun + self._scenario.duration + 2 * LEADER_SECONDS
+        while (now := time.monotonic()) < end or (self._unfinished_schedule() and now < latest):
+            wish = self._carry_out(now)
+            self._sleep(min(wish if wish is not None else end, now + STEP) - time.monotonic())
+        if self._unfinished_schedule():
+            raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _unfinished_schedule(self) -> bool:
+        """A written schedule must be carried out; what a nemesis has drawn may be put off until the end."""
+        return self._scenario.nemesis is None and self._conductor.upcoming is not None
+
+    def _carry_out(self, now: float) -> float | None:
+        """Let the conductor do what is due, and say what it did."""
+        known = {run.id: run.recovered for run in self._conductor.runs}
+        wish = self._conductor.due(now)
+        for run in self._conductor.runs:
+            if run.id not in known:
+                self._say(run, run.describe(), run.injected.confirmed)
+            elif run.recovered is not None and known[run.id] is None:
+                self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        return wish
+
+    def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:
+        assert self._watch.begun is not None
+        at = time.monotonic() - self._watch.begun
+        self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
+
+    def _liveness(self) -> None:
+        """Everything is healed; now the nodes have to come together: first under load, then for good without."""
+        self._phase("healing")
+        for run in self._conductor.heal_all():
+            if run.recovered is not None:
+                self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        self._folder.milestone("safety-ended")
+        self._phase("converging")
+        begun, bound = time.monotonic(), self._scenario.expect.converges_within
+        self._until(lambda: self._cluster.leader() is not None, bound)
+        self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - time.monotonic()) / 2)))
+        converged = self._until(lambda: self._apart() is None, begun + bound - time.monotonic())
+        answers = statuses(self._cluster)
+        if converged and answers:
+            zxid = next(iter(answers.values())).delivered
+            self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
+            return
+        why = disagreement(answers, self._cluster.nodes) or "they did too late"
+        self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
+        zxids = {node: answer.last_zxid for node, answer in answers.items()}
+        self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _apart(self) -> str | None:
+        return disagreement(statuses(self._cluster), self._cluster.nodes)
+
+    def _stop_load(self, grace: float) -> None:
+        if self._loaded:
+            self._loaded = False
+            self._workload.stop(grace)
+            self._folder.milestone("workload-stopped", **dataclasses.asdict(self._workload.counters))
+
+    def _phase(self, words: str) -> None:
+        self._watch.phase = words
+
+    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for a condition, for at most so long. Raises Unfinished when the user interrupts."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() >= deadline:
+                return False
+            self._sleep(STEP)
+        return True
+
+    def _sleep(self, seconds: float) -> None:
+        if self._interrupt.asked.wait(max(0.0, seconds)):
+            self._folder.milestone("interrupted")
+            raise Unfinished(INTERRUPTED)
