@@ -108,16 +108,19 @@ class Ensemble:
     def run(self, milliseconds: int) -> None:
         end = self.now + milliseconds * MS
         while self.heap and self.heap[0][0] <= end:
-            self.now, _, action = heapq.heappop(self.heap)
-            action()
+            self.turn()
         self.now = end
 
     def until(self, condition: Callable[[], bool], milliseconds: int = 30_000) -> None:
         end = self.now + milliseconds * MS
         while not condition():
-            assert self.heap and self.heap[0][0] <= end, "never happened:\n" + "\n".join(self.log[-60:])
-            self.now, _, action = heapq.heappop(self.heap)
-            action()
+            assert self.heap[0][0] <= end, "never happened:\n" + "\n".join(self.log[-60:])
+            self.turn()
+
+    def turn(self) -> None:
+        """Let the next thing happen."""
+        self.now, _, action = heapq.heappop(self.heap)
+        action()
 
     # ---- servers ----
 
@@ -334,7 +337,7 @@ class Ensemble:
     def install(self, node: int, z: int, digest: int) -> None:
         server = self.servers[node]
         server.state = [x for x, _ in self.ledger if x <= z]
-        assert server.state and server.state[-1] == z
+        assert server.state[-1] == z
         server.state_digest = EMPTY
         for x, data in self.ledger[: len(server.state)]:
             server.state_digest = fold(server.state_digest, x, txn_digest(data))

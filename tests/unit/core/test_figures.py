@@ -1,0 +1,217 @@
+"""The papers' own stories, and the rules that production added, on a small ensemble."""
+
+import pytest
+from ensemble import Ensemble
+
+from node.core import zxid as zx
+from node.core.broadcast import Peer
+from node.core.machine import NotLeading
+from node.core.messages import Role
+from node.core.zxid import zxid
+
+
+def led_by(n: int = 3, **settings: int) -> tuple[Ensemble, int, list[int]]:
+    """An established ensemble: it, its leader, the followers."""
+    world = Ensemble(n, seed=5, **settings)
+    world.start()
+    world.until(world.converged)
+    leader = world.leader()
+    assert leader is not None
+    return world, leader, [i for i in world.members if i != leader]
+
+
+def payloads(world: Ensemble) -> list[bytes]:
+    return [data for _, data in world.ledger]
+
+
+def test_ladis_figure_3_never_forget_a_delivered_message() -> None:
+    """Server 1 commits and fails before anybody else hears COMMIT: the others must deliver it all the same."""
+    world, leader, followers = led_by()
+    world.submit(leader, b"P1", b"P2")
+    world.until(lambda: len(world.servers[leader].state) == 2)
+    assert all(not world.servers[i].state for i in followers), "nobody else has heard the COMMIT"
+    world.crash(leader)
+    world.until(lambda: all(len(world.servers[i].state) == 2 for i in followers))
+    assert payloads(world) == [b"P1", b"P2"]
+
+
+def test_ladis_figure_4_let_go_of_a_skipped_message() -> None:
+    """Server 1 proposes 3 to nobody but itself and fails; when it returns, 3 is gone from its log."""
+    world, leader, _ = led_by()
+    world.submit(leader, b"P1", b"P2")
+    world.until(world.converged)
+    world.isolate(leader)
+    world.submit(leader, b"P3")
+    world.run(20)
+    peer = world.servers[leader].peer
+    assert peer is not None
+    epoch = peer.current_epoch
+    assert peer.durable == zxid(epoch, 3)
+    world.crash(leader)
+    world.heal()
+    world.until(lambda: world.leader() is not None)
+    second = world.leader()
+    assert second is not None
+    world.submit(second, b"Q1")
+    world.until(lambda: len(world.ledger) == 3)
+    world.start(leader)
+    world.until(world.converged)
+    assert payloads(world) == [b"P1", b"P2", b"Q1"]
+    assert any(f"truncate {{'keep': [{epoch}, 2], 'last': [{epoch}, 3]}}" in line for line in world.log)
+
+
+def test_a_tail_that_a_quorum_holds_survives_its_leader() -> None:
+    """An uncommitted transaction in the best log of the new quorum becomes part of its initial history."""
+    world, leader, followers = led_by()
+    world.crash(followers[0])
+    world.submit(leader, b"tail")
+    world.until(lambda: world.servers[followers[1]].peer.history.last > zx.ZERO)  # type: ignore[union-attr]
+    world.run(3)
+    world.crash(leader)
+    world.start(followers[0])
+    world.until(lambda: payloads(world) == [b"tail"])
+
+
+def test_the_best_history_is_fetched_when_the_elected_leader_lacks_it() -> None:
+    """A round-robin oracle instead of an election is as safe: who is elected need not be who knows most."""
+
+    class RoundRobin(Peer):
+        @staticmethod
+        def better(a: object, b: object) -> bool:
+            return a.leader < b.leader  # type: ignore[attr-defined, no-any-return]
+
+    world = Ensemble(3, seed=3, peer_class=RoundRobin)
+    world.start()
+    world.until(world.converged)
+    assert world.leader() == 1
+    world.crash(1)
+    world.until(lambda: world.leader() == 2)
+    world.submit(2, b"a", b"b")
+    world.until(lambda: len(world.ledger) == 2)
+    world.start(1)
+    world.crash(2)
+    world.until(lambda: world.leader() == 1)
+    assert payloads(world) == [b"a", b"b"]
+    world.start(2)
+    world.until(world.converged)
+
+
+def test_an_amnesiac_counts_nowhere_until_it_is_synchronized() -> None:
+    world, leader, followers = led_by()
+    a, b = followers
+    world.crash(b)
+    world.submit(leader, b"w")
+    world.until(lambda: len(world.servers[a].state) == 1)
+    # Only the leader and `a` hold w. `a` loses its disk; with b alone it must not form a quorum that forgot w.
+    world.crash(leader, a)
+    world.wipe(a)
+    world.start(a, b)
+    world.run(10_000)
+    assert world.leader() is None
+    world.start(leader)
+    world.until(world.converged)
+    assert payloads(world) == [b"w"]
+    # A member again, it is as good as anybody.
+    world.crash(leader)
+    world.until(lambda: world.leader() is not None)
+
+
+def test_after_losing_a_quorum_of_disks_the_ensemble_refuses_to_form() -> None:
+    world, leader, followers = led_by()
+    world.submit(leader, b"w")
+    world.until(world.converged)
+    world.crash(*world.members)
+    for node in followers:
+        world.wipe(node)
+    world.start()
+    world.run(20_000)
+    assert world.leader() is None
+    assert all((s.peer is not None and s.peer.role == Role.LOOKING) or s.amnesiac for s in world.servers.values())
+
+
+def test_an_exhausted_counter_begins_a_new_epoch() -> None:
+    world, leader, _ = led_by(counter_max=3)
+    world.submit(leader, b"1", b"2", b"3")
+    peer = world.servers[leader].peer
+    assert peer is not None
+    assert peer.room == 0
+    epoch = peer.current_epoch
+    world.until(lambda: (now := world.leader()) is not None and world.servers[now].peer.current_epoch > epoch)  # type: ignore[union-attr]
+    assert len(world.ledger) == 3
+    now = world.leader()
+    assert now is not None
+    assert world.submit(now, b"4") == zxid(epoch + 1, 1)
+    world.until(lambda: len(world.ledger) == 4)
+
+
+def test_room_is_bounded_by_what_is_in_flight() -> None:
+    world, leader, followers = led_by(outstanding=5)
+    peer = world.servers[leader].peer
+    assert peer is not None
+    world.crash(*followers)
+    world.submit(leader, *[b"x"] * 5)
+    assert peer.room == 0
+
+
+def test_only_an_established_leader_broadcasts() -> None:
+    world, _, followers = led_by()
+    peer = world.servers[followers[0]].peer
+    assert peer is not None
+    with pytest.raises(NotLeading):
+        peer.submit([b"x"])
+
+
+def test_a_joiner_misses_nothing_that_is_proposed_while_it_joins() -> None:
+    """ZOOKEEPER-962, 1264: the difference and the place on the broadcast list are one step."""
+    world, leader, followers = led_by()
+    world.crash(followers[0])
+    world.submit(leader, *[b"%d" % i for i in range(10)])
+    world.start(followers[0])
+    for i in range(10, 200):
+        if world.leader() == leader:
+            world.submit(leader, b"%d" % i)
+        world.run(1)
+    world.until(world.converged)
+    assert payloads(world) == [b"%d" % i for i in range(200)]
+
+
+def test_a_paused_leader_steps_down_and_its_epoch_is_over() -> None:
+    world, leader, followers = led_by()
+    world.isolate(leader)
+    world.submit(leader, b"lost")
+    world.until(lambda: world.leader() in followers)
+    peer = world.servers[leader].peer
+    assert peer is not None
+    world.until(lambda: not peer.primary)
+    world.heal()
+    world.until(world.converged)
+    assert payloads(world) == []
+
+
+def test_a_follower_with_a_higher_promise_forces_a_higher_epoch() -> None:
+    """It promised an epoch that was never established; the established leader must make room above it."""
+    world, _leader, followers = led_by()
+    peer = world.servers[followers[0]].peer
+    assert peer is not None
+    world.crash(followers[0])
+    from node.core.ready import EpochRecord
+
+    world.servers[followers[0]].durable.append(EpochRecord(9))
+    world.start(followers[0])
+    world.until(world.converged)
+    now = world.leader()
+    assert now is not None
+    assert world.servers[now].peer.current_epoch > 9  # type: ignore[union-attr]
+
+
+def test_lagging_beyond_the_log_brings_a_snapshot() -> None:
+    world, leader, followers = led_by()
+    world.snapshot_every = 5
+    world.crash(followers[0])
+    for i in range(40):
+        world.submit(leader, b"%d" % i)
+        world.run(20)
+    assert world.servers[leader].peer.history.base > zx.ZERO  # type: ignore[union-attr]
+    world.start(followers[0])
+    world.until(world.converged)
+    assert any(f"node {followers[0]}: snapshot" in line and "installed" in line for line in world.log)

@@ -1,0 +1,111 @@
+"""The protocol's tables are complete: every (state, message) pair has an answer, and nothing is named that is not there."""
+
+import msgspec
+import pytest
+from ensemble import Ensemble
+
+from node.core import machine
+from node.core.broadcast import Peer
+from node.core.messages import (
+    NAMES,
+    Ack,
+    AckEpoch,
+    AckLeader,
+    Cepoch,
+    Commit,
+    CommitLeader,
+    Fetch,
+    History,
+    Message,
+    NewEpoch,
+    NewLeader,
+    Phase,
+    Ping,
+    Propose,
+    Role,
+    Run,
+    Shape,
+    Sync,
+    Vote,
+)
+from node.core.ready import Ready
+from node.core.zxid import ZERO, zxid
+
+SHAPE = Shape(ZERO, [(0, 0)])
+SAMPLES: dict[type, Message] = {
+    Vote: Vote(1, 2, ZERO, 0, Role.LOOKING, False),
+    Cepoch: Cepoch(0, False),
+    NewEpoch: NewEpoch(7),
+    AckEpoch: AckEpoch(1, 0, ZERO, SHAPE, True, False),
+    Fetch: Fetch(1, SHAPE),
+    History: History(1, 0, Sync(ZERO, None, [])),
+    NewLeader: NewLeader(1, Sync(ZERO, None, [])),
+    AckLeader: AckLeader(1, ZERO, False),
+    CommitLeader: CommitLeader(1, ZERO, 0),
+    Propose: Propose(1, Run(zxid(1, 1), [b"x"]), ZERO, 0),
+    Ack: Ack(1, zxid(1, 1)),
+    Commit: Commit(1, zxid(1, 1), 0),
+    Ping: Ping(Role.LOOKING, 0, ZERO, machine.dg.EMPTY),
+}
+
+
+def test_every_message_has_a_name_a_place_and_a_handler() -> None:
+    kinds = {t.cls for t in msgspec.inspect.type_info(Message).types}  # type: ignore[attr-defined]
+    assert kinds == set(NAMES) == set(machine.EXPECTED) == set(machine.HANDLERS) == set(SAMPLES)
+    for name in machine.HANDLERS.values():
+        assert callable(getattr(Peer, name))
+
+
+def test_every_phase_leads_back_to_election_and_forward_by_one() -> None:
+    for phase in Phase:
+        assert (phase, Phase.ELECTION) in machine.EDGES
+    forward = {(a, b) for a, b in machine.EDGES if b != Phase.ELECTION}
+    assert forward == {(a, b) for a in Phase for b in Phase if b == a + 1}
+
+
+def in_state(role: Role, phase: Phase) -> Peer | None:
+    """A peer that a real run has brought into this state, or None if there is no such state."""
+    world = Ensemble(3, seed=1)
+    world.start()
+    for _ in range(2000):
+        for server in world.servers.values():
+            peer = server.peer
+            if peer and (peer.role, peer.phase) == (role, phase) and peer.links - {peer.leader}:
+                return peer
+        if not world.heap:
+            break
+        world.turn()
+    return None
+
+
+STATES = [
+    (Role.LOOKING, Phase.ELECTION),
+    *((role, phase) for role in (Role.FOLLOWING, Role.LEADING) for phase in list(Phase)[1:]),
+]
+
+
+OUT_OF_PLACE = [
+    pytest.param(role, phase, kind, id=f"{role.name}-{phase.name}-{NAMES[kind]}")
+    for role, phase in STATES
+    for kind in SAMPLES
+    if (role, phase) not in machine.EXPECTED[kind] or (kind in machine.FROM_LEADER and role == Role.FOLLOWING)
+]
+
+
+@pytest.mark.parametrize(("role", "phase", "kind"), OUT_OF_PLACE)
+def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: type) -> None:
+    """What is not expected in a state is dropped: no promise, no record, no answer, no abort."""
+    peer = in_state(role, phase)
+    assert peer is not None
+    source = next(i for i in peer.links if i != peer.leader)
+    peer.ready()
+    peer.step(source, SAMPLES[kind])
+    out = peer.ready()
+    assert out == Ready(upto=out.upto)
+    assert (peer.role, peer.phase) == (role, phase)
+
+
+@pytest.mark.parametrize("message", SAMPLES.values(), ids=lambda m: NAMES[type(m)])
+def test_messages_survive_the_wire(message: Message) -> None:
+    decoder = msgspec.msgpack.Decoder(list[Message])
+    assert decoder.decode(msgspec.msgpack.encode([message])) == [message]
