@@ -9,12 +9,13 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import requests
 
-from harness.toxiproxy import VERSION, ToxiproxyError
+from harness.toxiproxy import VERSION, ToxiproxyError, locate
 
 MODULE = "github.com/Shopify/toxiproxy/v2"
 RELEASE = f"https://github.com/Shopify/toxiproxy/releases/download/v{VERSION}"
@@ -112,3 +113,17 @@ def _download(folder: Path, release: str) -> Path:
     if digest.hexdigest() != SHA256[asset]:
         raise _FailedError(f"downloading it: {asset} has sha256 {digest.hexdigest()}, but {SHA256[asset]} was expected")
     return binary
+
+
+def main() -> int:
+    """`python -m harness.toxiproxy_fetch`: the server is on this machine before a first run needs it."""
+    try:
+        sys.stdout.write(f"toxiproxy-server: {locate()}\n")
+    except ToxiproxyError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

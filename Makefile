@@ -1,0 +1,42 @@
+# Every target does all of its own set-up: on a new machine python3 (3.11 or newer, with venv) and make are enough.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= auto
+
+.PHONY: help setup demo test check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy
+	@$(BIN)/python -m harness.toxiproxy_fetch
+
+demo: setup ## three nodes, a power cut in the middle of a burst of writes, and the verdict
+	$(BIN)/zab run power-outage
+
+test: setup ## the whole test suite, on all cores
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+check: setup ## formatting, lint, types, import contracts and the unit tests: under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
+
+bench: setup ## measure this machine; the result goes to results/summaries/
+	$(BIN)/zab bench
+
+clean: ## remove the environment, the caches and the runs; the committed summaries stay
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name summaries -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
+	$(PIP) install --constraint constraints.txt hatchling editables
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
