@@ -5,6 +5,7 @@ scenario (scenarios/defects/) leads a real ensemble into the situation in which 
 without it. Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
 """
 
+import builtins
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -34,7 +35,7 @@ class Defect:
     replace: Callable[[Parts], None]
     probabilistic: str | None = None  # why a run may miss it, or None
 
-    @property
+    @builtins.property
     def path(self) -> str:
         """What NodeConfig.defect takes."""
         return f"{__name__}:{self.name.upper().replace('-', '_')}"

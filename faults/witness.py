@@ -65,7 +65,9 @@ class FrameWitness:
             if self.cluster.alive(receiver) and not self.cluster.paused(receiver):
                 status = self.cluster.status(receiver, timeout=1.0)
                 if status is not None:
-                    answers[receiver] = (status.life, dict(status.frames))
+                    cut = {source for source, target in self.pairs if target == receiver}
+                    frames = {source: count for source, count in status.frames.items() if source in cut}
+                    answers[receiver] = (status.life, frames)
         return answers
 
 
