@@ -230,6 +230,7 @@ class Client:
                 elif isinstance(message, Welcome):
                     self._welcome = True
                 else:
+                    self._welcome = False  # it was reached, but not to be asked again at once
                     broken = broken or f"node {self._node} does not serve this client: {message.why}"
         except msgspec.DecodeError as error:
             broken = f"node {self._node} sent something that is not in the clients' protocol: {error}"

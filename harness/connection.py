@@ -72,4 +72,5 @@ class Connection:
         poller.unregister(self._socket)
         poller.unregister(self._monitor)
         self._socket.disable_monitor()
+        self._monitor.close(0)
         self._socket.close(linger_ms)

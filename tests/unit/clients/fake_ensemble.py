@@ -1,0 +1,104 @@
+"""A small ensemble for the client: real ports, sessions and trees in threads, with a shared list instead of Zab."""
+
+import threading
+from typing import Any
+
+import zmq
+
+from node.core.zxid import zxid
+from node.net.clients import ClientGone, ClientPort, ClientRequests, ClientUp
+from node.net.keys import Keys
+from node.sessions import Sessions
+from node.tree.primary import Primary
+from node.tree.refusal import Refusal
+from node.tree.tree import Tree
+from node.tree.txns import Origin
+
+
+class FakeNode:
+    """One node: `stop` closes its port at once, as a crash would. `delivering` off: it hears of no commit any more."""
+
+    def __init__(self, ensemble: "FakeEnsemble", node: int) -> None:
+        self.tree = Tree()
+        self.delivering = True
+        self.leaderless = False
+        self._ensemble = ensemble
+        self._node = node
+        self._sessions = Sessions(node, 1, self.tree)
+        self._port = ClientPort(ensemble.context, "127.0.0.1:0", ensemble.keys)
+        self.address = self._port.address
+        self._delivered = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"node-{node}")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        self._port.register(poller)
+        while not self._stopping.is_set():
+            poller.poll(2)
+            self._take()
+            with self._ensemble.lock:
+                self._lead()
+                self._deliver()
+            for client, answers in self._sessions.answers():
+                self._port.send(client, answers)
+        self._port.close()
+
+    def _take(self) -> None:
+        for event in self._port.receive():
+            if isinstance(event, ClientUp):
+                self._sessions.hello(event.client, event.seen)
+            elif isinstance(event, ClientRequests):
+                why = self._sessions.receive(event.client, event.items)
+                if why is not None:
+                    self._port.drop(event.client, why)
+                    self._sessions.gone(event.client)
+            elif isinstance(event, ClientGone):
+                self._sessions.gone(event.client)
+
+    def _lead(self) -> None:
+        if self.leaderless:
+            self._sessions.leader_lost()
+            return
+        ensemble = self._ensemble
+        for client, seq, request in self._sessions.writes():
+            prepared = ensemble.primary.prepare(request, Origin(self._node, 1, client, seq))
+            last = zxid(1, len(ensemble.log))
+            if isinstance(prepared, Refusal):
+                self._sessions.answered(client, seq, prepared.error, prepared.words, last)
+            else:
+                ensemble.log.append(prepared)
+                ensemble.tree.apply(zxid(1, len(ensemble.log)), prepared)
+                ensemble.primary.delivered(prepared)
+
+    def _deliver(self) -> None:
+        if self.delivering:
+            self._sessions.deliver(zxid(1, self._delivered + 1), self._ensemble.log[self._delivered :])
+            self._delivered = len(self._ensemble.log)
+
+
+class FakeEnsemble:
+    """Nodes 1 .. n and the one order of their transactions."""
+
+    def __init__(self, nodes: int) -> None:
+        self.context: zmq.Context[Any] = zmq.Context()
+        self.keys = Keys(*zmq.curve_keypair())
+        self.lock = threading.Lock()
+        self.tree = Tree()
+        self.primary = Primary(self.tree)
+        self.log: list[bytes] = []
+        self.nodes = {node: FakeNode(self, node) for node in range(1, nodes + 1)}
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        return {number: node.address for number, node in self.nodes.items()}
+
+    def close(self) -> None:
+        for node in self.nodes.values():
+            node.stop()
+        self.context.term()

@@ -1,0 +1,250 @@
+"""The client port against raw sockets: whatever comes in is an event or a counted refusal, never a crash."""
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from node.config import Limits
+from node.core.zxid import ZERO, Zxid
+from node.net import clients
+from node.net.address import AddressInUse
+from node.net.clients import ClientEvent, ClientGone, ClientPort, ClientRequests, ClientUp
+from node.net.events import Refused
+from node.net.keys import Keys
+from node.net.protocol import (
+    VERSION,
+    Answers,
+    Bye,
+    FromNode,
+    Hello,
+    Rejected,
+    Requests,
+    Welcome,
+    decode_from_node,
+    encode,
+)
+from node.tree.outcomes import Ok
+from node.tree.requests import Get, Set
+
+KEYS = Keys(*zmq.curve_keypair())
+LIMITS = Limits(request_bytes=1000, queue_frames=50)
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    context: zmq.Context[Any] = zmq.Context()
+    yield context
+    context.term()
+
+
+@pytest.fixture
+def port(context: zmq.Context[Any]) -> Iterator[ClientPort]:
+    port = ClientPort(context, "127.0.0.1:0", KEYS, LIMITS)
+    yield port
+    port.close()
+
+
+@pytest.fixture
+def dial(context: zmq.Context[Any], port: ClientPort) -> Iterator[Callable[[], zmq.Socket[Any]]]:
+    dealers: list[zmq.Socket[Any]] = []
+
+    def dial() -> zmq.Socket[Any]:
+        dealer: zmq.Socket[Any] = context.socket(zmq.DEALER)
+        dealers.append(dealer)
+        dealer.setsockopt(zmq.RCVTIMEO, 10_000)
+        KEYS.client(dealer)
+        dealer.connect(f"tcp://{port.address}")
+        return dealer
+
+    yield dial
+    for dealer in dealers:
+        dealer.close(0)
+
+
+Dial = Callable[[], zmq.Socket[Any]]
+
+
+def events(port: ClientPort, count: int) -> list[ClientEvent]:
+    """The next `count` events."""
+    got: list[ClientEvent] = []
+    while len(got) < count:
+        assert port.socket.poll(10_000) or got, got
+        got += port.receive()
+    return got
+
+
+def heard(dealer: zmq.Socket[Any]) -> FromNode:
+    return decode_from_node(dealer.recv())
+
+
+def greet(port: ClientPort, dealer: zmq.Socket[Any], client: int = 1) -> None:
+    dealer.send(encode(Hello(VERSION, client, ZERO)))
+    assert events(port, 1) == [ClientUp(client, ZERO)]
+    assert heard(dealer) == Welcome()
+
+
+def test_hello_requests_answers_bye(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    dealer.send(encode(Hello(VERSION, 2**64 - 1, Zxid(5))))
+    assert events(port, 1) == [ClientUp(2**64 - 1, Zxid(5))]
+    assert heard(dealer) == Welcome()
+    dealer.send(encode(Requests([(1, Set("/a", b"x")), (2, Get("/a"))])))
+    assert events(port, 1) == [ClientRequests(2**64 - 1, [(1, Set("/a", b"x")), (2, Get("/a"))])]
+    port.send(2**64 - 1, [(1, Ok(Zxid(6), 1))])
+    assert heard(dealer) == Answers([(1, Ok(Zxid(6), 1))])
+    dealer.send(encode(Bye()))
+    assert events(port, 1) == [ClientGone(2**64 - 1, "it said BYE")]
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        ([b""], "malformed"),
+        ([b"\xc1"], "malformed"),
+        ([b"\x91" * 3000], "malformed"),
+        ([encode(["REQUESTS", [[1, ["set", "/a", "text, not bytes"]]]])], "malformed"),
+        ([encode(["REQUESTS", [[-1.5, ["get", "/a"]]]])], "malformed"),
+        ([encode(["REQUESTS", [[1, ["steal", "/a"]]]])], "malformed"),
+        ([encode(["REQUESTS", [[1, ["get", "/a"]]], "more"])], "malformed"),
+        ([b"\x93\xa5HELLO\x01\xa2\xff\xfe"], "malformed"),
+        ([bytes(4001)], "at most 4000"),
+        ([encode(Bye()), b"x"], "2 parts"),
+        ([encode(Hello(VERSION + 1, 7, ZERO))], "version"),
+        ([encode(["HELLO", VERSION + 1, 7, 0, "a new field"])], "version"),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_bad_input_is_counted_told_and_dropped(
+    port: ClientPort, dial: Dial, frames: list[bytes], words: str, known: bool
+) -> None:
+    dealer = dial()
+    if known:
+        greet(port, dealer)
+    dealer.send_multipart(frames)
+    got = events(port, 2 if known else 1)
+    assert isinstance(got[0], Refused)
+    assert (got[0].what, got[0].count) == ("client", 1)
+    assert words in got[0].why
+    told = heard(dealer)
+    assert told == Rejected(got[0].why)
+    if known:
+        assert got[1] == ClientGone(1, got[0].why)
+    greet(port, dealer)  # it may begin again
+
+
+def test_requests_before_hello_are_refused(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    dealer.send(encode(Requests([(1, Get("/a"))])))
+    assert isinstance(events(port, 1)[0], Refused)
+    assert "before HELLO" in getattr(heard(dealer), "why", "")
+
+
+def test_a_flood_of_refusals_is_counted_not_reported_one_by_one(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    for _ in range(50):
+        dealer.send(b"")
+        heard_of = None
+        while heard_of is None:
+            reports = port.receive()
+            heard_of = dealer.recv() if dealer.poll(1) else None
+            assert len(reports) <= 1
+    (rest,) = port.due(10**18)
+    assert rest.count == 49
+
+
+def test_no_bytes_crash_the_port(port: ClientPort, dial: Dial) -> None:
+    """Every one-byte change of a good message is taken as some message or refused."""
+    good = encode(Requests([(1, Set("/a", b"x", 3))]))
+    for place in range(len(good)):
+        for flip in (0x01, 0x80, 0xFF):
+            dealer = dial()
+            dealer.send(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
+            while not dealer.poll(1):
+                port.receive()
+            assert isinstance(heard(dealer), Rejected)  # it never said HELLO
+            dealer.close(0)
+
+
+def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    greet(port, dealer)
+    dealer.close(0)
+    got: list[ClientEvent] = []
+    while not got:
+        port.send(1, [])
+        port.socket.poll(10)  # the connection's end is noticed by ZeroMQ's own thread
+        got = port.receive()
+    assert got == [ClientGone(1, "its connection is gone")]
+
+
+def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientPort, dial: Dial) -> None:
+    slow, good = dial(), dial()
+    slow.setsockopt(zmq.RCVHWM, 1)
+    greet(port, slow, 1)
+    greet(port, good, 2)
+    got: list[ClientEvent] = []
+    for _ in range(1000):
+        port.send(1, [(1, Ok(ZERO, data=bytes(2**18)))])
+        got = port.receive()
+        if got:
+            break
+    assert [type(event) for event in got] == [Refused, ClientGone]
+    assert got[1] == ClientGone(1, "it does not read its answers")
+    port.send(1, [])  # forgotten: no error
+    port.send(2, [(1, Ok(ZERO))])
+    assert heard(good) == Answers([(1, Ok(ZERO))])
+
+
+def test_dropping_a_client_tells_it_why(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    greet(port, dealer)
+    port.drop(1, "it floods")
+    assert heard(dealer) == Rejected("it floods")
+    assert port.receive() == [Refused("client", "it floods", None, 1)]
+
+
+def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, dial: Dial) -> None:
+    older, newer = dial(), dial()
+    greet(port, older)
+    greet(port, newer)
+    assert heard(older) == Rejected("the client has connected again")
+    older.send(encode(Bye()))
+    newer.send(encode(Requests([(1, Get("/"))])))
+    assert events(port, 1) == [ClientRequests(1, [(1, Get("/"))])]
+
+
+def test_a_full_port_forgets_who_is_gone_and_refuses_the_rest(
+    port: ClientPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CLIENTS_MAX", 2)
+    one, two, three = dial(), dial(), dial()
+    greet(port, one, 1)
+    greet(port, two, 2)
+    three.send(encode(Hello(VERSION, 3, ZERO)))
+    assert isinstance(events(port, 1)[0], Refused)
+    assert "2 clients already" in getattr(heard(three), "why", "")
+    one.close(0)
+    welcome: FromNode | None = None
+    while welcome != Welcome():
+        three.send(encode(Hello(VERSION, 3, ZERO)))
+        port.receive() if port.socket.poll(100) else None
+        welcome = heard(three) if three.poll(100) else None
+
+
+def test_an_address_in_use_is_told(context: zmq.Context[Any]) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        with pytest.raises(AddressInUse, match="clients"):
+            ClientPort(context, f"127.0.0.1:{holder.getsockname()[1]}", KEYS)
+
+
+def test_a_message_decodes_to_what_was_encoded() -> None:
+    for message in (Welcome(), Rejected("no"), Answers([(1, Ok(Zxid(1)))])):
+        assert decode_from_node(encode(message)) == message
+    with pytest.raises(msgspec.DecodeError):
+        decode_from_node(encode(Bye()))

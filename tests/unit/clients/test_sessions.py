@@ -1,0 +1,289 @@
+"""Clients' queues on one node: order, reads between writes, and every way in which a write can end."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from node.core.zxid import ZERO, Zxid, zxid
+from node.sessions import Sessions
+from node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from node.tree.primary import Primary
+from node.tree.refusal import Refusal
+from node.tree.requests import Create, Exists, Get, Multi, Request, Set, Write
+from node.tree.tree import Tree
+from node.tree.txns import CreateTxn, Origin, SetTxn, Txn, encode
+
+NODE, LIFE, ME, YOU = 1, 2, 7, 8
+KEY = encode(Txn(Origin(9, 9, 9, 9), CreateTxn("/k", b"0", 1)))  # delivered before every test
+
+
+def z(counter: int) -> Zxid:
+    return zxid(1, counter)
+
+
+def set_txn(client: int, seq: int, value: bytes, *, node: int = NODE, life: int = LIFE) -> bytes:
+    return encode(Txn(Origin(node, life, client, seq), SetTxn("/k", value, 1)))
+
+
+def make(seen: Zxid = ZERO, **limits: int) -> Sessions:
+    sessions = Sessions(NODE, LIFE, Tree(), **limits)
+    sessions.deliver(z(1), [KEY])
+    sessions.hello(ME, seen)
+    return sessions
+
+
+def told(sessions: Sessions, client: int = ME) -> list[tuple[int, Outcome]]:
+    return dict(sessions.answers()).get(client, [])
+
+
+def kinds(answers: list[tuple[int, Outcome]]) -> list[tuple[int, str]]:
+    return [(seq, type(outcome).__name__) for seq, outcome in answers]
+
+
+def test_writes_are_passed_on_once_and_in_order() -> None:
+    sessions = make()
+    sessions.hello(YOU, ZERO)
+    sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
+    sessions.receive(YOU, [(1, Create("/x"))])
+    assert sessions.writes() == [(ME, 1, Set("/k", b"1")), (ME, 3, Set("/k", b"3")), (YOU, 1, Create("/x"))]
+    assert sessions.writes() == []
+    assert sessions.answers() == []
+
+
+def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> None:
+    """All in one batch of deliveries: the reads are executed between two transactions of it."""
+    sessions = make()
+    sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2")), (3, Get("/k")), (4, Set("/k", b"4")), (5, Get("/k"))])
+    sessions.writes()
+    assert told(sessions) == [(1, Ok(z(1), 0, data=b"0"))]
+    sessions.deliver(
+        z(2), [set_txn(ME, 2, b"2"), set_txn(YOU, 1, b"other"), set_txn(ME, 4, b"4"), set_txn(YOU, 2, b"end")]
+    )
+    assert told(sessions) == [
+        (2, Ok(z(2), 1)),
+        (3, Ok(z(2), 1, data=b"2")),
+        (4, Ok(z(4), 1)),
+        (5, Ok(z(4), 1, data=b"4")),
+    ]
+    assert sessions.waiting == 0
+
+
+def test_a_refusal_is_told_when_its_state_is_delivered_and_not_earlier() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Get("/k")), (3, Set("/k", b"3"))])
+    sessions.writes()
+    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.answered(ME, 1, "bad version", "told twice", after=z(1))
+    assert told(sessions) == []
+    # The state that refused it is (1:2); the client's next write follows in the same batch and must not be read.
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"you"), set_txn(ME, 3, b"3")])
+    assert told(sessions) == [
+        (1, Failed("bad version", "it is 1", z(2))),
+        (2, Ok(z(2), 1, data=b"you")),
+        (3, Ok(z(3), 1)),
+    ]
+
+
+def test_a_refusal_is_also_told_after_others_deliveries() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
+    sessions.writes()
+    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"you")])
+    assert kinds(told(sessions)) == [(1, "Failed")]
+
+
+STEPS: dict[str, Any] = {
+    "other": lambda s: s.deliver(z(2), [set_txn(YOU, 1, b"other")]),
+    "first": lambda s: s.deliver(z(3), [set_txn(ME, 1, b"first")]),
+    "third": lambda s: s.deliver(z(4), [set_txn(ME, 5, b"third")]),
+    "answer": lambda s: s.answered(ME, 3, "bad version", "", after=z(3)),
+    "lost": lambda s: s.leader_lost(),
+}
+
+
+def possible(order: tuple[str, ...]) -> bool:
+    """Transactions are delivered in their order, and an ANSWER precedes the COMMIT of what was prepared after it."""
+    at = order.index
+    return at("other") < at("first") < at("third") and at("answer") < at("third")
+
+
+@pytest.mark.parametrize("order", [order for order in itertools.permutations(STEPS) if possible(order)], ids="-".join)
+def test_every_order_of_delivery_answer_and_leader_loss(order: tuple[str, ...]) -> None:
+    """Requests: 1 set, 2 get, 3 set (refused in the light of the first), 4 get, 5 set, 6 get. Deliveries keep their order."""
+    at = order.index
+    sessions = make()
+    requests: list[Request] = [
+        Set("/k", b"first"),
+        Get("/k"),
+        Set("/k", b"no", 9),
+        Get("/k"),
+        Set("/k", b"third"),
+        Get("/k"),
+    ]
+    sessions.receive(ME, list(enumerate(requests, 1)))
+    assert len(sessions.writes()) == 3
+    answers: list[tuple[int, Outcome]] = []
+    for step in order:
+        STEPS[step](sessions)
+        answers += told(sessions)
+    outcomes = dict(answers)
+    assert [seq for seq, _ in answers] == [1, 2, 3, 4, 5, 6]
+    assert isinstance(outcomes[1], Ok if at("first") < at("lost") else Unknown)
+    assert isinstance(outcomes[5], Ok if at("third") < at("lost") else Unknown)
+    assert isinstance(outcomes[3], Failed if at("answer") < at("lost") else Unknown)
+    if isinstance(outcomes[3], Failed):
+        assert outcomes[3].error == ("bad version" if at("first") < at("lost") else "no leader")
+    for seq, before, after in ((2, 1, 5), (4, 1, 5), (6, 5, 7)):
+        read = outcomes[seq]
+        assert isinstance(read, Ok)
+        assert read.zxid >= getattr(outcomes[before], "zxid", ZERO)
+        if after in outcomes and isinstance(outcomes[after], Ok):
+            assert read.zxid < outcomes[after].zxid  # type: ignore[union-attr]
+    assert sessions.waiting == 0
+
+
+def test_what_was_not_passed_on_fails_when_the_leader_is_lost() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.writes()
+    sessions.receive(ME, [(2, Set("/k", b"2"))])
+    sessions.leader_lost("node 3 is gone")
+    first, second = told(sessions)
+    assert first == (1, Unknown("node 3 is gone"))
+    assert isinstance(second[1], Failed)
+    assert second[1].error == "no leader"
+    assert sessions.writes() == []
+
+
+def test_refuse_spares_what_was_passed_on() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.writes()
+    sessions.receive(ME, [(2, Set("/k", b"2"))])
+    sessions.refuse()
+    assert told(sessions) == []
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
+    assert kinds(told(sessions)) == [(1, "Ok"), (2, "Failed")]
+
+
+def test_an_answered_write_is_not_answered_again_by_a_late_delivery() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.writes()
+    sessions.leader_lost()
+    assert kinds(told(sessions)) == [(1, "Unknown")]
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
+    sessions.answered(ME, 1, "bad version", "", z(2))
+    assert told(sessions) == []
+
+
+@pytest.mark.parametrize("origin", [{"node": NODE + 1}, {"life": LIFE - 1}])
+def test_another_nodes_or_lifes_transaction_settles_nothing(origin: dict[str, int]) -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.writes()
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1", **origin)])
+    assert told(sessions) == []
+    sessions.deliver(z(3), [set_txn(ME, 1, b"1")])
+    assert told(sessions) == [(1, Ok(z(3), 1))]
+
+
+def test_a_client_that_has_seen_more_waits_until_this_node_has_caught_up() -> None:
+    sessions = make(seen=z(3))
+    sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2")), (3, Get("/k"))])
+    assert (sessions.writes(), told(sessions)) == ([], [])
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"old")])
+    assert (sessions.writes(), told(sessions)) == ([], [])
+    sessions.deliver(z(3), [set_txn(YOU, 2, b"seen")])
+    assert sessions.writes() == [(ME, 2, Set("/k", b"2"))]
+    assert told(sessions) == [(1, Ok(z(3), 1, data=b"seen"))]
+    sessions.deliver(z(4), [set_txn(ME, 2, b"2")])
+    assert told(sessions) == [(2, Ok(z(4), 1)), (3, Ok(z(4), 1, data=b"2"))]
+
+
+def test_a_held_back_write_fails_without_a_leader() -> None:
+    sessions = make(seen=z(3))
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.refuse()
+    sessions.deliver(z(2), [set_txn(YOU, 1, b""), set_txn(YOU, 2, b"")])
+    assert sessions.writes() == []
+    assert kinds(told(sessions)) == [(1, "Failed")]
+
+
+def test_beyond_the_bound_requests_fail_in_their_place() -> None:
+    sessions = make(waiting=2)
+    sessions.receive(ME, [(seq, Set("/k", b"")) for seq in (1, 2, 3)])
+    assert [seq for _, seq, _ in sessions.writes()] == [1, 2]
+    assert told(sessions) == []
+    sessions.deliver(z(2), [set_txn(ME, 1, b""), set_txn(ME, 2, b"")])
+    answers = told(sessions)
+    assert kinds(answers) == [(1, "Ok"), (2, "Ok"), (3, "Failed")]
+    assert answers[2][1] == Failed("overloaded", "2 requests of 4 bytes are waiting on this node already")
+
+
+def test_bytes_are_bounded_too_and_come_back() -> None:
+    sessions = make(waiting_bytes=100)
+    sessions.receive(ME, [(1, Set("/k", bytes(90))), (2, Multi([Set("/k", bytes(9))]))])
+    assert [seq for _, seq, _ in sessions.writes()] == [1]
+    sessions.deliver(z(2), [set_txn(ME, 1, b"")])
+    assert kinds(told(sessions)) == [(1, "Ok"), (2, "Failed")]
+    sessions.receive(ME, [(3, Set("/k", bytes(98)))])
+    assert [seq for _, seq, _ in sessions.writes()] == [3]
+
+
+def test_a_client_that_floods_is_to_be_dropped() -> None:
+    sessions = make(waiting=2)
+    why = sessions.receive(ME, [(seq, Set("/k", b"")) for seq in range(1, 6)])
+    assert why == "4 requests are waiting here and the client goes on sending"
+    sessions.gone(ME)
+    assert (sessions.waiting, sessions.writes()) == (0, [])
+
+
+def test_numbers_must_ascend() -> None:
+    sessions = make()
+    assert sessions.receive(ME, [(5, Get("/k")), (5, Get("/k"))]) is not None
+    assert "HELLO" in (sessions.receive(99, [(1, Get("/k"))]) or "")
+
+
+def test_a_client_that_comes_again_has_nothing_outstanding() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k"))])
+    sessions.hello(ME, ZERO)
+    sessions.receive(ME, [(3, Get("/k"))])
+    assert sessions.writes() == []
+    assert told(sessions) == [(3, Ok(z(1), 0, data=b"0"))]
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1")])
+    assert told(sessions) == []
+
+
+def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
+    """The whole walk on one node that is its own leader, delivering one transaction at a time."""
+    tree = Tree()
+    sessions, primary = Sessions(NODE, LIFE, tree), Primary(tree)
+    for client in (ME, YOU):
+        sessions.hello(client, ZERO)
+    for client in (ME, YOU):
+        mine: list[Write] = [Create(f"/{client}"), Create(f"/{client}"), Set(f"/{client}", b"x"), Set("/no", b"")]
+        sessions.receive(client, [(2 * i, request) for i, request in enumerate(mine)])
+        sessions.receive(client, [(10, Exists(f"/{client}")), (11, Get("/nowhere"))])
+    flying: list[bytes] = []
+    for client, seq, request in sessions.writes():
+        prepared = primary.prepare(request, Origin(NODE, LIFE, client, seq))
+        if isinstance(prepared, Refusal):
+            sessions.answered(client, seq, prepared.error, prepared.words, z(len(flying)))
+        else:
+            flying.append(prepared)
+    answers: dict[int, list[tuple[int, Outcome]]] = {ME: [], YOU: []}
+    for counter, data in enumerate(flying, 1):
+        sessions.deliver(z(counter), [data])
+        primary.delivered(data)
+        for client, some in sessions.answers():
+            answers[client] += some
+    for client in (ME, YOU):
+        names = [
+            outcome.error if isinstance(outcome, Failed) else type(outcome).__name__ for _, outcome in answers[client]
+        ]
+        assert names == ["Ok", "node exists", "Ok", "no node", "Ok", "no node"]
+        assert [seq for seq, _ in answers[client]] == [0, 2, 4, 6, 10, 11]
