@@ -103,12 +103,12 @@ class Conductor:
         wishes = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
             if not self._start(self._waiting[0], now):
-                wishes.append(now + SOON)
+                wishes.append(now + SOON)  # put off
                 break
             self._waiting.pop(0)
+        else:
+            wishes += [self._begun + step.at for step in self._waiting[:1]]
         wishes += [run.heals_at for run in self.active]
-        if self._waiting:
-            wishes.append(max(self._begun + self._waiting[0].at, now + SOON if wishes and now in wishes else now))
         return min((wish for wish in wishes if wish is not None), default=None)
 
     def heal_all(self) -> list[FaultRun]:

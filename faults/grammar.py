@@ -150,10 +150,11 @@ class _Reader:
         params = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in kind.keys}
         lasts = self._lasts(path, kind, table)
         target = self._target(path, kind, table, params)
+        if len(self.mistakes) == before and kind.check is not None:
+            for wrong in kind.check(params, target, self.nodes):
+                self._wrong(path, wrong)
         if len(self.mistakes) > before:
             return None
-        for wrong in kind.check(params, target, self.nodes) if kind.check else ():
-            self._wrong(path, wrong)
         return FaultStep(at=at, do=do, target=target, lasts=lasts, params=params)
 
     def _lasts(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
@@ -250,8 +251,8 @@ class _Reader:
         assert scenario.nemesis is not None
         if scenario.faults:
             self._wrong(("nemesis",), "a schedule is either written, [[fault]], or drawn, [nemesis], not both")
-        if not scenario.nemesis.faults:
-            self._wrong(("nemesis",), "the key faults is missing or empty", "{ crash = 3, partition = 2, ... }")
+        if "faults" not in self._raw("nemesis"):
+            self._wrong(("nemesis",), "the key faults is missing", "{ crash = 3, partition = 2, ... }")
         if "power-cut" in scenario.nemesis.faults and not scenario.faithful:
             self._wrong(("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
 

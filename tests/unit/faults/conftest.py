@@ -1,0 +1,153 @@
+"""An ensemble of sleeping processes: the faults' part of a cluster is real (signals, exits, files), the protocol is
+not."""
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from faults.cluster import ClusterError, Status
+
+
+class Sleepers:
+    """Implements `faults.cluster.Cluster` over `sleep` processes. Statuses are what a test sets."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.nodes: Sequence[int] = range(1, count + 1)
+        self.faithful = True
+        self.folder = folder
+        self.leading: int | None = 1
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.lives: dict[int, int] = {}
+        self.frames: dict[tuple[int, int], int] = {}  # (from, to)
+        self.commands: list[tuple[int, str, dict[str, Any]]] = []
+        self.armed: dict[int, list[str]] = {}
+        self.amnesiac: set[int] = set()
+        self.refusing: set[int] = set()  # nodes that end with exit code 65 when they are started
+        self.failing: Callable[[str, int], bool] = lambda _call, _node: False
+        for node in self.nodes:
+            Path(self.disk_folder(node)).mkdir()
+            self.start(node)
+
+    def _may_fail(self, call: str, node: int) -> None:
+        if self.failing(call, node):
+            raise ClusterError(f"{call} of node {node} fails")
+
+    def alive(self, node: int) -> bool:
+        return self.processes[node].poll() is None
+
+    def pid(self, node: int) -> int | None:
+        return self.processes[node].pid if self.alive(node) else None
+
+    def paused(self, node: int) -> bool:
+        return self.alive(node) and psutil.Process(self.processes[node].pid).status() == psutil.STATUS_STOPPED
+
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        if not self.alive(node) or self.paused(node):
+            return None
+        return Status(
+            node=node,
+            life=self.lives[node],
+            role="LEADING" if node == self.leading else "FOLLOWING",
+            phase="BROADCAST",
+            leader=self.leading,
+            epoch=1,
+            accepted_epoch=1,
+            last_zxid=(1, 1),
+            delivered=(1, 1),
+            digest="",
+            tree="",
+            established=True,
+            amnesiac=node in self.amnesiac,
+            frames={source: count for (source, target), count in self.frames.items() if target == node},
+            armed=self.armed.get(node, []),
+            unsynced_bytes=0,
+        )
+
+    def leader(self) -> int | None:
+        return self.leading
+
+    def start(self, node: int, crash_at: str | None = None) -> None:
+        self._may_fail("start", node)
+        command = ["sh", "-c", "exit 65"] if node in self.refusing else ["sleep", "120"]
+        self.processes[node] = subprocess.Popen(command)
+        self.lives[node] = self.lives.get(node, 0) + 1
+        self.armed[node] = [crash_at] if crash_at else []
+        if node in self.refusing:
+            self.processes[node].wait()
+
+    def kill(self, node: int) -> int:
+        return self.kill_all([node])[node]
+
+    def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
+        for node in nodes:
+            self._may_fail("kill", node)
+            self.processes[node].kill()
+        return {node: self.processes[node].wait() for node in nodes}
+
+    def pause(self, node: int) -> None:
+        self._may_fail("pause", node)
+        self.processes[node].send_signal(signal.SIGSTOP)
+        while not self.paused(node):
+            pass
+
+    def resume(self, node: int) -> None:
+        self._may_fail("resume", node)
+        self.processes[node].send_signal(signal.SIGCONT)
+        while self.paused(node):
+            pass
+
+    def stop(self, node: int) -> int:
+        self.processes[node].terminate()
+        self.processes[node].wait()
+        return 0
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        try:
+            return self.processes[node].wait(timeout) if timeout else self.processes[node].poll()
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wipe(self, node: int) -> None:
+        shutil.rmtree(self.disk_folder(node))
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        self._may_fail(command, node)
+        if not self.alive(node):
+            raise ClusterError(f"node {node} is not up")
+        self.commands.append((node, command, arguments))
+        if command == "arm":
+            self.armed[node] = [arguments["point"]]
+        if command == "power-cut":
+            self.processes[node].kill()
+        return {}
+
+    def disk_folder(self, node: int) -> str:
+        return str(self.folder / f"node-{node}")
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
+    """`sleepers(count)`: an ensemble that ends with the test."""
+    made: list[Sleepers] = []
+
+    def make(count: int = 3) -> Sleepers:
+        made.append(Sleepers(tmp_path, count))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,316 @@
+"""The conductor: what is due is done, what was begun is healed, and the log says what the processes showed."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.conductor import LEADER_SECONDS, Conductor
+from faults.registry import KINDS
+from faults.scenario import FaultStep
+
+
+def step(at: float, do: str, target: Any = None, lasts: float | None = None, **params: Any) -> FaultStep:
+    defaults = {key.name: key.default for key in KINDS[do].keys}
+    written = {name.replace("_at", "-at"): value for name, value in params.items()}
+    return FaultStep(at=at, do=do, target=target, lasts=lasts, params=defaults | written)
+
+
+class Play:
+    """A conductor over sleeping processes, and its log."""
+
+    def __init__(self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False) -> None:
+        self.cluster = cluster
+        self.log = log
+        self.conductor = Conductor(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0)
+        self.conductor.begin(100.0)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def told(self) -> list[tuple[str, int, bool]]:
+        return [(line["type"], line["id"], line["confirmed"]) for line in self.lines()]
+
+
+@pytest.fixture
+def play(sleepers: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Play]]:
+    made: list[Play] = []
+
+    def make(*steps: FaultStep, nodes: int = 3, keep_quorum: bool = False) -> Play:
+        made.append(Play(sleepers(nodes), tmp_path / "faults.jsonl", *steps, keep_quorum=keep_quorum))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.conductor.close()
+
+
+def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[..., Play]) -> None:
+    p = play(step(2, "crash", "leader", 3))
+    assert p.conductor.due(101.0) == 102.0
+    assert p.cluster.alive(1)
+    pid = p.cluster.pid(1)
+    assert p.conductor.due(102.0) == 105.0
+    assert not p.cluster.alive(1)
+    assert [run.describe() for run in p.conductor.active] == ["node 1 killed"]
+    assert p.conductor.due(104.9) == 105.0
+    assert not p.cluster.alive(1)
+    assert p.conductor.due(105.0) is None
+    assert p.cluster.alive(1)
+    inject, heal = p.lines()
+    assert inject | {"t": 0} == {
+        "type": "inject",
+        "t": 0,
+        "id": 1,
+        "do": "crash",
+        "target": "leader",
+        "nodes": [1],
+        "params": {},
+        "confirmed": True,
+        "evidence": {"1": {"pid": pid, "exit": -9}},
+    }
+    assert heal["confirmed"] is True
+    assert heal["id"] == 1
+    assert heal["t"] > inject["t"] > 0
+
+
+def test_all_lose_power_and_come_back(play: Callable[..., Play]) -> None:
+    p = play(step(0, "power-cut", "all", 1), step(3, "power-cut", "all", 1, variant="torn"))
+    p.conductor.due(100.0)
+    assert not any(p.cluster.alive(node) for node in p.cluster.nodes)
+    p.conductor.due(101.0)
+    assert all(p.cluster.alive(node) for node in p.cluster.nodes)
+    p.conductor.due(103.0)
+    assert [(node, command) for node, command, _ in p.cluster.commands] == [(n, "power-cut") for n in (1, 2, 3)]
+    assert len({arguments["seed"] for _, _, arguments in p.cluster.commands}) == 3
+    p.conductor.heal_all()
+    assert p.told() == [("inject", 1, True), ("heal", 1, True), ("inject", 2, True), ("heal", 2, True)]
+
+
+def test_a_restart_heals_the_crash_before_it(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", ["node-2"]), step(1, "restart", "one"))
+    p.conductor.due(100.0)
+    assert len(p.conductor.active) == 1
+    p.conductor.due(101.0)
+    assert p.cluster.alive(2)
+    assert p.conductor.active == []
+    assert p.told() == [("inject", 1, True), ("inject", 2, True), ("heal", 1, True), ("heal", 2, True)]
+
+
+def test_a_paused_process_is_seen_stopped_and_wakes_up(play: Callable[..., Play]) -> None:
+    p = play(step(0, "pause", "node-3", 1))
+    p.conductor.due(100.0)
+    assert p.cluster.paused(3)
+    p.conductor.due(101.0)
+    assert not p.cluster.paused(3)
+    assert p.lines()[0]["evidence"]["3"]["state"] == "stopped"
+    assert all(line["confirmed"] for line in p.lines())
+
+
+def test_healing_everything_goes_in_a_safe_order_and_starts_the_dead(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1"), step(0, "slow-disk", "node-2", ms=5), step(0, "pause", "node-3"))
+    p.conductor.due(100.0)
+    os.kill(p.cluster.pid(2), signal.SIGKILL)  # one that nobody is responsible for
+    p.cluster.wait_exit(2, 5.0)
+    healed = p.conductor.heal_all()
+    assert [run.step.do for run in healed] == ["pause", "slow-disk", "crash"]
+    assert all(p.cluster.alive(node) and not p.cluster.paused(node) for node in p.cluster.nodes)
+    assert p.conductor.heal_all() == []
+
+
+def test_what_fails_is_unconfirmed_and_still_healed(play: Callable[..., Play]) -> None:
+    p = play(step(0, "pause", ["node-1", "node-2"]), step(0, "crash", "node-3"))
+    p.cluster.failing = lambda call, node: (call, node) == ("pause", 2)
+    p.conductor.due(100.0)
+    assert p.cluster.paused(1)
+    assert p.lines()[0]["evidence"] == {"error": "pause of node 2 fails"}
+    p.cluster.failing = lambda call, node: False
+    p.conductor.close()
+    assert not p.cluster.paused(1)
+    assert p.cluster.alive(3)
+    assert p.told()[:2] == [("inject", 1, False), ("inject", 2, True)]
+
+
+def test_a_healing_that_fails_does_not_stop_the_others(play: Callable[..., Play]) -> None:
+    p = play(step(0, "pause", "node-1"), step(0, "pause", "node-2"))
+    p.conductor.due(100.0)
+    p.cluster.failing = lambda call, node: (call, node) == ("resume", 1)
+    p.conductor.heal_all()
+    assert not p.cluster.paused(2)
+    assert [(t, i, c) for t, i, c in p.told() if t == "heal"] == [
+        ("heal", 1, False),
+        ("heal", 2, True),
+        ("heal", 0, False),
+    ]
+
+
+def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> None:
+    p = play(step(1, "crash", "leader", 2), step(2, "crash", "leader"))
+    p.cluster.leading = None
+    wish = p.conductor.due(101.5)
+    assert wish is not None
+    assert 101.5 < wish < 102.0
+    assert p.conductor.runs == []
+    p.cluster.leading = 2
+    assert p.conductor.due(104.0) is not None
+    assert p.conductor.runs[0].nodes == [2]
+    assert p.conductor.runs[0].heals_at == 106.0
+    p.cluster.leading = None
+    p.conductor.due(102.0 + LEADER_SECONDS)
+    assert p.conductor.runs[1].nodes == []
+    assert ("inject", 2, False) in p.told()
+
+
+def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-2", 5, point="after-sync:TXN"))
+    p.conductor.due(100.0)
+    assert p.lines()[0]["confirmed"] is True
+    os.kill(p.cluster.pid(2), signal.SIGKILL)
+    p.cluster.wait_exit(2, 5.0)
+    p.conductor.due(105.0)
+    heal = p.lines()[1]
+    assert heal["confirmed"] is True
+    assert heal["evidence"]["2"]["exit"] == -9
+    assert p.cluster.alive(2)
+
+
+def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", ["node-1", "node-2"], 5, point="after-sync:TXN"))
+    p.conductor.due(100.0)
+    os.kill(p.cluster.pid(2), signal.SIGKILL)
+    p.cluster.wait_exit(2, 5.0)
+    p.conductor.due(105.0)
+    heal = p.lines()[1]
+    assert heal["confirmed"] is False
+    assert (heal["evidence"]["1"]["reached"], heal["evidence"]["2"]["reached"]) == (False, True)
+    assert (1, "disarm", {}) in p.cluster.commands
+
+
+def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "all", 5, point="before-send:NEWEPOCH", enough="one"))
+    p.conductor.due(100.0)
+    os.kill(p.cluster.pid(3), signal.SIGKILL)
+    p.cluster.wait_exit(3, 5.0)
+    p.conductor.due(105.0)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+
+
+def test_another_fault_does_not_pass_for_the_crash_point(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-1", 5, point="after-sync:TXN"), step(1, "crash", "node-1", 1))
+    for now in (100.0, 101.0, 102.0, 105.0):
+        p.conductor.due(now)
+    assert ("heal", 1, False) in p.told()
+
+
+def test_a_crash_point_armed_from_the_start(play: Callable[..., Play]) -> None:
+    p = play(
+        step(0, "crash", "node-1"),
+        step(1, "restart", "node-1", crash_at="after-write:NEWLEADER"),
+        step(2, "restart", "node-1"),
+    )
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert p.cluster.status(1).armed == ["after-write:NEWLEADER"]
+    os.kill(p.cluster.pid(1), signal.SIGKILL)
+    p.cluster.wait_exit(1, 5.0)
+    p.conductor.due(102.0)
+    assert p.conductor.active == []
+    assert all(confirmed for _, _, confirmed in p.told())
+
+
+def test_a_node_that_must_refuse_its_disk(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"), step(2, "restart", "node-1"))
+    p.conductor.due(100.0)
+    p.cluster.refusing = {1}
+    p.conductor.due(101.0)
+    assert p.lines()[1]["confirmed"] is True
+    assert p.lines()[1]["evidence"] == {"1": {"exit": 65}}
+    p.conductor.due(102.0)
+    assert ("inject", 3, False) in p.told(), "a refusal that nobody expects"
+
+
+def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))
+    p.conductor.due(101.0)
+    assert ("inject", 2, False) in p.told()
+
+
+def test_disks_at_rest_are_really_damaged(play: Callable[..., Play]) -> None:
+    p = play(step(0, "corrupt", "node-1"), step(0, "truncate-file", "node-2", bytes=10), step(0, "wipe", "node-3"))
+    content = bytes(range(1, 101)) + bytes(400)
+    paths = [Path(p.cluster.disk_folder(node)) / "log-0000000001" for node in (1, 2, 3)]
+    for path in paths:
+        path.write_bytes(content)
+    p.conductor.due(100.0)
+    flipped = paths[0].read_bytes()
+    (offset,) = [place for place in range(500) if flipped[place] != content[place]]
+    assert offset < 75
+    assert (flipped[offset] ^ content[offset]).bit_count() == 1
+    assert paths[1].read_bytes() == content[:90]
+    assert not paths[2].exists()
+    assert not any(p.cluster.alive(node) for node in p.cluster.nodes)
+    assert all(confirmed for _, _, confirmed in p.told())
+    p.conductor.heal_all()
+    assert all(p.cluster.alive(node) for node in p.cluster.nodes)
+
+
+def test_nothing_to_damage_is_said(play: Callable[..., Play]) -> None:
+    p = play(step(0, "corrupt", "node-1", file="snapshot"))
+    p.conductor.due(100.0)
+    assert "there is no snapshot" in p.lines()[0]["evidence"]["error"]
+
+
+def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
+    p = play(step(0, "disk-full", "node-1", 2), step(0, "disk-error", "node-2", 2, op="sync"))
+    p.conductor.due(100.0)
+    p.cluster.stop(1)
+    p.conductor.due(102.0)
+    assert p.cluster.alive(1)
+    assert p.cluster.commands[-1] == (2, "disk-error", {"op": None})
+    assert all(confirmed for _, _, confirmed in p.told())
+
+
+def test_without_a_network_a_cut_is_unconfirmed_and_no_traceback(play: Callable[..., Play]) -> None:
+    p = play(step(0, "partition", "leader", 1, shape="isolate"))
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert "no toxiproxy" in p.lines()[0]["evidence"]["error"]
+    assert p.lines()[0]["pairs"] == [[1, 2], [1, 3], [2, 1], [3, 1]]
+
+
+def test_a_drawn_fault_waits_until_the_ensemble_can_take_it(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1", 1), step(2, "wipe", "node-2", 1), keep_quorum=True)
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    p.cluster.amnesiac = {3}
+    p.conductor.due(102.0)
+    assert len(p.conductor.runs) == 1, "put off while node 3 is no member"
+    p.cluster.amnesiac = set()
+    p.conductor.due(103.0)
+    assert [run.step.do for run in p.conductor.runs] == ["crash", "wipe"]
+
+
+def test_a_second_fault_waits_for_the_first(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "node-1", 4), step(1, "pause", "node-2", 1), keep_quorum=True)
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert not p.cluster.paused(2)
+    p.conductor.due(104.0)
+    p.conductor.due(104.1)
+    assert p.cluster.paused(2)
+
+
+def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_path: Path) -> None:
+    cluster = sleepers(5)
+    steps = [step(0, "slow-disk", "minority", ms=5), step(0, "clock-rate", "one", rate=2.0)]
+    hits = []
+    for turn in range(3):
+        with Conductor(cluster, None, steps, 7, tmp_path / f"{turn}.jsonl") as conductor:
+            conductor.begin(0.0)
+            conductor.due(0.0)
+            hits.append([run.nodes for run in conductor.runs])
+    assert hits[0] == hits[1] == hits[2]

@@ -1,0 +1,111 @@
+"""Drawn schedules: the same for the same seed, and never more broken at once than the budget allows."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults.nemesis import RECOVERY, REJOINING, draw
+from faults.partition import cut_pairs
+from faults.registry import KINDS
+from faults.scenario import FaultStep, Nemesis
+from faults.shapes import has_quorum
+from faults.targets import size
+
+EVERYTHING = {name: 1.0 for name, kind in KINDS.items() if kind.draw is not None}
+TAKES_NODES = ("crash", "stop", "pause", "power-cut", "disk-full", "disk-error", "wipe")
+
+seeds = st.integers(0, 2**63 - 1)
+ensembles = st.integers(1, 9)
+
+
+def nemesis(keep_quorum: bool = True) -> Nemesis:
+    return Nemesis(every=(0.2, 1.5), heal_after=(0.5, 6.0), faults=EVERYTHING, keep_quorum=keep_quorum)
+
+
+def worst_victims(step: FaultStep, nodes: int, taken: set[int], random: Random) -> list[int]:
+    """Victims that hurt most: nodes that nothing else has hit."""
+    free = [node for node in range(1, nodes + 1) if node not in taken]
+    random.shuffle(free)
+    return free[: size(step.target, nodes)] if step.target is not None else []
+
+
+def has_budget(steps: list[FaultStep], nodes: int, at: float, random: Random) -> bool:
+    """Is there a quorum at this time, if every target hits somebody new?"""
+    hit: set[int] = set()
+    down: set[int] = set()
+    cut: set[tuple[int, int]] = set()
+    for step in steps:
+        end = step.at + (step.lasts or 0) + (REJOINING if step.do == "wipe" else RECOVERY)
+        if not step.at <= at < end or not KINDS[step.do].impairs:
+            continue
+        victims = worst_victims(step, nodes, hit, random)
+        hit.update(victims)
+        if step.do in TAKES_NODES:
+            assert len(victims) == size(step.target, nodes), "more victims than there are nodes"
+            down.update(victims)
+        elif step.do == "partition":
+            cut.update(cut_pairs(step.params, range(1, nodes + 1), victims, random))
+        else:
+            down.update(victims)  # a disturbed link counts as if its node were gone
+    return has_quorum(range(1, nodes + 1), cut, down)
+
+
+@given(seeds, ensembles)
+def test_the_same_seed_gives_the_same_schedule(seed: int, nodes: int) -> None:
+    assert draw(nemesis(), nodes, 60.0, seed) == draw(nemesis(), nodes, 60.0, seed)
+
+
+def test_another_seed_gives_another_schedule() -> None:
+    assert len({str(draw(nemesis(), 5, 60.0, seed)) for seed in range(50)}) == 50
+
+
+@given(seeds, st.integers(3, 9))
+def test_a_quorum_is_left_at_every_time(seed: int, nodes: int) -> None:
+    steps = draw(nemesis(), nodes, 60.0, seed)
+    for step in steps:
+        assert has_budget(steps, nodes, step.at, Random(seed))
+
+
+@given(seeds, ensembles)
+def test_beside_a_lost_disk_nothing_is_broken(seed: int, nodes: int) -> None:
+    steps = draw(nemesis(), nodes, 60.0, seed)
+    for wipe in (step for step in steps if step.do == "wipe"):
+        assert wipe.lasts is not None
+        back = wipe.at + wipe.lasts + REJOINING
+        assert not [step for step in steps if wipe.at < step.at < back]
+        assert size(wipe.target, nodes) == 1
+        for earlier in (step for step in steps if step.at < wipe.at and KINDS[step.do].impairs):
+            assert earlier.at + (earlier.lasts or 0) + RECOVERY <= wipe.at
+
+
+@given(seeds)
+def test_small_ensembles_have_nothing_to_lose(seed: int) -> None:
+    for nodes in (1, 2):
+        assert not [step for step in draw(nemesis(), nodes, 60.0, seed) if KINDS[step.do].impairs]
+
+
+def test_without_the_quorum_rule_everything_happens_but_disks_stay_single() -> None:
+    steps = [step for seed in range(40) for step in draw(nemesis(keep_quorum=False), 5, 60.0, seed)]
+    assert {"all", "majority"} <= {step.target for step in steps}
+    assert all(size(step.target, 5) == 1 for step in steps if step.do == "wipe")
+
+
+def test_every_kind_is_drawn_and_only_what_has_weight() -> None:
+    drawn = {step.do for seed in range(60) for step in draw(nemesis(), 5, 120.0, seed)}
+    assert drawn == set(EVERYTHING)
+    only = Nemesis(every=(1.0, 1.0), faults={"crash": 1.0, "wipe": 0.0})
+    assert {step.do for step in draw(only, 5, 60.0, 1)} == {"crash"}
+
+
+def test_no_power_cut_on_the_ordinary_disk() -> None:
+    only = Nemesis(every=(1.0, 1.0), faults={"power-cut": 1.0})
+    assert draw(only, 5, 60.0, 1, faithful=True)
+    assert not draw(only, 5, 60.0, 1, faithful=False)
+
+
+def test_times_lie_within_the_run() -> None:
+    for seed in range(20):
+        times = [step.at for step in draw(nemesis(), 5, 30.0, seed)]
+        assert times == sorted(times)
+        assert all(0 < at < 30 for at in times)

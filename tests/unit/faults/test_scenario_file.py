@@ -1,0 +1,254 @@
+"""Reading scenario files: all mistakes at once, each with its line; what is right comes out typed."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults.scenario import Expect, ScenarioError, load, parse
+
+SHIPPED = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
+
+GOOD = """
+[scenario]
+name = "good"
+about = '''
+[fault]
+not = "a table"
+'''
+nodes = 5
+seed = 7
+
+[workload]
+mix = { set = 3, get = 1 }
+
+[timing]
+timeout_ms = 900
+
+[[fault]]
+at = 2
+do = "partition"
+shape = "pairs"
+pairs = [  # a comment with ] and "
+  [1, 2],
+  [2, 1],
+]
+for = 3
+
+[[fault]]
+at = 1
+do = "crash"
+target = ["leader", "node-2"]
+"""
+
+
+def mistakes_of(text: str, nodes: int | None = None) -> list[tuple[int, str]]:
+    with pytest.raises(ScenarioError) as caught:
+        parse(text, "some.toml", nodes)
+    return [(mistake.line, str(mistake)) for mistake in caught.value.mistakes]
+
+
+def with_faults(*faults: str, head: str = "") -> str:
+    text = f'[scenario]\nname = "x"\nabout = "y"\n{head}\n'
+    return text + "".join(f"[[fault]]\n{fault}\n" for fault in faults)
+
+
+def test_a_good_file_comes_out_typed_and_sorted_by_time() -> None:
+    scenario = parse(GOOD)
+    assert (scenario.nodes, scenario.seed, scenario.timing.timeout_ms) == (5, 7, 900)
+    assert scenario.workload.mix == {"set": 3.0, "get": 1.0}
+    assert [step.do for step in scenario.faults] == ["crash", "partition"]
+    assert scenario.faults[0].target == ("leader", "node-2")
+    assert scenario.faults[1].params["pairs"] == ((1, 2), (2, 1))
+    assert scenario.faults[1].lasts == 3.0
+    assert scenario.expect == Expect()
+    assert scenario.source == GOOD
+
+
+def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
+    text = GOOD.replace("seed = 7", "sead = 7").replace('"crash"', '"krash"').replace("= 900", "= true")
+    text = text.replace("for = 3", 'for = "long"').replace("set = 3", "sett = 3")
+    lines = text.splitlines()
+    found = mistakes_of(text)
+    assert [lines[line - 1].split(" = ")[0] for line, _ in found] == ["sead", "mix", "timeout_ms", "for", "do"]
+    told = "\n".join(words for _, words in found)
+    for near in ("seed", "set", "crash"):
+        assert f"Did you mean {near}?" in told
+
+
+def test_the_error_names_file_line_and_what_is_allowed() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"some\.toml:6: \[\[fault\]\] number 1, target: .*node-9.*node-1 to node-3"
+    ):
+        parse(with_faults('at = 1\ntarget = "node-9"\ndo = "crash"').replace("\n\n", "\n"), "some.toml")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ('at = 1\ndo = "crash"', "the key target is missing"),
+        ('do = "crash"\ntarget = "one"', "the key at is missing"),
+        ('at = 99\ndo = "crash"\ntarget = "one"', "after the end"),
+        ('at = -1\ndo = "crash"\ntarget = "one"', "out of range"),
+        ('at = nan\ndo = "crash"\ntarget = "one"', "out of range"),
+        ('at = 1\ndo = "restart"\ntarget = "leader"', "who is down has no role"),
+        ('at = 1\ndo = "crash"\ntarget = []', "empty"),
+        ('at = 1\ndo = "crash"\ntarget = ["one", "one"]', "twice"),
+        ('at = 1\ndo = "clock-jump"\nms = 5\nfor = 3\ntarget = "one"', "leave `for` out"),
+        ('at = 1\ndo = "crash"\ntarget = "one"\nshape = "ring"', "no key of crash"),
+        ('at = 1\ndo = "partition"\nshape = "ring"', "takes at least 4 nodes"),
+        ('at = 1\ndo = "partition"\nshape = "ring"\ntarget = "one"', "leave it out"),
+        ('at = 1\ndo = "partition"\nshape = "pairs"', "both or none"),
+        ('at = 1\ndo = "partition"\nshape = "pairs"\npairs = "1,2,3"', "not a list of pairs"),
+        ('at = 1\ndo = "partition"\nshape = "pairs"\npairs = [[1, 4]]', "no link of nodes 1 to 3"),
+        ('at = 1\ndo = "partition"\nshape = "isolate"\ntarget = "all"', "nothing is cut"),
+        ('at = 1\ndo = "partition"\nshape = "majority-minority"\ntarget = "majority"', "minority's side"),
+        ('at = 1\ndo = "clock-rate"\nrate = 3\ntarget = "one"', "from 0.5 to 2"),
+        ('at = 1\ndo = "bandwidth"\nkb_per_s = -1\ntarget = "one"', "out of range"),
+        ('at = 1\ndo = "crash-at"\npoint = "after-send:TXN"\ntarget = "one"', "nothing that happens at after-send"),
+        ('at = 1\ndo = "crash-at"\npoint = "after-rename:TXN"\ntarget = "one"', "SNAPSHOT"),
+        ('at = 1\ndo = "crash-at"\npoint = "after-sync:TXN#0"\ntarget = "one"', "not a count"),
+        ('at = 1\ndo = "crash-at"\npoint = "after-send:COMIT"\ntarget = "one"', "Did you mean COMMIT?"),
+    ],
+)
+def test_a_wrong_fault_is_explained(fault: str, words: str) -> None:
+    found = mistakes_of(with_faults(fault))
+    assert len(found) == 1
+    assert words in found[0][1]
+
+
+def test_a_power_cut_needs_the_disk_that_can_lose_bytes() -> None:
+    fault = 'at = 1\ndo = "power-cut"\ntarget = "all"'
+    assert "faithful" in mistakes_of(with_faults(fault, head='disk = "ordinary"'))[0][1]
+    assert parse(with_faults(fault)).faithful
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        (["crash node-1 1", "pause node-1 2"], "pause of node-1 at 2 s, but it is down since 1 s (crash)"),
+        (["restart node-1 1"], "but it is up"),
+        (["crash node-1 1 5", "restart node-1 2"], "comes back by itself at 6 s"),
+        (["pause node-1 1", "pause node-1 2"], "but it is paused"),
+        (["resume node-1 1"], "but it is up"),
+        (["crash all 1", "slow-disk node-2 2"], "but it is down"),
+        (["crash node-1 1", "restart all 2", "restart node-1 3"], "but it is up"),
+    ],
+)
+def test_contradictions_that_can_be_known_are_errors(faults: list[str], words: str) -> None:
+    found = mistakes_of(with_faults(*map(_short, faults)))
+    assert len(found) == 1
+    assert words in found[0][1]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["crash leader 1", "restart one 2"],
+        ["crash leader 1", "pause node-1 2"],
+        ["crash node-1 1 2", "crash node-1 4"],
+        ["pause node-1 1", "crash node-1 2", "restart node-1 3"],
+        ["crash node-1 1", "crash all 2", "restart all 3", "pause node-1 4"],
+        ["crash node-1 1", "corrupt node-1 2", "restart node-1 3"],
+    ],
+)
+def test_what_may_be_right_is_not_complained_about(faults: list[str]) -> None:
+    assert len(parse(with_faults(*map(_short, faults))).faults) == len(faults)
+
+
+def _short(words: str) -> str:
+    do, target, at, *lasts = words.split()
+    extra = "\nms = 5" if do == "slow-disk" else ""
+    return f'at = {at}\ndo = "{do}"\ntarget = "{target}"{extra}' + (f"\nfor = {lasts[0]}" if lasts else "")
+
+
+def test_one_link_is_not_cut_in_two_ways_at_once() -> None:
+    cut = 'at = {at}\ndo = "partition"\nshape = "isolate"\ntarget = "{target}"\nhow = "{how}"\nfor = 3'
+    timeout = cut.format(at=1, target="node-1", how="timeout")
+    stall = cut.format(at=2, target="node-2", how="stall")
+    assert "link 1,2 is cut with stall" in mistakes_of(with_faults(timeout, stall))[0][1]
+    parse(with_faults(timeout, cut.format(at=5, target="node-2", how="stall")))
+    parse(with_faults(timeout, cut.format(at=2, target="node-2", how="timeout")))
+
+
+def test_an_expectation_does_not_contradict_itself() -> None:
+    text = with_faults() + '[expect]\nverdict = "BEYOND-FAULT-MODEL"\n'
+    assert parse(text).expect.exit == 5
+    assert "does not exit with 0" in mistakes_of(text + "exit = 0\n")[0][1]
+
+
+def test_schedule_and_nemesis_exclude_each_other() -> None:
+    text = with_faults('at = 1\ndo = "crash"\ntarget = "one"') + "[nemesis]\nfaults = { crash = 1 }\n"
+    assert "not both" in mistakes_of(text)[0][1]
+    assert "not a fault that can be drawn" in mistakes_of(with_faults() + "[nemesis]\nfaults = { restart = 1 }\n")[0][1]
+
+
+def test_another_number_of_nodes_is_checked_against_the_targets() -> None:
+    text = with_faults('at = 1\ndo = "crash"\ntarget = "node-5"', head="nodes = 5")
+    assert parse(text, nodes=7).nodes == 7
+    assert "there is no node-5" in mistakes_of(text, nodes=3)[0][1]
+    assert "--nodes" in mistakes_of(text, nodes=0)[0][1]
+
+
+def test_a_syntax_error_has_its_line() -> None:
+    assert mistakes_of('[scenario]\nname = "x"\nabout = \n')[0][0] == 3
+
+
+def test_a_file_that_cannot_be_read_is_one_clear_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="No such file"):
+        load(tmp_path / "nowhere.toml")
+    (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
+    with pytest.raises(ScenarioError, match="not UTF-8"):
+        load(tmp_path / "latin.toml")
+    with pytest.raises(ScenarioError, match="can't be read"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_right_and_survives_being_written(path: Path) -> None:
+    scenario = load(path)
+    assert scenario.name == path.stem
+    assert parse(scenario.to_toml()) == scenario
+
+
+def test_a_drawn_schedule_can_be_written_down() -> None:
+    long_mix = load(next(path for path in SHIPPED if path.stem == "long-mix"))
+    head = long_mix.to_toml().split("[nemesis]")[0]
+    steps = long_mix.schedule(3)
+    import dataclasses
+
+    fixed = dataclasses.replace(long_mix, nemesis=None, faults=tuple(steps))
+    again = parse(fixed.to_toml())
+    assert again.schedule() == steps
+    assert head.split("[[fault]]")[0] in fixed.to_toml()
+
+
+@given(st.text(max_size=300))
+def test_whatever_the_text_there_is_no_traceback(text: str) -> None:
+    with contextlib.suppress(ScenarioError):
+        parse(text)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10) | st.floats(-5, 10) | st.sampled_from(["one", "crash", "ring", ""]),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+_KEYS = st.sampled_from(["at", "do", "target", "for", "shape", "pairs", "point", "ms", "how", "odd"])
+
+
+@given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6), max_size=4), st.integers(1, 5))
+def test_whatever_the_faults_there_is_no_traceback(faults: list[dict[str, object]], nodes: int) -> None:
+    from faults.writing import _value
+
+    written = ["\n".join(f"{key} = {_value(v)}" for key, v in one.items() if v is not None) for one in faults]
+    try:
+        scenario = parse(with_faults(*(text.replace("None", "0") for text in written), head=f"nodes = {nodes}"))
+    except ScenarioError as error:
+        scenario, told = None, error
+    if scenario is None:
+        assert all(mistake.line >= 1 and mistake.wrong for mistake in told.mistakes)
+    else:
+        assert parse(scenario.to_toml()) == scenario

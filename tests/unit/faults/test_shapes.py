@@ -1,0 +1,71 @@
+"""Which pairs a shape cuts."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults import shapes
+from faults.partition import cut_pairs
+
+
+def test_isolating_a_node_cuts_all_its_links_and_no_other() -> None:
+    assert shapes.isolate([1, 2, 3], [2]) == ((1, 2), (2, 1), (2, 3), (3, 2))
+
+
+def test_one_way_cuts_only_that_way() -> None:
+    assert shapes.touching([1, 2, 3], [1], "out") == ((1, 2), (1, 3))
+    assert shapes.touching([1, 2, 3], [1], "in") == ((2, 1), (3, 1))
+
+
+def test_in_a_ring_everybody_reaches_two_neighbours() -> None:
+    cut = set(shapes.ring([1, 2, 3, 4, 5]))
+    for node in range(1, 6):
+        reached = {peer for peer in range(1, 6) if peer != node and (node, peer) not in cut}
+        assert reached == {node % 5 + 1, (node - 2) % 5 + 1}
+    assert shapes.ring([1, 2, 3]) == ()
+
+
+@given(st.integers(2, 9), st.integers(0, 1000))
+def test_halves_part_everybody_into_two_groups(nodes: int, seed: int) -> None:
+    cut = set(shapes.halves(range(1, nodes + 1), Random(seed)))
+    groups = {frozenset(b for b in range(1, nodes + 1) if (a, b) not in cut) for a in range(1, nodes + 1)}
+    assert sorted(len(group) for group in groups) == [nodes // 2, nodes - nodes // 2]
+    assert all((b, a) in cut for a, b in cut)
+
+
+@given(st.integers(3, 9), st.integers(0, 1000))
+def test_the_bridge_reaches_all_and_the_halves_only_it(nodes: int, seed: int) -> None:
+    cut = set(shapes.bridge(range(1, nodes + 1), 2, Random(seed)))
+    assert not any(2 in pair for pair in cut)
+    for node in set(range(1, nodes + 1)) - {2}:
+        assert any((node, peer) in cut for peer in range(1, nodes + 1))
+
+
+@given(st.integers(3, 9), st.data())
+def test_the_target_is_on_the_side_of_a_full_minority(nodes: int, data: st.DataObject) -> None:
+    minority = (nodes - 1) // 2
+    target = data.draw(st.lists(st.integers(1, nodes), min_size=1, max_size=minority, unique=True))
+    params = {"shape": "majority-minority", "pairs": None, "direction": "out"}
+    cut = set(cut_pairs(params, range(1, nodes + 1), target, Random(1)))
+    side = {b for b in range(1, nodes + 1) if (target[0], b) not in cut}
+    assert len(side) == minority
+    assert set(target) <= side
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cut", "down", "expected"),
+    [
+        (3, [], [], True),
+        (3, [], [1], True),
+        (3, [], [1, 2], False),
+        (3, [(1, 2)], [3], False),
+        (5, shapes.ring(range(1, 6)), [], True),
+        (5, shapes.bridge(range(1, 6), 1, Random(0)), [], True),
+        (5, shapes.bridge(range(1, 6), 1, Random(0)), [1], False),
+        (4, shapes.halves(range(1, 5), Random(0)), [], False),
+    ],
+)
+def test_what_leaves_a_quorum(nodes: int, cut: shapes.Pairs, down: list[int], expected: bool) -> None:
+    assert shapes.has_quorum(range(1, nodes + 1), cut, down) is expected

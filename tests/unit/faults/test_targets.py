@@ -1,0 +1,78 @@
+"""Who is hit: by role, by number, by id; the same for the same seed and state."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from faults.kind import Need
+from faults.registry import KINDS
+from faults.rules import WrongError
+from faults.targets import NobodyError, read_target, resolve, size, static_nodes
+
+
+def test_roles_follow_the_leader_of_the_moment(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(3)
+    assert resolve("leader", cluster, Need.UP, Random(1)) == [1]
+    cluster.leading = 3
+    assert resolve("leader", cluster, Need.UP, Random(1)) == [3]
+    assert {tuple(resolve("follower", cluster, Need.UP, Random(seed))) for seed in range(30)} == {(1,), (2,)}
+
+
+def test_numbers_choose_among_those_in_the_right_state(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(5)
+    cluster.kill_all([2, 4])
+    cluster.pause(5)
+    assert resolve("all", cluster, Need.UP, Random(1)) == [1, 3]
+    assert resolve("all", cluster, Need.ALIVE, Random(1)) == [1, 3, 5]
+    assert resolve("all", cluster, Need.DOWN, Random(1)) == [2, 4]
+    assert resolve("one", cluster, Need.PAUSED, Random(1)) == [5]
+    assert resolve("minority", cluster, Need.DOWN, Random(1)) == [2, 4]
+    assert {len(resolve("majority", cluster, Need.ANY, Random(seed))) for seed in range(10)} == {3}
+    with pytest.raises(NobodyError, match="only 2 nodes are down, and the majority is 3"):
+        resolve("majority", cluster, Need.DOWN, Random(1))
+
+
+def test_the_same_seed_chooses_the_same_nodes(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(5)
+    for seed in range(20):
+        assert resolve("minority", cluster, Need.UP, Random(seed)) == resolve(
+            "minority", cluster, Need.UP, Random(seed)
+        )
+
+
+def test_a_list_means_different_nodes(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(3)
+    for seed in range(20):
+        chosen = resolve(("one", "leader", "node-2"), cluster, Need.UP, Random(seed))
+        assert chosen == [1, 2, 3]
+
+
+def test_nobody_fits(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(3)
+    with pytest.raises(NobodyError, match="node-2 is not down"):
+        resolve("node-2", cluster, Need.DOWN, Random(1))
+    cluster.leading = None
+    with pytest.raises(NobodyError) as caught:
+        resolve("leader", cluster, Need.UP, Random(1))
+    assert caught.value.leader, "worth waiting for"
+
+
+def test_what_is_known_before_the_run() -> None:
+    assert static_nodes(("node-1", "node-3"), 3) == {1, 3}
+    assert static_nodes("all", 3) == {1, 2, 3}
+    assert static_nodes(("node-1", "one"), 3) is None
+    assert [size(word, 5) for word in ("one", "leader", "minority", "majority", "all")] == [1, 1, 2, 3, 5]
+    assert size(("minority", "node-1"), 5) == 3
+
+
+@pytest.mark.parametrize("value", [7, None, "node-0", "node-01", "node-4", "Leader", ["node-1", 2], {}])
+def test_what_is_no_target(value: object) -> None:
+    with pytest.raises(WrongError):
+        read_target(value, KINDS["crash"], 3)
+
+
+def test_two_nodes_have_no_minority() -> None:
+    with pytest.raises(WrongError, match="no minority"):
+        read_target("minority", KINDS["crash"], 2)
