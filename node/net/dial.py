@@ -48,8 +48,8 @@ class Dial:
 
     def close(self) -> None:
         """Drop what is queued, and the connection."""
+        self.monitor.stop()
         self._socket.close(linger=0)
-        self.monitor.close()
 
     def drain(self, milliseconds: int) -> bool:
         """Close, but first let all that was sent leave the process; False if that took longer than it may.
@@ -57,6 +57,4 @@ class Dial:
         A closed socket lives on until its linger is over, and its monitor says when.
         """
         self._socket.close(linger=milliseconds)
-        gone = self.monitor.wait_stopped(milliseconds + 1000)
-        self.monitor.close()
-        return gone
+        return self.monitor.wait_stopped(milliseconds + 1000)

@@ -201,8 +201,8 @@ class Links:
         if self._poller is not None:
             self._poller.unregister(self._inbox)
             self._poller.unregister(self._strangers.socket)
+        self._strangers.stop()
         self._inbox.close()
-        self._strangers.close()
 
     # What a known-bad variant may override.
 

@@ -1,0 +1,132 @@
+"""The frame format: what is written is read again; whatever else arrives is a BadFrame and nothing worse."""
+
+import random
+import struct
+from typing import Any
+from zlib import crc32
+
+import msgspec
+import pytest
+
+from node.core.messages import Ack, Message, Propose, Run, Vote
+from node.core.zxid import zxid
+from node.net import frame
+from node.net.frame import HEADER_BYTES, BadFrame, Header, Kind
+
+CLUSTER = frame.cluster_hash("ours")
+LIMIT = 2**20
+DECODER: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message])
+HEADER = Header(CLUSTER, Kind.MESSAGES, 2, 1, 5, 7, 3, 11, 0)
+
+
+def read(data: bytes) -> tuple[Header, list[Any]]:
+    header = frame.parse(data, CLUSTER, 1, LIMIT)
+    return header, frame.messages(data, header, DECODER)
+
+
+def good() -> bytes:
+    return bytes(frame.pack(HEADER, [Ack(1, zxid(1, 2)), Propose(1, Run(zxid(1, 3), [b"a", b"bc"]), zxid(1, 2), 9)]))
+
+
+def summed(data: bytes | bytearray) -> bytes:
+    """The same frame with a checksum that fits."""
+    return bytes(data[:4]) + crc32(data[8:]).to_bytes(4, "big") + bytes(data[8:])
+
+
+def test_what_is_packed_is_read_again() -> None:
+    messages = [
+        Vote(1, 2, zxid(3, 4), 3, 0, False),
+        Ack(1, zxid(1, 2)),
+        Propose(1, Run(zxid(1, 3), [b""]), zxid(0, 0), 9),
+    ]
+    data = bytes(frame.pack(HEADER, messages))
+    header, got = read(data)
+    assert header == HEADER._replace(length=len(data) - HEADER_BYTES)
+    assert got == messages
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.THANKS])
+def test_a_greeting_is_an_empty_array(kind: Kind) -> None:
+    data = bytes(frame.pack(HEADER._replace(kind=kind, to=0), []))
+    header, got = read(data)
+    assert (header.kind, header.to, header.length, got) == (kind, 0, 1, [])
+
+
+def test_extreme_numbers_fit_the_header() -> None:
+    widest = HEADER._replace(
+        sender=2**32 - 1, incarnation=2**64 - 1, to=2**64 - 1, session=frame.SESSION_MAX, sequence=2**64 - 1
+    )
+    header, _ = read(bytes(frame.pack(widest, [])))
+    assert header == widest._replace(length=1)
+
+
+def test_the_cluster_hash_is_stable_and_tells_names_apart() -> None:
+    assert frame.cluster_hash("ours") == CLUSTER
+    assert 0 <= CLUSTER < 2**64
+    assert len({frame.cluster_hash(f"zab-{i}") for i in range(1000)}) == 1000
+    assert frame.cluster_hash("zab") == 13253275119518806544
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "sender"),
+    [
+        (b"", "truncated: 0 bytes", None),
+        (good()[: HEADER_BYTES - 1], "truncated", None),
+        (b"GET / HTTP/1.1\r\n" * 8, "not a frame of this protocol", None),
+        (b"ZAB\x02" + good()[4:], "not a frame of this protocol and version", None),
+        (good()[:-1], "bytes of payload announced", 2),
+        (good() + b"\x00", "bytes of payload announced", 2),
+        (good()[:-1] + b"\x77", "the checksum does not fit", 2),
+        (bytes(frame.pack(HEADER._replace(cluster=1), [])), "from another ensemble", None),
+        (bytes(frame.pack(HEADER._replace(receiver=3), [])), "addressed to node 3", 2),
+        (bytes(frame.pack(HEADER._replace(session=2**63), [])), "session 9223372036854775808 is out of range", 2),
+        (bytes(frame.pack(HEADER._replace(kind=4), [])), "neither messages nor an empty greeting", 2),
+        (bytes(frame.pack(HEADER._replace(kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
+        (bytes(frame.pack(HEADER, [Propose(1, Run(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),
+        (bytes(frame.pack(HEADER, [["NOSUCH", 1]])), "the messages cannot be decoded", 2),
+        (bytes(frame.pack(HEADER, [["ACK", 1, "x"]])), "the messages cannot be decoded", 2),
+        (bytes(frame.pack(HEADER, {"not": "an array"})), "the messages cannot be decoded", 2),  # type: ignore[arg-type]
+    ],
+)
+def test_a_bad_frame_says_what_is_wrong_and_whose_it_claims_to_be(data: bytes, reason: str, sender: int | None) -> None:
+    with pytest.raises(BadFrame) as caught:
+        read(data)
+    assert reason in caught.value.reason
+    assert caught.value.sender == sender
+
+
+def test_no_single_bit_can_flip_unseen() -> None:
+    data = good()
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BadFrame):
+            read(bytes(flipped))
+
+
+def test_nothing_but_a_bad_frame_comes_of_noise() -> None:
+    rng = random.Random(11)
+    read_well = 0
+    for _ in range(20_000):
+        data = bytearray(good()[: rng.randrange(len(good()) + 1)] if rng.random() < 0.3 else good())
+        for _ in range(rng.randrange(4)):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        data += rng.randbytes(rng.choice((0, 0, 0, 1, 50)))
+        if len(data) > HEADER_BYTES and rng.random() < 0.8:  # get past the checks, into the decoder
+            data[HEADER_BYTES - 4 : HEADER_BYTES] = struct.pack(">I", len(data) - HEADER_BYTES)
+            data = bytearray(summed(data))
+        try:
+            read(bytes(data))
+            read_well += 1
+        except BadFrame:
+            pass
+    assert 0 < read_well < 20_000
+
+
+def test_deep_and_huge_announcements_are_bad_frames() -> None:
+    for payload in (b"\x91" * 100_000, b"\xdd\xff\xff\xff\xff", b"\x91\x93\xa3ACK\xcf" + b"\xff" * 8, b"\xc1", b""):
+        data = bytearray(bytes(frame.pack(HEADER, []))[:HEADER_BYTES]) + payload
+        data[HEADER_BYTES - 4 : HEADER_BYTES] = struct.pack(">I", len(payload))
+        with pytest.raises(BadFrame, match="cannot be decoded"):
+            read(summed(data))
