@@ -56,9 +56,8 @@ class Broadcasts:
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Whether some process broadcast exactly these transactions in that epoch."""
-        return any(
-            primary.digests[first - 1 : first - 1 + len(digests)] == digests for primary in self.epochs.get(epoch, ())
-        )
+        end = first - 1 + len(digests)
+        return any(primary.digests[first - 1 : end] == digests for primary in self.epochs.get(epoch, ()))
 
     def _primary(self, event: Broadcast) -> Primary:
         primaries = self.epochs.setdefault(event.epoch, [])

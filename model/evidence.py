@@ -20,9 +20,9 @@ def cite(line: Line) -> Evidence:
 
 
 def show(zxid: int | Pair) -> str:
-    """`epoch:counter`; the zxid of an empty history is `nothing`."""
+    """`epoch:counter`; the zxid of an empty history is `0:0 (nothing)`."""
     epoch, counter = (zxid >> 32, zxid & 0xFFFFFFFF) if isinstance(zxid, int) else zxid
-    return f"{epoch}:{counter}" if epoch or counter else "nothing"
+    return f"{epoch}:{counter}" if epoch or counter else "0:0 (nothing)"
 
 
 def span(first: int, last: int) -> str:

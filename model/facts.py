@@ -7,6 +7,7 @@ from typing import Any
 from model.broadcasts import Broadcasts
 from model.events import (
     Accept,
+    Batch,
     Boot,
     Complete,
     CurrentEpoch,
@@ -46,10 +47,10 @@ class Node:
     phase: str = ""
     amnesiac: bool = False
     exit: Exit | None = None
-    top: int = 0  # the highest zxid that it delivered on this disk
+    top: Deliver | None = None  # the highest delivery on this disk
+    forgotten: Deliver | None = None  # what `top` was, if this life began with a log that ends before it
     epoch: int = 0  # f.a
     log_last: int = 0  # the last zxid that its disk is known to hold
-    lost: int = 0  # the highest zxid that it had delivered on a disk that is gone
 
 
 @dataclass(slots=True)
@@ -93,6 +94,7 @@ class Facts:
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
         self.established: list[Established] = []
+        self.deliveries = 0  # transactions, each time that some node delivered one
         self.elections = 0  # how often a node began to lead
         self.invoked: dict[tuple[int, int], Invoke] = {}  # still without an answer
         self.acked: list[Write] = []
@@ -116,16 +118,12 @@ class Facts:
 
     def count(self, event: Event) -> bool:
         """Every event goes here first. False if its life should have been over: then it is of no further use."""
-        key = (event.node, event.life)
-        life = self.lives.get(key)
-        expected = 1 if life is None else life.last.n + 1
-        if event.n != expected:
-            self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
-        elif life is None and not isinstance(event, Boot):
-            self.damages.append(Damage(event.file, event.line or 1, "does not begin with boot"))
+        life = self.lives.get((event.node, event.life))
         if life is None:
-            self.lives[key] = Life(event if isinstance(event, Boot) else None, event)
+            self._born(event)
         else:
+            if event.n != life.last.n + 1:
+                self._gap(event, life.last.n + 1)
             life.last = event
         present = self.node(event.node).boot
         if present is not None and event.life < present.life:
@@ -133,13 +131,27 @@ class Facts:
             return False
         return True
 
+    def _born(self, event: Event) -> None:
+        boot = event if isinstance(event, Boot) else None
+        self.lives[event.node, event.life] = Life(boot, event)
+        if event.n != 1:
+            self._gap(event, 1)
+        elif boot is None:
+            self.damages.append(Damage(event.file, event.line or 1, "does not begin with boot"))
+
+    def _gap(self, event: Event, expected: int) -> None:
+        self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
+
     def boot(self, event: Boot) -> bool:
         """A new life. False if its snapshot is no point of the ledger."""
         node = self.node(event.node)
         node.boot, node.exit, node.phase = event, None, ""
         node.amnesiac = event.disk == "amnesiac"
+        node.forgotten = None
         if event.empty:
-            node.lost, node.top = max(node.lost, node.top), 0
+            node.top = None
+        elif node.top is not None and packed(event.last_zxid) < last_of(node.top):
+            node.top, node.forgotten = None, node.top
         node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
         node.place = Place()
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
@@ -147,8 +159,14 @@ class Facts:
     def deliver(self, event: Deliver) -> Delivery:
         node = self.node(event.node)
         delivery = self.ledger.deliver(node.place, event)
-        node.top = max(node.top, delivery.last)
+        self.deliveries += len(delivery.digests)
+        if node.top is None or delivery.last >= last_of(node.top):
+            node.top = event
         return delivery
+
+    def accept(self, event: Accept) -> None:
+        if event.digests:
+            self.node(event.node).log_last = last_of(event)
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
@@ -157,15 +175,12 @@ class Facts:
             node.log_last = zxid
         if event.kind != "restored":
             return True
-        node.top = max(node.top, zxid)
         return self.ledger.restore(node.place, zxid)
 
     def at(self, event: Event) -> None:
         """Small changes of a node's state."""
         node = self.node(event.node)
         match event:
-            case Accept():
-                node.log_last = event.zxid + len(event.digests) - 1
             case Truncate():
                 node.log_last = packed(event.keep)
             case Phase():
@@ -258,6 +273,11 @@ class Facts:
         return bool(forced) or any(
             node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
+
+
+def last_of(batch: Batch) -> int:
+    """The zxid of a batch's last transaction."""
+    return batch.zxid + len(batch.digests) - 1
 
 
 def killed(inject: Inject) -> dict[int, dict[str, Any]]:

@@ -60,6 +60,7 @@ class Delivery:
     fresh: int  # how many of its transactions (the last ones) lengthened the ledger
     known: bool  # all of it was in the ledger already, at the right place
     conflict: Conflict | None
+    running: int | None  # the digest of the ledger up to `last`, None if that is no point of it
 
 
 class Ledger:
@@ -118,7 +119,8 @@ class Ledger:
         fresh, conflict = (0, None) if lost else self._compare(place, event, digests)
         place.reached = max(place.reached, place.cursor)
         known = not lost and not fresh and conflict is None
-        return Delivery(event, digests, before, place.last, fresh, known, conflict)
+        running = self.running[place.cursor - 1] if known or fresh else self.digest_at(place.last)
+        return Delivery(event, digests, before, place.last, fresh, known, conflict, running)
 
     def restore(self, place: Place, zxid: int) -> bool:
         """A snapshot has replaced a node's state. False if that state is no point of the ledger."""

@@ -36,6 +36,14 @@ class Oracle:
                 if name.startswith("on_"):
                     self._watching.setdefault(name[3:], []).append(getattr(checker, name))
 
+        self._steps: dict[type, Callable[[Any], None]] = {
+            ev.Deliver: self._deliver,
+            ev.Broadcast: self._broadcast,
+            ev.Accept: self._accept,
+            ev.Boot: self._boot,
+            ev.Snapshot: self._snapshot,
+        }
+
     # ---- feeding: mappings, as they stand in the files ----
 
     def feed(self, event: Mapping[str, Any]) -> None:
@@ -62,25 +70,8 @@ class Oracle:
 
     def take(self, event: ev.Event) -> None:
         """One trace event."""
-        facts = self.facts
-        if not facts.count(event):
-            return
-        match event:
-            case ev.Deliver():
-                if event.digests:
-                    self._tell("deliver", facts.deliver(event))
-            case ev.Broadcast():
-                if event.digests:
-                    self._tell("broadcast", facts.broadcasts.add(event))
-            case ev.Boot():
-                self._tell("boot", event, facts.boot(event))
-            case ev.Snapshot():
-                self._tell("snapshot", event, facts.snapshot(event))
-            case ev.Other():
-                pass
-            case _:
-                facts.at(event)
-                self._tell(str(event.__struct_config__.tag), event)
+        if self.facts.count(event):
+            self._steps.get(type(event), self._other)(event)
 
     def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
         if isinstance(operation, ev.Invoke):
@@ -104,6 +95,39 @@ class Oracle:
     def damaged(self, damage: Damage) -> None:
         """A place where the records do not say what happened."""
         self.facts.damages.append(damage)
+
+    # ---- facts first, then the checkers ----
+
+    def _deliver(self, event: ev.Deliver) -> None:
+        if not event.digests:
+            return
+        delivery = self.facts.deliver(event)
+        self._tell("deliver", delivery)
+        if event.zxid != delivery.before + 1:
+            self._tell("leap", delivery)
+        if not delivery.known:
+            self._tell("news", delivery)
+        if delivery.conflict is not None:
+            self._tell("conflict", delivery)
+
+    def _broadcast(self, event: ev.Broadcast) -> None:
+        if event.digests:
+            self._tell("broadcast", self.facts.broadcasts.add(event))
+
+    def _accept(self, event: ev.Accept) -> None:
+        self.facts.accept(event)
+        self._tell("accept", event)
+
+    def _boot(self, event: ev.Boot) -> None:
+        self._tell("boot", event, self.facts.boot(event))
+
+    def _snapshot(self, event: ev.Snapshot) -> None:
+        self._tell("snapshot", event, self.facts.snapshot(event))
+
+    def _other(self, event: ev.Event) -> None:
+        if not isinstance(event, ev.Other):
+            self.facts.at(event)
+            self._tell(str(event.__struct_config__.tag), event)
 
     # ---- the verdict ----
 

@@ -8,18 +8,21 @@ from model.properties.checker import Checker
 class Integrity(Checker):
     """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
 
-    Verifies, for every delivery of every life, that before it the primary of its epoch wrote a `broadcast` of the same
-    zxid with the same digest. Does not verify bytes beyond their CRC-32, nor what a snapshot contains (state equality
-    does), nor that what was accepted but never delivered was broadcast.
+    Verifies, for every delivery that is not the ledger's already, that before it the primary of its epoch wrote a
+    `broadcast` of the same zxid with the same digest; so one that everybody delivers is reported once. Does not verify
+    bytes beyond their CRC-32, nor what a snapshot contains (state equality does), nor that what was accepted but never
+    delivered was broadcast.
     """
 
     name = "integrity"
     source = "DSN 2011"
     statement = "What is delivered was broadcast by the primary of its epoch, with the same bytes."
 
-    def on_deliver(self, delivery: Delivery) -> None:
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_news(self, delivery: Delivery) -> None:
         event = delivery.event
-        self.checked += len(delivery.digests)
         if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
             return
         offset = self._first_alien(delivery)
@@ -59,12 +62,15 @@ class TotalOrder(Checker):
     source = "DSN 2011"
     statement = "If a is delivered before b somewhere, then wherever b is delivered, a was delivered before it."
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += len(delivery.digests)
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
-        if conflict is not None and conflict.kind == "skipped":
+        assert conflict is not None
+        if conflict.kind == "skipped":
             self._skipped(delivery, conflict)
-        elif conflict is not None and conflict.kind == "again":
+        elif conflict.kind == "again":
             self.found.add(
                 f"node {delivery.event.node} delivered {show(conflict.zxid)} again, out of order and without a "
                 f"restart: it had already delivered up to {show(delivery.before)}",
@@ -94,10 +100,13 @@ class Agreement(Checker):
     source = "DSN 2011"
     statement = "Of any two delivered sequences one is a prefix of the other."
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += 1
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
-        if conflict is None or conflict.kind not in ("other", "bytes"):
+        assert conflict is not None
+        if conflict.kind not in ("other", "bytes"):
             return
         ledger, author = self.facts.ledger, conflict.author
         at = min(conflict.index, len(ledger) - 1)

@@ -10,9 +10,11 @@ from model.verdict import Judgement, Property
 class Checker:
     """One property. A subclass defines `on_<event>` for what it wants to see, and `at_end` for what it sums up.
 
-    The facts are up to date when `on_<event>` is called: the event is already part of them. `on_deliver` gets a
-    `ledger.Delivery` and `on_broadcast` a `broadcasts.Step`; all others get the event itself, and `on_snapshot` and
-    `on_boot` also whether their state is a point of the ledger.
+    The facts are up to date when `on_<event>` is called: the event is already part of them. `on_broadcast` gets a
+    `broadcasts.Step`, `on_deliver` a `ledger.Delivery`; all others get the event itself, and `on_snapshot` and
+    `on_boot` also whether their state is a point of the ledger. Most deliveries only repeat, in order, what the ledger
+    has. So there are three more names for the others, with the same argument: `on_news` (not all of it was in the
+    ledger), `on_leap` (it does not begin with the zxid after the node's last one) and `on_conflict`.
 
     `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves
     nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it

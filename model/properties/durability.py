@@ -2,7 +2,7 @@
 
 from model.events import Boot, Deliver, Established, Line, Truncate, packed
 from model.evidence import show, span
-from model.facts import Facts, Node, Write
+from model.facts import Facts, Node, Write, last_of
 from model.ledger import Delivery
 from model.properties.checker import Checker
 
@@ -72,7 +72,6 @@ class CommittedStays(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._delivered: dict[int, tuple[int, Line]] = {}  # by node: the highest zxid on this disk
         self._boots: dict[int, Boot] = {}
         self._suspects: list[tuple[Boot, Boot, str, list[Line]]] = []
 
@@ -96,13 +95,9 @@ class CommittedStays(Checker):
             first = ledger.below(packed(event.last_zxid) + 1)
             self._incomplete(event, ledger.author(first), span(ledger.zxids[first], ledger.zxids[older - 1]))
 
-    def on_deliver(self, delivery: Delivery) -> None:
+    def on_news(self, delivery: Delivery) -> None:
         self.checked += 1
         event = delivery.event
-        if delivery.last >= self._delivered.get(event.node, (0, event))[0]:
-            self._delivered[event.node] = (delivery.last, event)
-        if delivery.known:
-            return
         for established in self.facts.established:
             if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
                 self._incomplete(established, event, show(delivery.last))
@@ -110,18 +105,14 @@ class CommittedStays(Checker):
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self.checked += 1
-        zxid, line = self._delivered.pop(event.node, (0, event))
-        old = self._boots.get(event.node)
-        holds = packed(event.last_zxid)
-        if old is not None and not event.empty and holds < zxid:
-            words = (
-                f"node {event.node} started with a log that ends at {show(holds)}, but on this disk it had delivered "
-                f"up to {show(zxid)}"
-            )
-            self._suspects.append((old, event, words, [line, event]))
-        elif not event.empty and zxid:
-            self._delivered[event.node] = (zxid, line)
+        old, forgotten = self._boots.get(event.node), self.facts.node(event.node).forgotten
         self._boots[event.node] = event
+        if old is not None and forgotten is not None:
+            words = (
+                f"node {event.node} started with a log that ends at {show(event.last_zxid)}, but on this disk it had "
+                f"delivered up to {show(last_of(forgotten))}"
+            )
+            self._suspects.append((old, event, words, [forgotten, event]))
 
     def at_end(self) -> None:
         for old, new, words, lines in self._suspects:

@@ -18,8 +18,10 @@ class Prefix(Checker):
     source = "LADIS 2008"
     statement = "What is delivered of a leader's proposals is a prefix of them."
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += len(delivery.digests)
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before
         begin = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
         if event.epoch < before >> 32 or event.first <= begin:
@@ -50,8 +52,10 @@ class CausalOrder(Checker):
     statement = "If a causally precedes b and both are delivered, a is delivered before b."
     rests_on_absence = False
 
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
     def on_broadcast(self, step: Step) -> None:
-        self.checked += 1
         epoch, counter = step.event.delivered
         if (epoch, counter) >= (step.event.epoch, step.event.first):
             self.found.add(
@@ -60,8 +64,7 @@ class CausalOrder(Checker):
                 [step.event],
             )
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += len(delivery.digests)
+    def on_leap(self, delivery: Delivery) -> None:
         event = delivery.event
         if event.zxid <= delivery.before:
             self.found.add(

@@ -21,16 +21,17 @@ class LocalPrimaryOrder(Checker):
 
     def on_broadcast(self, step: Step) -> None:
         event = step.event
-        self.checked += len(event.digests)
         if event.first == step.expected:
             return
         earlier = step.primary.events[-2] if len(step.primary.events) > 1 else None
         what = "again" if event.first < step.expected else f"where {event.epoch}:{step.expected} was next"
         self.found.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
 
-    def on_deliver(self, delivery: Delivery) -> None:
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before
-        self.checked += len(delivery.digests)
         expected = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
         if event.epoch < before >> 32 or event.first == expected:
             return
@@ -59,8 +60,10 @@ class GlobalPrimaryOrder(Checker):
     statement = "Epochs never go back in a delivered sequence."
     rests_on_absence = False
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += 1
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
         event = delivery.event
         if event.epoch < delivery.before >> 32:
             self.found.add(
@@ -104,11 +107,10 @@ class PrimaryIntegrity(Checker):
                 [author, event],
             )
 
-    def on_deliver(self, delivery: Delivery) -> None:
-        self.checked += 1
+    def on_news(self, delivery: Delivery) -> None:
         event = delivery.event
         broadcasts = self.facts.broadcasts
-        if delivery.known or broadcasts.highest <= event.epoch:
+        if broadcasts.highest <= event.epoch:
             return
         for epoch in sorted(epoch for epoch in broadcasts.epochs if epoch > event.epoch):
             for primary in broadcasts.epochs[epoch]:

@@ -27,7 +27,7 @@ class StateEquality(Checker):
 
     def on_deliver(self, delivery: Delivery) -> None:
         event = delivery.event
-        self._history(delivery.last, event.digest, event)
+        self._history(delivery.last, delivery.running, event.digest, event)
         self._tree(delivery.last, event.tree, event)
 
     def on_snapshot(self, event: Snapshot, known: bool) -> None:
@@ -43,7 +43,7 @@ class StateEquality(Checker):
                     [event],
                 )
         if event.digest is not None:
-            self._history(zxid, event.digest, event)
+            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
         if event.tree is not None:
             self._tree(zxid, event.tree, event)
 
@@ -51,8 +51,7 @@ class StateEquality(Checker):
         if not known:
             self._unknown(event, packed(event.snapshot_zxid))
 
-    def _history(self, zxid: int, digest: str, event: Deliver | Snapshot) -> None:
-        expected = self.facts.ledger.digest_at(zxid)
+    def _history(self, zxid: int, expected: int | None, digest: str, event: Deliver | Snapshot) -> None:
         if expected is None:
             return  # not a point of the ledger: agreement or the snapshot's own check has more to say
         self.checked += 1

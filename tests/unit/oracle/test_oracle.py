@@ -1,0 +1,152 @@
+"""The oracle in process: fed mapping by mapping, it says what it says of the folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from model.events import Run
+from model.evidence import LISTED
+from model.oracle import Oracle, judge
+from model.verdict import Outcome, Verdict
+from tests.corpus.build import CASES
+from tests.corpus.cases import Case
+from tests.corpus.story import Story, ensemble
+
+WHOLE = [case for case in CASES if case.property != "trace integrity"]  # their damage is in the files' bytes
+
+
+def lines(story: Story, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in story.files[name]]
+
+
+def events(story: Story) -> list[dict[str, Any]]:
+    return sorted((json.loads(line) for trace in story.traces.values() for line in trace), key=lambda event: event["t"])
+
+
+def feed(story: Story, *, faults_first: bool) -> Oracle:
+    oracle = Oracle()
+    others = [
+        (oracle.feed_milestone, lines(story, "harness.jsonl")),
+        (oracle.feed_fault, lines(story, "faults.jsonl")),
+        (oracle.feed_operation, lines(story, "ops.jsonl")),
+    ]
+    order = [*others, (oracle.feed, events(story))] if faults_first else [(oracle.feed, events(story)), *others]
+    for take, what in order:
+        for line in what:
+            take(line)
+    return oracle
+
+
+def finish(oracle: Oracle, story: Story) -> Verdict:
+    return oracle.finish(msgspec.convert(story.run, Run))
+
+
+@pytest.mark.parametrize("faults_first", [False, True])
+@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.name)
+def test_feeding_says_what_the_folder_says(case: Case, faults_first: bool, tmp_path: Path) -> None:
+    story = case.tell()
+    story.save(tmp_path / "run")
+    fed, stored = finish(feed(story, faults_first=faults_first), story), judge(tmp_path / "run")
+    assert fed.verdict == stored.verdict
+    assert fed.reasons == stored.reasons
+    assert [(it.name, it.verdict, it.checked) for it in fed.properties] == [
+        (it.name, it.verdict, it.checked) for it in stored.properties
+    ]
+    assert fed.metrics == stored.metrics
+
+
+def test_a_violation_is_known_as_soon_as_it_happens() -> None:
+    story = ensemble()
+    oracle = feed(story, faults_first=False)
+    assert oracle.violated == []
+    before = len(events(story))
+    story.broadcast(2, (1, 9))
+    for event in events(story)[before:]:
+        oracle.feed(event)
+    assert set(oracle.violated) == {"one leader an epoch", "primary integrity", "local primary order"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"t": 1, "node": 1, "life": 1, "n": 1, "event": "deliver"},
+        {"t": 1, "node": 1, "life": 1, "n": 1, "event": "boot", "disk": "fresh"},
+        {"t": "soon", "node": 1, "life": 1, "n": 1, "event": "vote"},
+        {"event": "phase"},
+        {},
+    ],
+)
+def test_what_is_no_event_makes_the_run_unknown(event: dict[str, Any]) -> None:
+    story = ensemble()
+    story.settle()
+    oracle = feed(story, faults_first=False)
+    oracle.feed(event)
+    verdict = finish(oracle, story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert any("trace integrity" in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize("name", ["feed_operation", "feed_fault", "feed_milestone"])
+def test_what_is_no_line_makes_the_run_unknown(name: str) -> None:
+    story = ensemble()
+    story.settle()
+    oracle = feed(story, faults_first=False)
+    getattr(oracle, name)({"type": "surprise", "t": 1})
+    assert finish(oracle, story).verdict is Outcome.UNKNOWN
+
+
+def test_an_answer_without_a_question_makes_the_run_unknown() -> None:
+    story = ensemble()
+    story.complete(7, 1, (1, 3))
+    story.settle()
+    assert finish(feed(story, faults_first=False), story).verdict is Outcome.UNKNOWN
+
+
+def test_events_that_nobody_judges_keep_their_place_in_the_count() -> None:
+    story = ensemble()
+    story.event(2, "refused", what="stranger", why="unknown key", peer=None, count=1)
+    story.event(2, "a-later-version's-event", novelty=True)
+    story.write()
+    story.settle()
+    assert finish(feed(story, faults_first=False), story).verdict is Outcome.PASS
+
+
+def test_violations_are_capped_and_counted() -> None:
+    story = ensemble()
+    for session in range(2, 12):
+        story.event(2, "channel", peer=1, incarnation=1, session=session, first=5, last=6, ended="closed")
+    story.settle()
+    channels = finish(feed(story, faults_first=False), story).property("channels")
+    assert (len(channels.violations), channels.more) == (LISTED, 10 - LISTED)
+
+
+def test_a_node_without_a_trace_makes_the_run_unknown() -> None:
+    story = ensemble()
+    story.settle()
+    story.run["nodes"] = 4
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert any("node 4" in reason for reason in verdict.reasons)
+
+
+def test_a_member_again_after_amnesia_counts() -> None:
+    """Two of three disks are lost one after the other, each healed in between: nothing is beyond the fault model."""
+    story = ensemble()
+    for node in (2, 3):
+        story.wipe(node)
+        story.boot(node, "amnesiac")
+        story.join(node)
+        story.write()
+    story.settle()
+    assert finish(feed(story, faults_first=False), story).verdict is Outcome.PASS
+
+
+def test_min_acked_can_be_given() -> None:
+    story = ensemble(writes=2, min_acked=3)
+    story.settle()
+    verdict = finish(feed(story, faults_first=False), story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert "2 writes were acknowledged; at least 3 are needed to judge" in verdict.reasons

@@ -1,0 +1,84 @@
+"""Reading folders that are not as they should be."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from model.facts import Damage
+from model.oracle import judge
+from model.runfiles import Reader
+from model.verdict import Outcome
+from tests.corpus.story import ensemble
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    story = ensemble()
+    story.settle()
+    story.save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_good_folder_passes(folder: Path) -> None:
+    assert judge(folder).verdict is Outcome.PASS
+
+
+def test_without_run_json_there_is_no_run(folder: Path) -> None:
+    (folder / "run.json").unlink()
+    verdict = judge(folder)
+    assert verdict.verdict is Outcome.HARNESS_ERROR
+    assert "run.json" in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"nodes": 0}', '{"nodes": "three"}'])
+def test_a_run_json_that_describes_no_run(folder: Path, text: str) -> None:
+    (folder / "run.json").write_text(text)
+    verdict = judge(folder)
+    assert (verdict.verdict, verdict.exit) == (Outcome.HARNESS_ERROR, 3)
+    assert str(folder / "run.json") in verdict.reasons[0]
+
+
+def test_an_unreadable_line_is_named(folder: Path) -> None:
+    path = folder / "ops.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "nonsense\n", *lines[1:]]))
+    verdict = judge(folder)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert any("ops.jsonl:2" in reason for reason in verdict.reasons)
+
+
+def test_the_lines_after_an_unreadable_one_keep_their_numbers(folder: Path) -> None:
+    path = folder / "trace" / "node-1-1.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "\n", *lines[1:]]))
+    damages: list[Damage] = []
+    events = [event for event in Reader(folder, damages.append).events() if event.node == 1]
+    assert [event.line for event in events] == [1, *range(3, len(lines) + 2)]
+    assert [(it.file, it.line) for it in damages] == [("trace/node-1-1.jsonl", 2)]
+
+
+def test_an_event_in_another_nodes_file(folder: Path) -> None:
+    source = (folder / "trace" / "node-2-1.jsonl").read_text().splitlines()[-1]
+    with (folder / "trace" / "node-3-1.jsonl").open("a") as file:
+        file.write(source + "\n")
+    assert judge(folder).verdict is Outcome.UNKNOWN
+
+
+def test_time_that_goes_back_within_a_life(folder: Path) -> None:
+    path = folder / "trace" / "node-2-1.jsonl"
+    lines = path.read_text().splitlines()
+    last = json.loads(lines[-1])
+    path.write_text("\n".join([*lines[:-1], json.dumps({**last, "t": 1})]) + "\n")
+    assert judge(folder).verdict is Outcome.UNKNOWN
+
+
+def test_a_last_line_that_lacks_its_newline_only_is_whole(folder: Path) -> None:
+    path = folder / "trace" / "node-2-1.jsonl"
+    path.write_text(path.read_text().rstrip("\n"))
+    assert judge(folder).verdict is Outcome.PASS
+
+
+def test_an_empty_folder_is_no_pass(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"nodes": 3}')
+    assert judge(tmp_path).verdict is Outcome.UNKNOWN
