@@ -1,0 +1,309 @@
+"""The real toxiproxy: what a cut does to bytes, what healing brings back, and what the wrapper catches."""
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from faults import proxies
+from faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
+from faults.proxies import Proxies
+from harness.ports import free_ports, release_ports
+from harness.toxiproxy import ToxiproxyError, ToxiproxyServer, locate
+
+pytestmark = pytest.mark.toxiproxy
+
+PATIENCE = 10.0  # for what must happen
+SILENCE = 0.3  # for what must not: long against the microseconds that a byte takes on loopback
+
+
+@pytest.fixture(scope="module")
+def binary() -> Path:
+    return locate()
+
+
+@pytest.fixture(scope="module")
+def server(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToxiproxyServer]:
+    with ToxiproxyServer(binary, tmp_path_factory.mktemp("toxiproxy") / "toxiproxy.log") as running:
+        yield running
+
+
+class Pair:
+    """Two nodes in miniature: each listens, and reaches the other through the proxy of its direction."""
+
+    def __init__(self, server: ToxiproxyServer) -> None:
+        self.ports = free_ports(2)
+        self.listeners = {node: socket.create_server(("127.0.0.1", 0)) for node in (1, 2)}
+        self.network = Network(server.address)
+        self.proxy = dict(zip([(1, 2), (2, 1)], self.ports, strict=True))
+        self.network.create_links(
+            {
+                pair: (f"127.0.0.1:{port}", f"127.0.0.1:{self.listeners[pair[1]].getsockname()[1]}")
+                for pair, port in self.proxy.items()
+            }
+        )
+        self.open: list[socket.socket] = []
+
+    def connect(self, pair: tuple[int, int]) -> tuple[socket.socket, socket.socket]:
+        """(the sender's end, the receiver's end) of a connection from pair[0] to pair[1]."""
+        sender = socket.create_connection(("127.0.0.1", self.proxy[pair]), PATIENCE)
+        self.listeners[pair[1]].settimeout(PATIENCE)
+        receiver, _ = self.listeners[pair[1]].accept()
+        receiver.settimeout(PATIENCE)
+        self.open += [sender, receiver]
+        return sender, receiver
+
+    def close(self) -> None:
+        for one in [*self.open, *self.listeners.values()]:
+            one.close()
+        self.network.close()
+        release_ports(self.ports)
+
+
+@pytest.fixture
+def pair(server: ToxiproxyServer) -> Iterator[Pair]:
+    made = Pair(server)
+    yield made
+    made.close()
+
+
+def take(receiver: socket.socket, count: int) -> bytes:
+    """Exactly so many bytes."""
+    data = b""
+    while len(data) < count:
+        chunk = receiver.recv(count - len(data))
+        assert chunk, f"closed after {len(data)} of {count} bytes"
+        data += chunk
+    return data
+
+
+def is_silent(receiver: socket.socket) -> bool:
+    receiver.settimeout(SILENCE)
+    try:
+        return receiver.recv(1) == b""
+    except TimeoutError:
+        return True
+    finally:
+        receiver.settimeout(PATIENCE)
+
+
+def is_closed(receiver: socket.socket) -> bool:
+    """Closed within the patience; bytes on the way are passed over."""
+    try:
+        while receiver.recv(65536):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+def test_a_one_way_cut_drops_silently_on_the_open_connection_and_heals(pair: Pair) -> None:
+    sender, receiver = pair.connect((1, 2))
+    other_sender, other_receiver = pair.connect((2, 1))
+    sender.sendall(b"before")
+    assert take(receiver, 6) == b"before"
+
+    pair.network.cut([(1, 2)])
+    sender.sendall(b"lost")
+    assert is_silent(receiver)
+    other_sender.sendall(b"heard")
+    assert take(other_receiver, 5) == b"heard"
+    fresh, fresh_receiver = pair.connect((1, 2))
+    fresh.sendall(b"lost too")
+    assert is_silent(fresh_receiver), "connections that are opened during the cut are cut as well"
+
+    pair.network.heal([(1, 2)])
+    assert is_closed(receiver), "the healing closes the old connections"
+    again, receiver_again = pair.connect((1, 2))
+    again.sendall(b"after")
+    assert take(receiver_again, 5) == b"after"
+    assert pair.network.broken() == {}
+    assert pair.network.toxics((1, 2)) == []
+
+
+def test_a_stall_loses_nothing_and_releases_in_order(pair: Pair) -> None:
+    sender, receiver = pair.connect((1, 2))
+    pair.network.cut([(1, 2)], "stall")
+    message = bytes(range(256)) * 400
+    sender.sendall(message)
+    assert is_silent(receiver)
+    pair.network.heal([(1, 2)], release=True)
+    assert take(receiver, len(message)) == message
+
+
+def test_disabling_closes_and_refuses_and_comes_back_on_the_same_port(pair: Pair) -> None:
+    _, receiver = pair.connect((1, 2))
+    pair.network.cut([(1, 2)], "disable")
+    assert is_closed(receiver)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", pair.proxy[1, 2]), PATIENCE)
+    pair.network.heal([(1, 2)])
+    sender, receiver = pair.connect((1, 2))
+    sender.sendall(b"x")
+    assert take(receiver, 1) == b"x"
+
+
+def test_effects_are_healed_apart(pair: Pair) -> None:
+    pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1)))], "slow")
+    pair.network.cut([(1, 2)], "timeout", "cut-a")
+    pair.network.cut([(1, 2)], "timeout", "cut-b")
+    pair.network.heal([(1, 2)], "slow")
+    pair.network.heal([(1, 2)], "cut-a")
+    assert pair.network.broken() == {(1, 2): ["cut-b"]}
+    sender, receiver = pair.connect((1, 2))
+    sender.sendall(b"x")
+    assert is_silent(receiver)
+    pair.network.heal([(1, 2)], "cut-b")
+    pair.network.heal([(1, 2)], "cut-b")
+    sender, receiver = pair.connect((1, 2))
+    sender.sendall(b"y")
+    assert take(receiver, 1) == b"y"
+
+
+def test_healing_everything_leaves_nothing_on_any_link(pair: Pair) -> None:
+    pair.network.cut([(1, 2)], "disable")
+    pair.network.cut([(2, 1)], "stall")
+    pair.network.heal_all()
+    for one in ((1, 2), (2, 1)):
+        assert pair.network.toxics(one) == []
+        sender, receiver = pair.connect(one)
+        sender.sendall(b"x")
+        assert take(receiver, 1) == b"x"
+
+
+def test_links_heal_while_a_peer_dies_with_full_pipes(server: ToxiproxyServer) -> None:
+    """Where removing a latency toxic wedges the server, deleting and recreating does not."""
+    network = Network(server.address)
+    (port,) = ports = free_ports(1)
+    listen_and_never_read = (
+        "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); "
+        "kept=[]\nwhile True: kept.append(s.accept())"
+    )
+    try:
+        for turn in range(6):
+            peer = subprocess.Popen([sys.executable, "-c", listen_and_never_read], stdout=subprocess.PIPE, text=True)
+            assert peer.stdout is not None
+            upstream = f"127.0.0.1:{peer.stdout.readline().strip()}"
+            pair = (1, turn + 2)
+            network.create_links({pair: (f"127.0.0.1:{port}", upstream)})
+            network.disturb([pair], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 20)))], "slow")
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as sender:
+                flood = threading.Thread(target=_fill, args=(sender,))
+                flood.start()
+                killer = threading.Thread(target=peer.kill)
+                killer.start()
+                network.heal([pair], "slow")
+                assert network.toxics(pair) == []
+                killer.join()
+            flood.join()
+            peer.wait()
+            peer.stdout.close()
+            network.close()
+    finally:
+        network.close()
+        release_ports(ports)
+
+
+def _fill(sender: socket.socket) -> None:
+    sender.settimeout(0.5)
+    try:
+        for _ in range(64):
+            sender.sendall(bytes(65536))
+    except OSError:
+        return
+
+
+def test_an_attribute_that_the_server_does_not_know_is_noticed(pair: Pair) -> None:
+    with pytest.raises(ReadBackError, match="latncy"):
+        pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("latncy", 5),))], "typo")
+    assert pair.network.toxics((1, 2)) == []
+
+
+def test_a_negative_bandwidth_never_reaches_the_server(pair: Pair, server: ToxiproxyServer) -> None:
+    with pytest.raises(NetworkError, match="would end"):
+        pair.network.disturb([(1, 2)], [Toxic("bandwidth", "upstream", (("rate", -1),))], "x")
+    assert server.process.poll() is None
+
+
+def test_the_wrappers_errors_say_what_happened(pair: Pair, server: ToxiproxyServer) -> None:
+    there = Proxies(server.address)
+    with pytest.raises(NetworkError, match="has it already"):
+        there.create("1-2", "127.0.0.1:0", "127.0.0.1:9", enabled=False)
+    with pytest.raises(MissingError):
+        there.toxics("9-9")
+    with pytest.raises(NetworkError, match="refuses"):
+        there.add("1-2", "x", "no-such-toxic", "upstream", {})
+    with pytest.raises(NetworkError, match="500"):
+        there.create("taken", f"127.0.0.1:{pair.proxy[1, 2]}", "127.0.0.1:9")
+    with pytest.raises(NetworkError, match="no way to cut"):
+        pair.network.cut([(1, 2)], "scissors")
+    with pytest.raises(NetworkError, match="no link 3-4"):
+        pair.network.cut([(3, 4)])
+    assert {"1-2", "2-1"} <= set(there.names())
+
+
+def test_a_server_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxies, "SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(WedgedError, match=r"within 0\.2 s"):
+            Proxies(address).names()
+    with pytest.raises(NetworkError, match="can't be reached"):
+        Proxies(address).names()
+
+
+def test_a_web_proxy_of_the_environment_is_not_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert pair.network.toxics((1, 2)) == []
+
+
+def test_the_server_listens_here_only_and_stops(binary: Path, tmp_path: Path) -> None:
+    with ToxiproxyServer(binary, tmp_path / "toxiproxy.log") as server:
+        assert server.version == "2.12.0"
+        assert 0 < server.port < 32768
+        listening = [c.laddr for c in psutil.Process(server.pid).net_connections() if c.status == psutil.CONN_LISTEN]
+        assert [address.ip for address in listening] == ["127.0.0.1"]
+    assert not psutil.pid_exists(server.pid)
+    server.stop()
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    broken = tmp_path / "toxiproxy-server"
+    broken.write_text("#!/bin/sh\necho no luck today\nexit 7\n")
+    broken.chmod(0o755)
+    with pytest.raises(ToxiproxyError, match=r"exit code 7 .*no luck today"):
+        ToxiproxyServer(broken, tmp_path / "log")
+
+
+def test_the_server_dies_with_a_harness_that_is_killed(binary: Path, tmp_path: Path) -> None:
+    harness = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, pathlib, time\n"
+            "from harness.toxiproxy import ToxiproxyServer\n"
+            "server = ToxiproxyServer(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
+            "print(server.pid, flush=True)\n"
+            "time.sleep(120)\n",
+            str(binary),
+            str(tmp_path / "log"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert harness.stdout is not None
+        server = psutil.Process(int(harness.stdout.readline()))
+    finally:
+        harness.kill()
+        harness.wait()
+        assert harness.stdout is not None
+        harness.stdout.close()
+    server.wait(PATIENCE)

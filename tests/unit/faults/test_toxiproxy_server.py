@@ -1,0 +1,157 @@
+"""Finding and fetching the toxiproxy server; ports; the leash."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from harness import ports, toxiproxy_fetch
+from harness.ports import NoFreePortError, free_ports, release_ports
+from harness.toxiproxy import ToxiproxyError, cached, find
+
+LEASH = Path(__file__).parents[3] / "harness" / "leash.py"
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_wish_comes_before_the_path(tmp_path: Path) -> None:
+    wish = executable(tmp_path / "mine")
+    on_path = executable(tmp_path / "bin" / "toxiproxy-server")
+    assert find({"ZAB_TOXIPROXY": str(wish), "PATH": str(on_path.parent)}) == wish
+    assert find({"PATH": str(on_path.parent)}) == on_path
+
+
+def test_a_wish_that_cannot_be_met_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ToxiproxyError, match="not an executable file"):
+        find({"ZAB_TOXIPROXY": str(tmp_path / "nothing")})
+
+
+def test_the_cache_is_beside_the_checkout() -> None:
+    assert cached().parts[-4:-1] == (".cache", "toxiproxy", "2.12.0")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """(address, folder) of a release that holds what the test puts there."""
+    folder = tmp_path / "release"
+    folder.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", folder
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def without_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("without_go")
+def test_a_downloaded_server_must_have_the_pinned_sum(
+    release: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, folder = release
+    asset = toxiproxy_fetch.platform_asset()
+    assert asset is not None
+    (folder / asset).write_bytes(b"not what was released")
+    target = tmp_path / "cache" / "toxiproxy-server"
+    with pytest.raises(ToxiproxyError, match=r"(?s)Go is not installed.*sha256.*This mends it:\n  mkdir -p .*curl"):
+        toxiproxy_fetch.fetch(target, address)
+    assert list(target.parent.iterdir()) == []
+
+    right = hashlib.sha256(b"not what was released").hexdigest()
+    monkeypatch.setitem(toxiproxy_fetch.SHA256, asset, right)
+    assert toxiproxy_fetch.fetch(target, address) == target
+    assert os.access(target, os.X_OK)
+
+
+@pytest.mark.usefixtures("without_go")
+def test_a_release_that_cannot_be_reached_is_a_clear_error(release: tuple[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ToxiproxyError, match=r"(?s)404.*This mends it"):
+        toxiproxy_fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
+
+
+def test_a_build_that_fails_is_told_and_the_release_is_tried(
+    release: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = executable(tmp_path / "bin" / "go")
+    go.write_text("#!/bin/sh\necho no network for $3 $CGO_ENABLED >&2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
+    with pytest.raises(ToxiproxyError, match=r"(?s)no network.*404.*This mends it:\n  CGO_ENABLED=0 .*go install"):
+        toxiproxy_fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
+
+
+def test_a_built_server_is_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = executable(tmp_path / "bin" / "go")
+    go.write_text('#!/bin/sh\necho "$@" > "$GOBIN/server"\n')
+    monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
+    target = tmp_path / "cache" / "toxiproxy-server"
+    toxiproxy_fetch.fetch(target)
+    assert "Version=2.12.0 github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0" in target.read_text()
+    assert os.access(target, os.X_OK)
+
+
+def test_ports_are_ours_alone_and_below_the_ephemeral_ones() -> None:
+    mine = free_ports(20)
+    try:
+        assert len(set(mine)) == 20
+        assert all(ports.LOWEST <= port < 32768 for port in mine)
+        ask = f"from harness import ports; ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; "
+        ask += f"print([p for p in {mine} if ports._take(p)])"
+        root = LEASH.parents[1]
+        answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=root)
+        assert answer.stdout.strip() == "[]", "another process gets none of them"
+    finally:
+        release_ports(mine)
+    assert not set(mine) & ports._held.keys()
+
+
+def test_a_dead_owners_lock_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    release_ports([port])
+    ports._lock_file(port).touch()
+    monkeypatch.setattr(ports, "LOWEST", port)
+    monkeypatch.setattr(ports, "HIGHEST", port)
+    assert free_ports(1) == [port]
+    with pytest.raises(NoFreePortError, match="only 0 of 1"):
+        free_ports(1)
+    release_ports([port])
+
+
+def test_the_leash_becomes_the_command() -> None:
+    command = [sys.executable, str(LEASH), "--parent", str(os.getpid()), "sh", "-c", "echo $$; exit 3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        output, _ = process.communicate()
+    assert int(output) == process.pid
+    assert process.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--parent", "1", "true"], ""), ([], "give a command"), (["/no/such/command"], "cannot run /no/such/command")],
+)
+def test_the_leash_ends_when_it_has_nothing_to_hold(arguments: list[str], words: str) -> None:
+    done = subprocess.run([sys.executable, str(LEASH), *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
