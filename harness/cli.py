@@ -1,7 +1,7 @@
 """The command line: `zab COMMAND ...`. What a command does is in harness.commands; here is what can be said to it."""
 
 import errno
-import importlib
+import importlib.util
 import sys
 import tempfile
 import traceback
@@ -146,14 +146,22 @@ def doctor(results: Results = RESULTS, json: Json = False) -> int:
     return Exit.PASS if healthy(findings) else Exit.HARNESS_ERROR
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def bench(context: typer.Context) -> int:
-    """Measure."""
-    try:
-        measure = importlib.import_module("harness.bench")
-    except ModuleNotFoundError:
-        raise HarnessError("this installation has no benchmarks; run them from a checkout") from None
-    return int(measure.main(context.args))
+@app.command()
+def bench(
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this measurement; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter rounds.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also against the ensemble's size and the payload.")] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Measure throughput, latency, fail-over, memory, the oracle and the links, and keep the numbers."""
+    if importlib.util.find_spec("benchmarks") is None:
+        raise HarnessError("this installation has no benchmarks; run them from a checkout")
+    from harness.commands.bench import bench_command
+
+    return bench_command(only or [], quick=quick, full=full, results=results, json=json)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,0 +1,41 @@
+"""From nothing to the first acknowledged write: interpreters, empty disks, election, the first epoch."""
+
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
+from benchmarks.figures import Figure, Scale, median
+from harness.client import Ok
+from harness.exits import HarnessError
+
+
+def birth(folder: Path, scale: Scale) -> list[Figure]:
+    """Median seconds from the first spawn to the acknowledgement. Raises HarnessError."""
+    return [median("first acknowledged write", "s", [_one(folder, scale) for _ in range(scale.starts)])]
+
+
+def _one(folder: Path, scale: Scale) -> float:
+    acknowledged: list[float] = []
+
+    with Ensemble(folder, scale.nodes) as ensemble:
+
+        def write() -> None:
+            """Ask again and again; from a thread of its own, since nodes are spawned by the main one."""
+            with ensemble.anyone() as client:
+                while time.monotonic() < deadline:
+                    if isinstance(client.create("/first", b"1"), Ok):
+                        acknowledged.append(time.monotonic())
+                        return
+
+        begin = time.monotonic()
+        deadline = begin + SETTLE_SECONDS
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            ensemble.start()
+        finally:
+            writer.join()
+    if not acknowledged:
+        raise HarnessError(f"no write was acknowledged within {SETTLE_SECONDS:.0f} s of the start")
+    return acknowledged[0] - begin

@@ -1,0 +1,115 @@
+"""An ensemble to be measured: real processes, no proxy between them, and the settings that a production would have.
+
+That is: fsync on, trace on, recording off, and the ordinary disk, on which a written byte is in the kernel's hands.
+"""
+
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from harness import cluster, results
+from harness.client import Client
+from harness.exits import HarnessError
+from harness.ports import free_ports, release_ports
+from harness.processes import Addresses, Plan, Processes
+from harness.waiting import wait_until
+from node.net import keys
+
+HOST = "127.0.0.1"
+SETTLE_SECONDS = 60.0  # for a leader, or for a restarted node to be synchronized, on a busy machine
+
+
+class Ensemble:
+    """`size` nodes whose disks lie in a temporary folder below `folder`. Entered, ports and keys are there, no node."""
+
+    cluster: Processes
+    folder: results.RunFolder
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.size = size
+        self._folder = folder
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._build(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def _build(self, stack: ExitStack) -> None:
+        root = stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".bench-"))
+        self.folder = results.create(Path(root), "bench", 0)
+        secret = self.folder.file("config", "keys.json")
+        self._keys = keys.create(secret)
+        ports = free_ports(3 * self.size)
+        stack.callback(release_ports, ports)
+        nodes = range(1, self.size + 1)
+        self.addresses = {i: Addresses(*(f"{HOST}:{port}" for port in ports[3 * i - 3 : 3 * i])) for i in nodes}
+        links = {(i, j): self.addresses[j].listen for i in nodes for j in nodes if i != j}
+        plan = Plan(
+            cluster="bench",
+            addresses=self.addresses,
+            links=links,
+            secret_file=secret,
+            faithful=False,
+            record=False,
+        )
+        self.cluster = Processes(self.folder, plan)
+        stack.callback(self.cluster.close)
+
+    def start(self) -> None:
+        """Start all nodes, and wait until all of them are in the broadcast phase. Raises HarnessError."""
+        self.cluster.start_all(self.cluster.nodes)
+        self.settle()
+
+    def settle(self) -> int:
+        """Wait until every node leads or follows one established leader, all delivered; the leader. Raises
+        HarnessError."""
+
+        def apart() -> str | None:
+            return cluster.disagreement(cluster.statuses(self.cluster), self.cluster.nodes)
+
+        if not wait_until(lambda: apart() is None, SETTLE_SECONDS):
+            raise HarnessError(f"the ensemble did not come together within {SETTLE_SECONDS:.0f} s: {apart()}")
+        leader = self.cluster.leader()
+        if leader is None:
+            raise HarnessError("the ensemble lost its leader while nothing happened; is the machine overloaded?")
+        return leader
+
+    def client(self, node: int) -> Client:
+        """A client that is connected to this node. Close it. Raises HarnessError."""
+        client = Client({i: own.client for i, own in self.addresses.items()}, self._keys, node, timeout=60.0)
+        if not client.connect(SETTLE_SECONDS) or client.node != node:
+            client.close()
+            raise HarnessError(f"no client could connect to node {node}: {client.last_trouble}")
+        return client
+
+    def anyone(self) -> Client:
+        """A client that is not connected yet, and takes whichever node answers first."""
+        return Client({i: own.client for i, own in self.addresses.items()}, self._keys, timeout=60.0)
+
+    def follower(self, leader: int) -> int:
+        return next(node for node in self.cluster.nodes if node != leader)
+
+    def memory(self) -> dict[int, int]:
+        """Resident bytes of each node."""
+        return {node: psutil.Process(pid).memory_info().rss for node, pid in self._pids().items()}
+
+    def cpu(self) -> float:
+        """Seconds of processor time that all nodes and this process have used."""
+        spent = time.process_time()
+        for pid in self._pids().values():
+            times = psutil.Process(pid).cpu_times()
+            spent += times.user + times.system
+        return spent
+
+    def _pids(self) -> dict[int, int]:
+        return {node: pid for node in self.cluster.nodes if (pid := self.cluster.pid(node)) is not None}

@@ -1,0 +1,64 @@
+"""What a measurement hands back, and how much of it is done."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number with its unit. `rounds`: the single values that it is the median (or maximum) of, in their order."""
+
+    name: str
+    value: float
+    unit: str
+    rounds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is measured. The defaults are what the published numbers are made with."""
+
+    nodes: int = 3
+    keys: int = 100
+    payload: int = 1024  # bytes
+    outstanding: int = 1000
+    rounds: int = 5
+    writes: int = 30_000  # in one round
+    warm_up: int = 10_000  # writes before the first round
+    single: int = 1000  # writes with one outstanding
+    starts: int = 5
+    failovers: int = 9
+    history: int = 1_000_000  # transactions behind the nodes' memory
+    judged: int = 200_000  # transactions that the oracle judges in a round
+    frames_seconds: float = 1.0  # of each round of the links' frames
+    sizes: Sequence[int] = (3, 5, 7)
+    payloads: Sequence[int] = (16, 256, 1024, 4096, 16384, 65536)
+
+
+NORMAL = Scale()
+QUICK = Scale(
+    rounds=3,
+    writes=10_000,
+    warm_up=5000,
+    single=300,
+    starts=3,
+    failovers=3,
+    history=100_000,
+    judged=50_000,
+    frames_seconds=0.3,
+    payloads=(256, 1024, 16384),
+)
+
+
+def median(name: str, unit: str, rounds: Sequence[float]) -> Figure:
+    """The median of several rounds."""
+    return Figure(name=name, value=statistics.median(rounds), unit=unit, rounds=list(rounds))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that `percent` of the values do not exceed (nearest rank). Raises ValueError if there are none."""
+    if not values:
+        raise ValueError("there is no percentile of no values")
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]

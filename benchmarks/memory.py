@@ -1,0 +1,31 @@
+"""What a node keeps in memory when its history is long: snapshots must let the log go."""
+
+from pathlib import Path
+
+from benchmarks.ensemble import Ensemble
+from benchmarks.figures import Figure, Scale
+from benchmarks.load import Loop, create_keys
+
+LOOKS = 20  # how often memory is looked at on the way
+MIB = 2**20
+
+
+def memory(folder: Path, scale: Scale) -> list[Figure]:
+    """Resident memory of each node: after all writes, and the most that was seen on the way. Raises HarnessError."""
+    with Ensemble(folder, scale.nodes) as ensemble:
+        ensemble.start()
+        leader = ensemble.settle()
+        seen = [ensemble.memory()]
+        with ensemble.client(leader) as client:
+            create_keys(client, scale.keys)
+            loop = Loop(client, scale.outstanding)
+            for _ in range(LOOKS):
+                loop.writes(scale.history // LOOKS, scale.keys, scale.payload)
+                seen.append(ensemble.memory())
+    figures = [Figure(name="transactions", value=scale.history, unit="")]
+    for node in seen[0]:
+        role = "leader" if node == leader else "follower"
+        at_end, most = seen[-1][node] / MIB, max(look[node] for look in seen) / MIB
+        figures.append(Figure(name=f"node {node} ({role}) at the end", value=at_end, unit="MiB"))
+        figures.append(Figure(name=f"node {node} ({role}) at most", value=most, unit="MiB"))
+    return figures

@@ -1,0 +1,45 @@
+"""Throughput against the number of nodes, and against the payload's size, with the processors that it keeps busy."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+from benchmarks.ensemble import Ensemble
+from benchmarks.figures import Figure, Scale, median
+from benchmarks.load import Loop, create_keys
+
+ROUND_BYTES = 50_000_000  # larger payloads are written less often, so that a round takes about as long
+
+
+def sizes(folder: Path, scale: Scale) -> list[Figure]:
+    """Writes a second at the leader for each number of nodes. Raises HarnessError."""
+    return [
+        figure
+        for size in scale.sizes
+        for figure in _one(folder, dataclasses.replace(scale, nodes=size), f"{size} nodes")
+    ]
+
+
+def payloads(folder: Path, scale: Scale) -> list[Figure]:
+    """Writes a second at the leader for each payload. Raises HarnessError."""
+    return [
+        figure
+        for payload in scale.payloads
+        for figure in _one(folder, dataclasses.replace(scale, payload=payload), f"{payload} bytes")
+    ]
+
+
+def _one(folder: Path, scale: Scale, name: str) -> list[Figure]:
+    writes = max(1, min(scale.writes, ROUND_BYTES // scale.payload))
+    rates, busy = [], []
+    with Ensemble(folder, scale.nodes) as ensemble:
+        ensemble.start()
+        with ensemble.client(ensemble.settle()) as client:
+            create_keys(client, scale.keys)
+            loop = Loop(client, scale.outstanding)
+            loop.writes(min(scale.warm_up, writes), scale.keys, scale.payload)
+            for _ in range(scale.rounds):
+                cpu, begin = ensemble.cpu(), time.perf_counter()
+                rates.append(loop.writes(writes, scale.keys, scale.payload).rate)
+                busy.append((ensemble.cpu() - cpu) / (time.perf_counter() - begin))
+    return [median(name, "writes/s", rates), median(f"{name}: busy", "cores", busy)]

@@ -1,0 +1,61 @@
+"""Writes a second with many outstanding, and the latency of a write with one: at the leader, and at a follower."""
+
+from pathlib import Path
+
+from benchmarks.ensemble import Ensemble
+from benchmarks.figures import Figure, Scale, median, percentile
+from benchmarks.load import Loop, create_keys
+from harness.machine import sync_latency
+
+DISK_SYNCS = 200  # how often the bare disk is asked, before and after
+
+
+def throughput(folder: Path, scale: Scale) -> list[Figure]:
+    """Median of the rounds, alternating between the leader's client and the follower's. Raises HarnessError."""
+    rates: dict[str, list[float]] = {"leader": [], "follower": []}
+    delays: dict[str, list[float]] = {"leader": [], "follower": []}
+    with Ensemble(folder, scale.nodes) as ensemble:
+        ensemble.start()
+        leader = ensemble.settle()
+        places = {"leader": leader, "follower": ensemble.follower(leader)}
+        clients = {place: ensemble.client(node) for place, node in places.items()}
+        create_keys(clients["leader"], scale.keys)
+        loops = {place: Loop(client, scale.outstanding) for place, client in clients.items()}
+        for loop in loops.values():
+            loop.writes(scale.warm_up, scale.keys, scale.payload)
+        for _ in range(scale.rounds):
+            for place, loop in loops.items():
+                driven = loop.writes(scale.writes, scale.keys, scale.payload)
+                rates[place].append(driven.rate)
+                delays[place].append(percentile(driven.latencies_ms, 50))
+        for client in clients.values():
+            client.close()
+    return [
+        figure
+        for place in places
+        for figure in (
+            median(place, "writes/s", rates[place]),
+            median(f"{place} p50", "ms", delays[place]),
+        )
+    ]
+
+
+def latency(folder: Path, scale: Scale) -> list[Figure]:
+    """p50 and p99 with one write outstanding, next to what the disk alone takes. Raises HarnessError."""
+    figures: list[Figure] = []
+    with Ensemble(folder, scale.nodes) as ensemble:
+        ensemble.start()
+        leader = ensemble.settle()
+        with ensemble.client(leader) as client:
+            create_keys(client, scale.keys)
+        before = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
+        for place, node in (("leader", leader), ("follower", ensemble.follower(leader))):
+            with ensemble.client(node) as client:
+                loop = Loop(client, 1)
+                loop.writes(scale.single // 5, scale.keys, scale.payload)  # warm-up
+                delays = loop.writes(scale.single, scale.keys, scale.payload).latencies_ms
+            figures += [
+                Figure(name=f"{place} p{percent}", value=percentile(delays, percent), unit="ms") for percent in (50, 99)
+            ]
+        after = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
+    return [*figures, median("disk fdatasync p50", "ms", [before, after])]

@@ -1,0 +1,159 @@
+"""What `zab bench` measures, and the report that it leaves in results/summaries/.
+
+The single measurements are in the checkout's `benchmarks`, which an installed wheel does not have. Machines differ and are
+noisy: a report says what it was made on, how busy that was, and every round's value.
+"""
+
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import curve as frames
+from benchmarks import oracle as judge
+from benchmarks.birth import birth
+from benchmarks.failover import failover
+from benchmarks.figures import Figure, Scale, median
+from benchmarks.memory import memory
+from benchmarks.sweep import payloads, sizes
+from benchmarks.throughput import latency, throughput
+from faults.cluster import ClusterError
+from harness import machine
+from harness.exits import HarnessError
+from harness.ports import NoFreePortError
+from harness.results import write_whole
+from node.net import keys
+
+BATCH = 100  # transactions in one trace event of the oracle's measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One thing to measure: in a folder whose disk is the one that is meant, at a scale."""
+
+    name: str
+    about: str
+    measure: Callable[[Path, Scale], list[Figure]]
+    full: bool = False  # only with --full, or when it is named
+
+
+def oracle(folder: Path, scale: Scale) -> list[Figure]:
+    """Transaction events that the oracle judges in a second; each transaction has 1 + 2 * 3 of them."""
+    lines = judge.traces(scale.judged, BATCH)
+    events = scale.judged * (1 + 2 * judge.NODES)
+    rates = [events / judge.round_of(lines) for _ in range(scale.rounds)]
+    return [median("one core", "events/s", rates)]
+
+
+def curve(folder: Path, scale: Scale) -> list[Figure]:
+    """Frames over loopback, plain and encrypted."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
+        pair = keys.create(Path(place) / "secret")
+    figures = []
+    for size in frames.SIZES:
+        for word, secret in (("plain", None), ("CURVE", pair)):
+            rates = [frames.throughput(secret, size, scale.frames_seconds) for _ in range(scale.rounds)]
+            figures.append(median(f"{size // 1024} KiB {word}", "frames/s", rates))
+    return figures
+
+
+MEASUREMENTS: dict[str, Measurement] = {
+    one.name: one
+    for one in (
+        Measurement(
+            name="throughput",
+            about="writes by a client at the leader, and at a follower, 1000 outstanding",
+            measure=throughput,
+        ),
+        Measurement(
+            name="latency",
+            about="a write with nothing else outstanding, by a client at the leader, and at a follower",
+            measure=latency,
+        ),
+        Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=birth),
+        Measurement(
+            name="failover",
+            about="SIGKILL of the leader under load, to the next epoch's first commit",
+            measure=failover,
+        ),
+        Measurement(name="memory", about="resident memory after a long history", measure=memory),
+        Measurement(name="oracle", about="transaction events judged in a second", measure=oracle),
+        Measurement(name="curve", about="what encryption costs on a link", measure=curve),
+        Measurement(name="sizes", about="throughput against the ensemble's size", measure=sizes, full=True),
+        Measurement(name="payloads", about="throughput against the payload", measure=payloads, full=True),
+    )
+}
+
+
+def measure(
+    names: Sequence[str], scale: Scale, results: Path, command: str, said: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run these measurements one after the other, on the disk on which `results` lies; the report. Raises HarnessError.
+
+    `said` hears which one has begun.
+    """
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        report = {"command": command, "started": _utc(), "commit": machine.commit(), **surroundings(results)}
+        report["settings"] = {**asdict(scale), "fsync": True, "trace": True, "record": False, "faithful": False}
+        report["measurements"] = {name: _one(MEASUREMENTS[name], scale, results, said) for name in names}
+    except (ClusterError, NoFreePortError) as error:
+        raise HarnessError(str(error)) from error
+    except OSError as error:
+        raise HarnessError(
+            f"{results} cannot be used for measuring: {error.strerror or error}. Choose another folder with --results."
+        ) from error
+    report["load_after"] = os.getloadavg()
+    report["ended"] = _utc()
+    return report
+
+
+def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], None]) -> dict[str, Any]:
+    said(f"{one.name}: {one.about}")
+    load, begin = os.getloadavg()[0], time.monotonic()
+    figures = one.measure(results.resolve(), scale)
+    took = time.monotonic() - begin
+    return {"about": one.about, "load_before": load, "seconds": took, "figures": [asdict(each) for each in figures]}
+
+
+def surroundings(results: Path) -> dict[str, Any]:
+    """What the numbers depend on: the machine, its disk, what else it was doing, the versions."""
+    syncs = [machine.sync_latency(results, 100)[0] for _ in range(3)]
+    return {
+        "machine": {**machine.facts(), "processor": processor(), "fdatasync_ms": statistics.median(syncs)},
+        "versions": machine.versions(None),
+        "load_before": os.getloadavg(),
+    }
+
+
+def processor() -> str:
+    """The processor's own name where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def store(report: dict[str, Any], results: Path) -> Path:
+    """Write the report to `results/summaries/bench-<utc-time>.json`. Raises HarnessError."""
+    folder = results / "summaries"
+    path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def _utc() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
