@@ -42,7 +42,12 @@ class Cluster(Protocol):
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now."""
 
-    def start(self, node: int, crash_at: str | None = None) -> None: ...
+    def start(self, node: int, crash_at: str | None = None) -> None:
+        """Returns when the node answers or has ended by itself, which is no error here."""
+
+    def start_all(self, nodes: Sequence[int]) -> None:
+        """Start several at once, as when the power returns."""
+
     def kill(self, node: int) -> int:
         """SIGKILL; waits until the process is gone; returns its exit status (-9)."""
 

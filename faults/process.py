@@ -6,7 +6,6 @@ from typing import Any
 
 import psutil
 
-from faults.cluster import ClusterError
 from faults.crashpoints import point
 from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from faults.rules import choice
@@ -168,14 +167,12 @@ def process_state(pid: int | None) -> str | None:
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
-    """Start those that are down. One that ends again at once is no error here: `came_up` judges."""
-    for node in nodes:
-        if not scene.cluster.alive(node):
-            try:
-                scene.cluster.start(node, crash_at=crash_at)
-            except ClusterError:
-                if scene.cluster.wait_exit(node, 0.0) is None:
-                    raise  # it was not even started
+    """Start those that are down, together. One that ends again at once is no error here: `came_up` judges."""
+    dead = [node for node in nodes if not scene.cluster.alive(node)]
+    if crash_at is None:
+        scene.cluster.start_all(dead)
+    for node in dead if crash_at is not None else ():
+        scene.cluster.start(node, crash_at=crash_at)
 
 
 def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confirmation:

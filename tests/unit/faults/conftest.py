@@ -81,6 +81,10 @@ class Sleepers:
         if node in self.refusing:
             self.processes[node].wait()
 
+    def start_all(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            self.start(node)
+
     def kill(self, node: int) -> int:
         return self.kill_all([node])[node]
 
