@@ -20,13 +20,14 @@ from harness.results import RunFolder, write_whole
 from harness.waiting import wait_until
 from node.config import Limits, NodeConfig, Timing
 from node.net import keys
-from node.net.control import ControlClient, ControlError
+from node.net.control import ControlClient, ControlError, ControlTimeout
 
 START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
 ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
 CONTROL_SECONDS = 5.0  # for an answer to a command; a node that syncs a slow disk answers late
 STOP_SECONDS = 10.0  # what a node gets to end by itself
 
+DEADLY = ("arm", "power-cut")  # commands after which a node that dies of SIGKILL does as it was told
 EXITS = {
     0: "it was asked to",
     65: "its disk is corrupt",
@@ -205,10 +206,15 @@ class Processes:
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         if not self.alive(node):
             raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
-        if command == "arm":
-            self._lives[node].crash_at = str(arguments.get("point"))
+        if command in DEADLY:
+            self._lives[node].crash_at = command
         try:
-            return self._call(node, command, CONTROL_SECONDS, **arguments)
+            return self._call(node, command, CONTROL_SECONDS, alive=partial(self.alive, node), **arguments)
+        except ControlTimeout as error:
+            status = self.wait_exit(node, 0.0)
+            if status is None:
+                raise ClusterError(f"node {node}: {error}") from error
+            return {"ended": status}  # it died of what it was told to do, before it could say so
         except ControlError as error:
             raise ClusterError(f"node {node}: {error}") from error
 

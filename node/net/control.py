@@ -17,6 +17,7 @@ from node.net.events import Refused
 from node.net.keys import Keys
 
 _REQUEST_BYTES = 2**20
+_LOOK_MS = 20  # how often a waiting client looks whether the node still lives
 _ROUND = 64  # requests answered in one call of `serve`, so that a flood of them cannot stop the node
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, Any])
@@ -105,11 +106,14 @@ class ControlClient:
         self._ids = count(1)
         self._socket: zmq.Socket[Any] | None = None
 
-    def call(self, command: str, timeout: float = 2.0, **arguments: Any) -> dict[str, Any]:
+    def call(
+        self, command: str, timeout: float = 2.0, alive: Callable[[], bool] | None = None, **arguments: Any
+    ) -> dict[str, Any]:
         """The node's answer without its `ok`, within `timeout` seconds. Raises ControlTimeout, ControlError.
 
         A request waits here for a connection and never in a queue: a node that is started later must not find
-        commands that were meant for its former life.
+        commands that were meant for its former life. `alive`: stop waiting as soon as this says no; a node may die of
+        the very command, before it can answer.
         """
         deadline = time.monotonic() + timeout
         request = next(self._ids).to_bytes(8, "big")
@@ -117,7 +121,9 @@ class ControlClient:
         if not socket.poll(_milliseconds(deadline), zmq.POLLOUT):
             raise self._timed_out(f"{self._address} cannot be reached: {command} was not sent")
         socket.send_multipart([request, _ENCODER.encode({"command": command, **arguments})])
-        while socket.poll(_milliseconds(deadline), zmq.POLLIN):
+        while (left := _milliseconds(deadline)) and (alive is None or alive()):
+            if not socket.poll(left if alive is None else min(left, _LOOK_MS), zmq.POLLIN):
+                continue
             parts = socket.recv_multipart()
             if len(parts) == 2 and parts[0] == request:
                 return _answer(parts[1])
