@@ -7,6 +7,10 @@ from typing import Any
 from faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
 from faults.process import Killed, named
 from faults.rules import choice, whole
+from node.store.errors import CorruptLog
+from node.store.frame import HEADER_BYTES
+from node.store.reader import SegmentReader
+from node.store.segment import segment_number
 
 _FILES = {"log": "log-", "snapshot": "snapshot-"}  # the names that node.store gives its files begin so
 
@@ -48,10 +52,13 @@ class Corrupt(AtRest):
     """One bit flips in what was written, at a drawn place."""
 
     def harm(self, node: int) -> dict[str, Any]:
-        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
+        what = self.params["file"]
+        path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
         offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
+        if what == "record-header":
+            offset = header_near(path, offset) + self.scene.random.randrange(HEADER_BYTES)
         bit = self.scene.random.randrange(8)
         content[offset] ^= 1 << bit
         path.write_bytes(content)
@@ -84,12 +91,26 @@ def newest_file(folder: Path, kind: str) -> Path:
     return found[-1]
 
 
+def header_near(path: Path, offset: int) -> int:
+    """Where the record that holds this offset begins. Raises FaultError if the log can't be read to there."""
+    number = segment_number(path.name)
+    start = 0  # the segment's first record is its CHECKPOINT
+    try:
+        for record in SegmentReader(number or 0, path.read_bytes()).records(None):
+            if record.offset > offset:
+                break
+            start = record.offset
+    except CorruptLog as error:
+        raise FaultError(f"{path.name} is damaged already: {error}") from None
+    return start
+
+
 def written(content: bytes | bytearray) -> int:
     """Where the content ends: log segments are preallocated with zeros."""
     return len(content.rstrip(b"\0"))
 
 
-_FILE = Key(name="file", rule=choice(*_FILES), default="log", doc="the newest log segment or the newest snapshot")
+_NEWEST = "the newest log segment or the newest snapshot"
 
 KINDS = (
     Kind(
@@ -106,7 +127,14 @@ KINDS = (
         name="corrupt",
         doc="one bit of a file flips while the node is down",
         make=Corrupt,
-        keys=(_FILE,),
+        keys=(
+            Key(
+                name="file",
+                rule=choice(*_FILES, "record-header"),
+                default="log",
+                doc=_NEWEST + ", or in the log the header of a record",
+            ),
+        ),
         need=Need.ANY,
         leaves="down",
         order=HealOrder.DOWN,
@@ -115,7 +143,10 @@ KINDS = (
         name="truncate-file",
         doc="the tail of a file is lost while the node is down",
         make=TruncateFile,
-        keys=(_FILE, Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost")),
+        keys=(
+            Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
+            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost"),
+        ),
         need=Need.ANY,
         leaves="down",
         order=HealOrder.DOWN,

@@ -12,6 +12,12 @@ import pytest
 from faults.conductor import LEADER_SECONDS, Conductor
 from faults.registry import KINDS
 from faults.scenario import FaultStep
+from node.core.ready import EpochRecord
+from node.store.disk import OrdinaryDisk
+from node.store.errors import CorruptLog
+from node.store.frame import HEADER_BYTES
+from node.store.reader import SegmentReader
+from node.store.store import Store
 
 
 def step(at: float, do: str, target: Any = None, lasts: float | None = None, **params: Any) -> FaultStep:
@@ -256,6 +262,26 @@ def test_disks_at_rest_are_really_damaged(play: Callable[..., Play]) -> None:
     assert all(confirmed for _, _, confirmed in p.told())
     p.conductor.heal_all()
     assert all(p.cluster.alive(node) for node in p.cluster.nodes)
+
+
+def test_a_flipped_bit_in_a_records_header_is_where_it_should_be(play: Callable[..., Play]) -> None:
+    p = play(step(0, "corrupt", "node-1", file="record-header"))
+    disk = OrdinaryDisk(p.cluster.disk_folder(1))
+    store, _, _ = Store.open(disk, bootstrap=True, segment_bytes=1 << 16)
+    for epoch in range(1, 30):
+        store.append(EpochRecord(epoch))
+        store.sync()
+    store.close()
+    (path,) = Path(p.cluster.disk_folder(1)).glob("log-*")
+    reader = SegmentReader(1, path.read_bytes())
+    headers = [0, *(record.offset for record in reader.records(None))]
+    p.conductor.due(100.0)
+    (line,) = p.lines()
+    assert line["confirmed"] is True
+    offset = line["evidence"]["1"]["offset"]
+    assert any(header <= offset < header + HEADER_BYTES for header in headers)
+    with pytest.raises(CorruptLog):
+        Store.open(disk, bootstrap=False, segment_bytes=1 << 16)
 
 
 def test_nothing_to_damage_is_said(play: Callable[..., Play]) -> None:
