@@ -50,6 +50,7 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
     current_epoch: int
     last_zxid: Pair
     snapshot_zxid: Pair = (0, 0)
+    digest: Hex64 | None = None  # running digest at `snapshot_zxid`
     pid: int | None = None
 
     @property

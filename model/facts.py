@@ -6,6 +6,7 @@ from typing import Any
 
 from model.broadcasts import Broadcasts
 from model.events import (
+    Abort,
     Accept,
     Batch,
     Boot,
@@ -21,6 +22,7 @@ from model.events import (
     Invoke,
     Member,
     Milestone,
+    Other,
     Phase,
     Role,
     Run,
@@ -59,6 +61,7 @@ class Life:
 
     boot: Boot | None
     last: Event
+    acted_unborn: bool = False  # took part in something before it had written `boot`
 
 
 @dataclass(slots=True)
@@ -117,27 +120,34 @@ class Facts:
     # ---- the traces ----
 
     def count(self, event: Event) -> bool:
-        """Every event goes here first. False if its life should have been over: then it is of no further use."""
+        """Every event goes here first. False if it is of no further use: its life should have been over, or its place
+        in the node's history is not known."""
         life = self.lives.get((event.node, event.life))
         if life is None:
-            self._born(event)
-        else:
-            if event.n != life.last.n + 1:
-                self._gap(event, life.last.n + 1)
-            life.last = event
+            life = self.lives[event.node, event.life] = Life(None, event)
+            if event.n != 1:
+                self._gap(event, 1)
+        elif event.n != life.last.n + 1:
+            self._gap(event, life.last.n + 1)
+        life.last = event
+        if isinstance(event, Boot):
+            life.boot = event
+        elif life.boot is None and not self._before_boot(life, event):
+            return False
         present = self.node(event.node).boot
         if present is not None and event.life < present.life:
             self.zombies.append((event, present))
             return False
         return True
 
-    def _born(self, event: Event) -> None:
-        boot = event if isinstance(event, Boot) else None
-        self.lives[event.node, event.life] = Life(boot, event)
-        if event.n != 1:
-            self._gap(event, 1)
-        elif boot is None:
-            self.damages.append(Damage(event.file, event.line or 1, "does not begin with boot"))
+    def _before_boot(self, life: Life, event: Event) -> bool:
+        """A life that can't read its disk ends without `boot`. It may say why, but it takes part in nothing."""
+        if isinstance(event, Exit | Abort | Other):
+            return True
+        if not life.acted_unborn:
+            life.acted_unborn = True
+            self.damages.append(Damage(event.file, event.line or event.n, "acts without having written `boot`"))
+        return False
 
     def _gap(self, event: Event, expected: int) -> None:
         self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
@@ -280,13 +290,13 @@ def last_of(batch: Batch) -> int:
     return batch.zxid + len(batch.digests) - 1
 
 
-def killed(inject: Inject) -> dict[int, dict[str, Any]]:
+def killed(fault: Fault) -> dict[int, dict[str, Any]]:
     """What a fault's evidence says of the processes that it ended: node -> {"pid", "exit"}."""
-    if not isinstance(inject.evidence, dict):
+    if not isinstance(fault.evidence, dict):
         return {}
     return {
         int(node): shown
-        for node, shown in inject.evidence.items()
+        for node, shown in fault.evidence.items()
         if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
     }
 

@@ -45,8 +45,8 @@ class FaultTookEffect(Checker):
         heals = {heal.id: heal for heal in self.facts.heals}
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
-            for node, shown in killed(inject).items():
-                if heal is not None:
+            if heal is not None:  # a crash point is reached between the two, so either may have the evidence
+                for node, shown in {**killed(heal), **killed(inject)}.items():
                     self._gone(inject, heal, node, shown)
 
     def _gone(self, inject: Inject, heal: Heal, node: int, shown: dict[str, Any]) -> None:

@@ -48,10 +48,13 @@ class StateEquality(Checker):
             self._tree(zxid, event.tree, event)
 
     def on_boot(self, event: Boot, known: bool) -> None:
+        zxid = packed(event.snapshot_zxid)
         if not known:
-            self._unknown(event, packed(event.snapshot_zxid))
+            self._unknown(event, zxid)
+        elif event.digest is not None:
+            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
 
-    def _history(self, zxid: int, expected: int | None, digest: str, event: Deliver | Snapshot) -> None:
+    def _history(self, zxid: int, expected: int | None, digest: str, event: Boot | Deliver | Snapshot) -> None:
         if expected is None:
             return  # not a point of the ledger: agreement or the snapshot's own check has more to say
         self.checked += 1

@@ -133,6 +133,18 @@ def state_snapshot_of_nothing_delivered() -> Story:
     return story
 
 
+@violates("state equality")
+def state_other_digest_after_restart() -> Story:
+    """Node 2 starts from its snapshot at 1:3, whose running digest is not that of the history up to 1:3."""
+    story = ensemble()
+    story.take_snapshot(2)
+    story.crash(2)
+    story.boot(2, digest="0123456789abcdef")
+    story.join(2)
+    story.settle()
+    return story
+
+
 @legal("state equality")
 def state_batches_differ() -> Story:
     """Node 2 delivers 1:4 to 1:6 one by one, node 1 and 3 in one batch: the same digests at the end."""
@@ -231,12 +243,22 @@ def channels_old_session_comes_back() -> Story:
     return story
 
 
-@legal("channels")
-def channels_gap_closes_the_session() -> Story:
-    """Frames are lost; the session ends there, and the next one begins with frame 0. So does the sender's next life."""
+@violates("channels")
+def channels_goes_on_after_the_end() -> Story:
+    """Session 1 was closed; a frame of it arrives afterwards and is taken, although it is the next one."""
     story = ensemble()
-    _channel(story, 1, 0, 10, "gap")
-    _channel(story, 2, 0, 4, "closed")
+    _channel(story, 1, 0, 10, "closed")
+    _channel(story, 1, 11, 11, "exit")
+    story.settle()
+    return story
+
+
+@legal("channels")
+def channels_new_session_after_a_loss() -> Story:
+    """Session 1 is closed, and the next one begins with frame 0. So does the first one of the sender's next life."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "closed")
+    _channel(story, 2, 0, 4, "session")
     _channel(story, 1, 0, 3, "exit", incarnation=2)
     story.settle()
     return story
@@ -325,6 +347,30 @@ def fault_two_lives_at_once() -> Story:
 
 
 @legal("fault took effect")
+def fault_crash_point_reached_before_the_heal() -> Story:
+    """A crash point is armed; its evidence has an exit status only when it was reached, at the heal."""
+    story = ensemble()
+    story.inject("crash-at", [2], evidence={"2": {"pid": story.pid(2), "reached": False}})
+    pid = story.pid(2)
+    story.boot(2)
+    story.heal(evidence={"2": {"pid": pid, "reached": True, "exit": -9}, "up": True})
+    story.join(2)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_crash_point_did_not_kill() -> Story:
+    """The evidence at the heal says that node 2 died at the crash point; its process writes on."""
+    story = ensemble()
+    story.inject("crash-at", [2], evidence={"2": {"pid": story.pid(2), "reached": False}})
+    story.heal(evidence={"2": {"pid": story.pid(2), "reached": True, "exit": -9}, "up": True})
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
 def fault_cut_and_kill_confirmed() -> Story:
     """A link is cut and no frame crosses it; a node is killed and its next life is another one."""
     story = ensemble()
@@ -348,6 +394,34 @@ def trace_event_missing() -> Story:
     story.write()
     lines = story.traces[2, 1]
     del lines[next(i for i, line in enumerate(lines) if '"vote"' in line)]
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_without_boot() -> Story:
+    """Node 2's second life delivers, and nothing says what its disk held."""
+    story = ensemble()
+    story.crash(2)
+    server = story.servers[2]
+    server.life, server.n, server.up, server.delivered = 2, 0, True, []
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("trace integrity")
+def trace_of_a_life_that_could_not_begin() -> Story:
+    """Node 2's disk is corrupt: its second life says so and ends, without a boot. The third starts on an empty disk."""
+    story = ensemble()
+    story.crash(2, do="corrupt")
+    server = story.servers[2]
+    server.life, server.n = 2, 0
+    story.event(2, "exit", code=65, why="log-1, offset 4096: a bad record, with good ones behind it")
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.join(2)
+    story.write()
     story.settle()
     return story
 
