@@ -1,6 +1,7 @@
 """A small ensemble for the client: real ports, sessions and trees in threads, with a shared list instead of Zab."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -54,6 +55,7 @@ class FakeNode:
             if isinstance(event, ClientUp):
                 self._sessions.hello(event.client, event.seen)
             elif isinstance(event, ClientRequests):
+                self._ensemble.witness(event)
                 why = self._sessions.receive(event.client, event.items)
                 if why is not None:
                     self._port.drop(event.client, why)
@@ -92,6 +94,7 @@ class FakeEnsemble:
         self.tree = Tree()
         self.primary = Primary(self.tree)
         self.log: list[bytes] = []
+        self.witness: Callable[[ClientRequests], None] = lambda event: None  # sees requests when they arrive
         self.nodes = {node: FakeNode(self, node) for node in range(1, nodes + 1)}
 
     @property

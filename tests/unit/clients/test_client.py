@@ -1,5 +1,7 @@
 """The client against nodes with real ports, sessions and trees."""
 
+import socket
+
 import pytest
 import zmq
 
@@ -186,3 +188,16 @@ def test_a_client_needs_nodes() -> None:
         Client([], keys)
     with pytest.raises(ValueError, match="no node 4; the nodes are 1, 2"):
         Client(["a:1", "b:2"], keys, node=4)
+
+
+def test_a_node_that_accepts_and_says_nothing_is_passed_over(
+    ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.client.CONNECT_NS", 100_000_000)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        addresses = {1: f"127.0.0.1:{mute.getsockname()[1]}", 2: ensemble.addresses[2]}
+        with Client(addresses, ensemble.keys, node=1) as client:
+            assert isinstance(client.create("/a"), Ok)
+            assert client.last_trouble.startswith("node 1 does not answer at")

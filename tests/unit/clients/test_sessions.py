@@ -258,6 +258,13 @@ def test_a_client_that_comes_again_has_nothing_outstanding() -> None:
     assert told(sessions) == []
 
 
+def test_answers_to_an_earlier_connection_are_not_told_to_the_next() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Get("/k"))])
+    sessions.hello(ME, ZERO)
+    assert told(sessions) == []
+
+
 def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
     """The whole walk on one node that is its own leader, delivering one transaction at a time."""
     tree = Tree()

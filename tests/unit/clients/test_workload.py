@@ -12,6 +12,7 @@ import pytest
 
 from harness.load import OPERATIONS, Load, key_path
 from harness.workload import Workload, WorkloadError
+from node.net.clients import ClientRequests
 from node.tree.outcomes import Ok
 from node.tree.requests import Get
 from tests.unit.clients.fake_ensemble import FakeEnsemble
@@ -71,6 +72,26 @@ def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble
         read = ensemble.tree.read(Get(path))
         assert isinstance(read, Ok)
         assert crc32(read.data or b"") == last[path][1]
+
+
+def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    missing: list[tuple[int, int]] = []
+    arrived: list[int] = []
+
+    def witness(event: ClientRequests) -> None:
+        recorded = (tmp_path / "ops.jsonl").read_text()  # as text: its last line may be half there
+        arrived.append(len(event.items))
+        for seq, _ in event.items:
+            if f'"client":{event.client},"seq":{seq},' not in recorded:
+                missing.append((event.client, seq))
+
+    ensemble.witness = witness
+    load = Load(clients=2, rate=500, keys=1, mix={"set": 1})
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    until(lambda: sum(arrived) > 50)
+    workload.stop()
+    assert missing == []
 
 
 def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
