@@ -31,7 +31,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "duration": number(0.5, LONGEST, "seconds"),
         "record": truth(),
         "disk": choice("faithful", "ordinary"),
-        "defect": text(100),
+        "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
     },
     "workload": {
         "clients": whole(1, 1000, "clients"),
@@ -269,6 +269,12 @@ def _where(path: Path) -> str:
         case (table, *rest):
             return f"[{table}] " + ".".join(str(part) for part in rest)
     raise AssertionError(path)
+
+
+def _known_defect(value: Any, nodes: int) -> Any:
+    from faults.defects import DEFECTS  # brings the whole node with it, which few scenarios need
+
+    return choice(*DEFECTS).read(value, nodes)
 
 
 def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:

@@ -96,7 +96,8 @@ class Flap(Fault):
         self.scene.links.cut(self.pairs, self.params["how"], self.name)
 
     def _mend(self) -> None:
-        self.silent += all(link["at_inject"] == link["at_heal"] for link in self.witness.links())
+        links = self.witness.links()
+        self.silent += bool(links) and all(link["at_inject"] == link["at_heal"] for link in links)
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
         self.cut_now = False
 

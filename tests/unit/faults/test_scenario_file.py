@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faults.registry import KINDS, describe_kinds
 from faults.scenario import Expect, ScenarioError, load, parse
 
 SHIPPED = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
@@ -177,6 +178,19 @@ def test_an_expectation_does_not_contradict_itself() -> None:
     text = with_faults() + '[expect]\nverdict = "BEYOND-FAULT-MODEL"\n'
     assert parse(text).expect.exit == 5
     assert "does not exit with 0" in mistakes_of(text + "exit = 0\n")[0][1]
+
+
+def test_a_defect_is_known_by_its_name() -> None:
+    found = mistakes_of(with_faults(head='defect = "ack-before-sinc"'))
+    assert "Did you mean ack-before-sync?" in found[0][1]
+    assert parse(with_faults(head='defect = "ack-before-sync"')).defect == "ack-before-sync"
+
+
+def test_the_table_of_kinds_names_every_kind_and_key() -> None:
+    table = describe_kinds().splitlines()[2:]
+    assert [line.split("`")[1] for line in table] == list(KINDS)
+    for line, kind in zip(table, KINDS.values(), strict=True):
+        assert all(f"`{key.name}`" in line for key in kind.keys)
 
 
 def test_schedule_and_nemesis_exclude_each_other() -> None:
