@@ -1,0 +1,39 @@
+"""The db-19 lab: a small Zab and its deterministic simulator, whose canonical dump is the same byte for byte as the
+Rust, Go and C++ implementations' for the same arguments (db-19, CONCEPTS).
+
+It is a protocol of its own (nine messages, nothing durable, votes that compare zxids only) and not what the nodes of
+this project run. `LabNode` is the protocol: inputs in, messages out. `LabSimulator` is the world around it: ticks, the
+heap of messages in flight, cut links. `lab_flapping` and `explore_flapping` show what the protocol does not survive.
+"""
+
+from model.lab.arguments import BadLabArguments, Cut, LabArguments, Link
+from model.lab.flapping import (
+    FLAPPING_PROPERTY,
+    FlappingResult,
+    PrefixViolation,
+    explore_flapping,
+    find_prefix_violation,
+    lab_flapping,
+)
+from model.lab.messages import Message, Role, Txn
+from model.lab.node import LabNode
+from model.lab.simulator import LabSimulator, Observer
+
+__all__ = [
+    "FLAPPING_PROPERTY",
+    "BadLabArguments",
+    "Cut",
+    "FlappingResult",
+    "LabArguments",
+    "LabNode",
+    "LabSimulator",
+    "Link",
+    "Message",
+    "Observer",
+    "PrefixViolation",
+    "Role",
+    "Txn",
+    "explore_flapping",
+    "find_prefix_violation",
+    "lab_flapping",
+]

@@ -1,0 +1,54 @@
+"""What a run leaves: the canonical dump (db-19, "Canonical dump format"), and the same for people."""
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from model.lab.messages import Txn
+from model.lab.node import LabNode
+from node.core.zxid import counter_of, epoch_of, show
+
+MAGIC = b"DSEZAB01"
+NODE = struct.Struct("<IB7I")  # id, role, current and accepted epoch, last zxid, last committed, history's length
+TXN = struct.Struct("<3I")  # zxid, payload's length
+
+
+def dump(nodes: Sequence[LabNode]) -> bytes:
+    """The bytes whose sha256 is compared: all numbers u32 little-endian, nodes ascending by id."""
+    return b"".join([MAGIC, struct.pack("<I", len(nodes)), *map(_node, nodes)])
+
+
+def _node(node: LabNode) -> bytes:
+    last, committed = node.last_zxid(), node.last_committed
+    head = NODE.pack(
+        node.id,
+        node.role,
+        node.current_epoch,
+        node.accepted_epoch,
+        epoch_of(last),
+        counter_of(last),
+        epoch_of(committed),
+        counter_of(committed),
+        len(node.history),
+    )
+    return b"".join([head, *map(_txn, node.history)])
+
+
+def _txn(txn: Txn) -> bytes:
+    return TXN.pack(epoch_of(txn.zxid), counter_of(txn.zxid), len(txn.payload)) + txn.payload
+
+
+def show_dump(nodes: Iterable[LabNode]) -> str:
+    """The dump's contents, a line a node and a line a transaction."""
+    return "".join(line + "\n" for node in nodes for line in _node_lines(node))
+
+
+def _node_lines(node: LabNode) -> list[str]:
+    head = (
+        f"node {node.id}  {node.role.name.capitalize()}  current_epoch {node.current_epoch}  "
+        f"accepted_epoch {node.accepted_epoch}  last_zxid {show(node.last_zxid())}  "
+        f"last_committed {show(node.last_committed)}  history {len(node.history)}"
+    )
+    return [
+        head,
+        *(f"    {txn}{'' if txn.zxid <= node.last_committed else '  (not committed)'}" for txn in node.history),
+    ]

@@ -1,0 +1,83 @@
+"""The world around the lab's nodes: ticks, messages in flight, cut links, the clients' proposals."""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from model.lab.arguments import LabArguments
+from model.lab.dump import dump
+from model.lab.messages import Message, Role
+from model.lab.node import LabNode, Outgoing
+from model.lab.splitmix import splitmix64
+
+# Called at each message's arrival: tick, source, destination, message, and False if a cut link swallows it.
+Observer = Callable[[int, int, int, Message, bool], None]
+
+
+class LabSimulator:
+    """One run; the same arguments give the same dump (db-19, "Simulator loop").
+
+    A message takes 1 to 3 ticks. One whose link is cut at the tick of its arrival is lost.
+    """
+
+    def __init__(self, arguments: LabArguments, observe: Observer | None = None) -> None:
+        self.arguments = arguments
+        self.nodes = [LabNode(i, arguments.nodes, arguments.seed) for i in range(arguments.nodes)]
+        self._observe = observe
+        # (delivery time, sender, seq, destination, message): seq is unique, so a message is never compared.
+        self._flying: list[tuple[int, int, int, int, Message]] = []
+        self._seq = 0
+        self._cut = arguments.partition
+        self._cuts = deque(arguments.schedule)
+        self._pending: deque[bytes] = deque()
+        self._scheduled = 0  # proposals whose time has come
+
+    def run(self) -> bytes:
+        """Runs all rounds; the canonical dump. Every node enters Looking at tick 0, before the first round."""
+        for node in self.nodes:
+            self._send(node.id, node.start(0), 0)
+        for now in range(self.arguments.rounds):
+            self._cut_and_heal(now)
+            self._schedule_proposals(now)
+            self._inject(now)
+            self._deliver(now)
+            for node in self.nodes:
+                self._send(node.id, node.tick(now), now)
+        return dump(self.nodes)
+
+    def _cut_and_heal(self, now: int) -> None:
+        while self._cuts and self._cuts[0][0] == now:
+            self._cut = self.arguments.partition | self._cuts.popleft()[1]
+
+    def _schedule_proposals(self, now: int) -> None:
+        """The i-th of K proposals comes at (i + 1) * rounds // (K + 1); several may fall on one tick."""
+        total, rounds = self.arguments.proposals, self.arguments.rounds
+        while self._scheduled < total and (self._scheduled + 1) * rounds // (total + 1) == now:
+            self._pending.append(b"zab-%d" % self._scheduled)
+            self._scheduled += 1
+
+    def _inject(self, now: int) -> None:
+        """Hands what clients wait for to the synced leader with the lowest id; without one they go on waiting."""
+        if not self._pending:
+            return
+        leader = next((node for node in self.nodes if node.role is Role.LEADING and node.synced), None)
+        while leader and self._pending:
+            self._send(leader.id, leader.propose(self._pending.popleft(), now), now)
+
+    def _deliver(self, now: int) -> None:
+        flying, nodes, cut, observe = self._flying, self.nodes, self._cut, self._observe
+        while flying and flying[0][0] <= now:
+            _, source, _, destination, message = heappop(flying)
+            arrives = (source, destination) not in cut
+            if observe:
+                observe(now, source, destination, message, arrives)
+            if arrives:
+                self._send(destination, nodes[destination].receive(source, message, now), now)
+
+    def _send(self, source: int, out: Outgoing, now: int) -> None:
+        """Puts messages into flight; the delay depends on seed, ends and tick only."""
+        mixed = self.arguments.seed ^ source ^ now
+        for destination, message in out:
+            self._seq += 1
+            arrival = now + 1 + splitmix64(mixed ^ destination) % 3
+            heappush(self._flying, (arrival, source, self._seq, destination, message))

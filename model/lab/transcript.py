@@ -1,0 +1,23 @@
+"""One message as one line, for `zab lab --trace`."""
+
+from typing import Any
+
+from model.lab.messages import Message, Txn
+from node.core.zxid import Zxid, show
+
+
+def transcript_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> str:
+    """Tick, from->to, kind, fields; the tick is that of the arrival, and a message lost on a cut link says so."""
+    fields = " ".join(f"{name}={_value(name, getattr(message, name))}" for name in message.__struct_fields__)
+    lost = "" if arrives else "  (lost: the link is cut)"
+    return f"{now:>6}  {source}->{destination}  {type(message).__name__:<13}  {fields}{lost}"
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("zxid"):
+        return show(Zxid(value))
+    if isinstance(value, Txn):
+        return f"[{value}]"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value)

@@ -1,0 +1,99 @@
+"""`zab lab` as it is typed."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import typer
+
+from harness.commands.lab import lab
+from harness.exits import BadInput, Exit, HarnessError
+
+SCENARIO_E = "--seed 42 --nodes 3 --rounds 1000 --proposals 3 --partition 0,1,0,2,1,0,2,0"
+HASH_E = "5e4dbddb605e469c99fb682c00256445dcb2ed07e984f673d4296ef19719979a"
+
+
+def typed(line: str) -> int:
+    app = typer.Typer()
+    app.command()(lab)
+    return int(app(line.split(), standalone_mode=False))
+
+
+def mistakes(line: str) -> list[str]:
+    with pytest.raises(BadInput) as raised:
+        typed(line)
+    return [mistake.strip() for mistake in str(raised.value).splitlines()[1:]]
+
+
+def test_stdout_is_the_hash_without_a_newline(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(SCENARIO_E) == Exit.PASS
+    out, err = capsys.readouterr()
+    assert (out, err) == (HASH_E, "")
+
+
+def test_dump_writes_what_was_hashed(tmp_path: Path) -> None:
+    typed(f"{SCENARIO_E} --dump {tmp_path / 'dump.bin'}")
+    content = (tmp_path / "dump.bin").read_bytes()
+    assert content.startswith(b"DSEZAB01")
+    assert hashlib.sha256(content).hexdigest() == HASH_E
+
+
+def test_show_says_what_the_dump_holds_and_the_hash_stays_last(capsys: pytest.CaptureFixture[str]) -> None:
+    typed("--seed 1 --nodes 1 --rounds 200 --proposals 2 --show")
+    *lines, last = capsys.readouterr().out.split("\n")
+    assert lines == [
+        "node 0  Leading  current_epoch 1  accepted_epoch 1  last_zxid 1:2  last_committed 1:2  history 2",
+        "    1:1 zab-0",
+        "    1:2 zab-1",
+    ]
+    assert len(last) == 64
+
+
+def test_trace_prints_a_line_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    typed(f"{SCENARIO_E} --trace")
+    *lines, last = capsys.readouterr().out.split("\n")
+    assert last == HASH_E
+    assert any(line.endswith("Propose        txn=[1:1 zab-0]") for line in lines)
+    assert all("(lost: the link is cut)" in line for line in lines if "0->1" in line)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    assert mistakes("--seed -1 --nodes x --proposals 1.5 --partition 0,b,9 --dump /no/such/folder/dump") == [
+        "--nodes is 'x'; it needs a whole number",
+        "--rounds is missing; it needs a whole number",
+        "--proposals is '1.5'; it needs a whole number",
+        "--partition has 'b' where node ids belong (from,to,from,to,...)",
+        "--partition lists pairs from,to,from,to,...; of 3 entries the last has no partner",
+        "--dump is /no/such/folder/dump, but there is no folder /no/such/folder; create it first",
+        "--seed is -1; allowed is 0 to 18446744073709551615",
+    ]
+
+
+def test_ids_of_an_odd_partition_are_checked_too() -> None:
+    assert mistakes("--seed 1 --nodes 3 --rounds 9 --proposals 0 --partition 0,1,3") == [
+        "--partition lists pairs from,to,from,to,...; of 3 entries the last has no partner",
+        "--partition names node 3; with 3 nodes the ids are 0 to 2",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--seed", "--rounds", "--proposals"])
+def test_negative_numbers_are_refused(option: str) -> None:
+    line = "--seed 1 --nodes 3 --rounds 9 --proposals 0".replace(f"{option} ", f"{option} -")
+    line = line.replace("-0", "-1")
+    assert len(mistakes(line)) == 1
+    assert mistakes(line)[0].startswith(f"{option} is -")
+
+
+def test_a_dump_cannot_replace_a_folder(tmp_path: Path) -> None:
+    assert mistakes(f"{SCENARIO_E} --dump {tmp_path}") == [f"--dump is {tmp_path}, a folder; name a file"]
+
+
+def test_an_impossible_name_of_a_dump_is_no_traceback(tmp_path: Path) -> None:
+    [mistake] = mistakes(f"{SCENARIO_E} --dump {tmp_path / ('d' * 300)}")
+    assert mistake.endswith("which can't be a file here: File name too long")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full is Linux's")
+def test_a_full_disk_is_no_traceback() -> None:
+    with pytest.raises(HarnessError, match="could not write the dump to /dev/full: No space left"):
+        typed(f"{SCENARIO_E} --dump /dev/full")

@@ -1,0 +1,61 @@
+"""Links that come and go break the lab's protocol, and the search says where."""
+
+from model.lab import LabNode, Txn, explore_flapping, find_prefix_violation, lab_flapping
+from model.lab.flapping import judge_flapping
+from node.core.zxid import Zxid, zxid
+
+A, B, C = (Txn(zxid(1, counter), b"zab-%d" % counter) for counter in (1, 2, 3))
+
+
+def node_with(node_id: int, history: list[Txn], last_committed: Zxid) -> LabNode:
+    node = LabNode(node_id, 3, seed=0)
+    node.history = history
+    node.last_committed = last_committed
+    return node
+
+
+def test_a_violation_is_found_within_20_seeds_and_is_real() -> None:
+    results = explore_flapping(range(20))
+    found = [result for result in results if result.violation]
+    assert found
+    for result in found:
+        again = judge_flapping(result.arguments)
+        assert again.violation == result.violation
+        assert result.violation is not None
+        assert result.violation.first != result.violation.second
+
+
+def test_the_same_nodes_without_cuts_agree() -> None:
+    """It is the cuts that do it: the control group of the test above."""
+    for seed in range(5):
+        arguments = lab_flapping(seed)
+        whole = type(arguments)(
+            seed=arguments.seed, nodes=arguments.nodes, rounds=arguments.rounds, proposals=arguments.proposals
+        )
+        assert judge_flapping(whole).violation is None
+
+
+def test_a_schedule_is_drawn_from_the_seed_alone_and_ends_healed_or_in_the_run() -> None:
+    drawn = [lab_flapping(seed) for seed in range(30)]
+    assert drawn == [lab_flapping(seed) for seed in range(30)]
+    assert {arguments.nodes for arguments in drawn} == {3, 5}
+    assert len({arguments.schedule for arguments in drawn}) == 30
+    assert all(links == frozenset() for arguments in drawn for _, links in arguments.schedule[1::2])
+    assert any(links for arguments in drawn for _, links in arguments.schedule[::2])
+
+
+def test_a_prefix_is_no_violation_and_neither_is_an_uncommitted_tail() -> None:
+    nodes = [node_with(0, [A, B, C], C.zxid), node_with(1, [A, C], A.zxid), node_with(2, [], zxid(0, 0))]
+    assert find_prefix_violation(nodes) is None
+
+
+def test_a_gap_is_a_violation_told_in_words() -> None:
+    violation = find_prefix_violation([node_with(0, [A, B, C], C.zxid), node_with(2, [A, C], C.zxid)])
+    assert str(violation) == (
+        "agreement: node 0 and node 2 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"
+    )
+
+
+def test_the_same_zxid_with_another_payload_is_a_violation() -> None:
+    other = Txn(A.zxid, b"other")
+    assert find_prefix_violation([node_with(0, [A], A.zxid), node_with(1, [other], A.zxid)]) is not None
