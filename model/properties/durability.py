@@ -69,6 +69,7 @@ class CommittedStays(Checker):
     name = "committed stays"
     source = "Remix"
     statement = "What was ever delivered is never truncated, never missing in a new epoch's history, never forgotten."
+    rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
