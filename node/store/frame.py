@@ -109,7 +109,7 @@ def _item(record: EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | Mem
 
 
 def record_of(frame: Frame) -> Record:
-    """The other way round. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT or an unknown kind."""
+    """The other way round. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT."""
     argument = frame.argument
     match frame.kind:
         case Kind.EPOCH:
@@ -124,7 +124,7 @@ def record_of(frame: Frame) -> Record:
             return NewLeaderRecord(argument)
         case Kind.MEMBER:
             return MemberRecord()
-    raise ValueError(f"a record of kind {frame.kind} has no place here")
+    raise ValueError(f"a {Kind(frame.kind).name} has no place among the records")
 
 
 def size(batch_items: list[Item]) -> int:

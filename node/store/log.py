@@ -22,7 +22,7 @@ class Log:
         self.state = state  # after all that was written, durable or not
         self._disk = disk
         self._segment_bytes = segment_bytes
-        self._crash = crash
+        self.crash = crash  # may be set and taken away between any two calls
         self._segments: list[tuple[int, Zxid]] = []  # number, and the last zxid before it; ascending
         self._file: DiskFile | None = None
         self._size = 0  # of the newest segment's file
@@ -58,10 +58,10 @@ class Log:
         frames = frame.encode(items, self._batch, segment.salt(number), self._offset)
         self._dirty = True
         with disk_work(f"writing {segment_name(number)}"):
-            if self._crash is None:
+            if self.crash is None:
                 self._file.write_all(frames)
             else:
-                self._write_each(self._crash, self._file, items, frames)
+                self._write_each(self.crash, self._file, items, frames)
         self._offset += size
         self._batch += 1
         for record in records:
@@ -88,9 +88,9 @@ class Log:
 
     def _reach(self, step: str) -> None:
         """A crash point for each record that the sync covers, in order."""
-        if self._crash is not None:
+        if self.crash is not None:
             for name in self._unsynced:
-                self._crash(step, name)
+                self.crash(step, name)
 
     def roll(self, room: int = 0) -> None:
         """Begin a new segment, with at least `room` bytes for records. What was written is durable first."""

@@ -61,7 +61,7 @@ class SegmentReader:
     def record_at(self, offset: int, batch: int) -> Frame | None:
         """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
         head = self.data[offset : offset + HEADER_BYTES]
-        if not any(head):
+        if not head.strip(b"\0"):
             self._check_hole(offset, batch)
             return None
         if len(head) < HEADER_BYTES or head[-1] == 0:

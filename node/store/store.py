@@ -28,10 +28,9 @@ class Store:
 
     recovery = Recovery
 
-    def __init__(self, disk: Disk, log: Log, crash: CrashHook | None) -> None:
+    def __init__(self, disk: Disk, log: Log) -> None:
         self.disk = disk
         self.log = log
-        self.crash = crash
         self.failed: DiskFailed | None = None  # once the disk has failed, nothing it says counts
         self._waiting: deque[Record] = deque()
         self._group: list[Record] | None = None  # the group that is still open
@@ -58,10 +57,19 @@ class Store:
             log.roll()
             recovered = Recovered(amnesiac=state.amnesiac)
             report = Report(kind="amnesiac" if state.amnesiac else "fresh")
-            return cls(disk, log, crash), recovered, report
+            return cls(disk, log), recovered, report
         _remove(disk, found.superfluous)
         _go_on(log, found)
-        return cls(disk, log, crash), found.recovered, found.report
+        return cls(disk, log), found.recovered, found.report
+
+    @property
+    def crash(self) -> CrashHook | None:
+        """The hook of the crash points; may be set and taken away between any two calls."""
+        return self.log.crash
+
+    @crash.setter
+    def crash(self, hook: CrashHook | None) -> None:
+        self.log.crash = hook
 
     # ---- records ----
 

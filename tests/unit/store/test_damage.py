@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from node.core.ready import EpochRecord
+from node.core.digest import txn_digest
+from node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord
 from node.core.zxid import zxid
+from node.store import frame
 from node.store.disk import OrdinaryDisk
 from node.store.errors import Corrupt, CorruptLog, CorruptSnapshot
+from node.store.frame import Kind
 from node.store.recovery import Recovery
+from node.store.segment import salt
 from node.store.store import Store
 from tests.unit.store.shelf import Legal, Model, a_life, born, files, freeze, keep, recover, told, txns
 
@@ -148,3 +152,43 @@ def test_a_snapshot_behind_the_log_is_read_before_it_is_trusted(tmp_path: Path) 
     content[newer] = content[newer].replace(b"[", b"(", 1)
     with pytest.raises(CorruptSnapshot, match=newer):
         read(content)
+
+
+def item(kind: int, argument: int, payload: bytes = b"") -> frame.Item:
+    return kind, argument, payload, txn_digest(payload)
+
+
+NONSENSE = {
+    "sync 3 where sync 4": ([item(Kind.EPOCH, 9)], 3),
+    "kind 42": ([item(42, 9)], 4),
+    "CHECKPOINT": ([item(Kind.CHECKPOINT, 9)], 4),
+    "1:2 can't follow 1:2": ([item(Kind.TXN, zxid(1, 2), b"again")], 4),
+    "EPOCH inside a group": ([item(Kind.TRUNC, zxid(1, 1)), item(Kind.EPOCH, 9), item(Kind.NEWLEADER, 9)], 4),
+}
+
+
+@pytest.mark.parametrize("why", NONSENSE)
+def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> None:
+    """Its bytes are whole, so this is a program's fault; a history that is no history is still not invented."""
+    store, model = born(tmp_path), Model()
+    for record in (EpochRecord(1), txns(zxid(1, 1), b"a"), txns(zxid(1, 2), b"b")):
+        keep(store, model, record)
+    store.close()
+    data = files(tmp_path)["log-00000001"]
+    end = len(data.rstrip(b"\0"))
+    items, batch = NONSENSE[why]
+    forged = data[:end] + b"".join(frame.encode(items, batch, salt(1), end))
+    with pytest.raises(CorruptLog, match=why) as raised:
+        read({"log-00000001": forged.ljust(len(data), b"\0")})
+    assert end <= raised.value.offset < len(forged)
+
+
+def test_a_truncation_below_the_snapshot_is_refused(tmp_path: Path) -> None:
+    """Snapshots are of committed state, and nothing undoes that: better no node than one that forgot."""
+    store, model = born(tmp_path), Model()
+    keep(store, model, txns(zxid(1, 1), b"a", b"b", b"c"))
+    store.take_snapshot(zxid(1, 3), 1, freeze(model.history))
+    keep(store, model, TruncRecord(zxid(1, 2)), NewLeaderRecord(2))
+    store.close()
+    with pytest.raises(CorruptSnapshot, match="snapshot-0000000100000002, offset 0: it is missing"):
+        read(files(tmp_path))

@@ -246,6 +246,19 @@ def test_crash_points_come_in_order_and_records_are_written_one_by_one(tmp_path:
     assert waiting[:10] == [0, 27, 27, 54, 54, 82, 82, 110, 110, 137], "each record is handed over by itself"
 
 
+def test_crash_points_can_be_armed_and_disarmed_in_a_running_store(tmp_path: Path) -> None:
+    store, model, seen = born(tmp_path), Model(), []
+    keep(store, model, EpochRecord(1))
+    store.crash = lambda step, what: seen.append((step, what))
+    keep(store, model, txns(zxid(1, 1), b"a"))
+    store.take_snapshot(zxid(1, 1), 1, freeze(model.history))
+    store.crash = None
+    keep(store, model, EpochRecord(2))
+    store.close()
+    assert [what for step, what in seen if step == "after-sync"] == ["TXN", "SNAPSHOT"]
+    assert recover(tmp_path) == model.legal()
+
+
 @pytest.mark.parametrize("kind", [OrdinaryDisk, FaithfulDisk])
 def test_a_crash_at_each_crash_point_leaves_a_legal_state(kind: type, tmp_path: Path) -> None:
     model = Model()
