@@ -72,6 +72,7 @@ class Conductor:
         self.keep_quorum = keep_quorum
         self.patience = patience
         self.runs: list[FaultRun] = []
+        self._named: dict[str, list[int]] = {}  # by a fault's `as`
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -165,7 +166,10 @@ class Conductor:
     def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
         if step.target is None:
             return sorted(self.cluster.nodes)
-        return resolve(step.target, self.cluster, kind.need, random)
+        nodes = resolve(step.target, self.cluster, kind.need, random, self._named)
+        if step.name is not None:
+            self._named[step.name] = nodes
+        return nodes
 
     def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
         fault = kind.make(Scene(self.cluster, self.network, random, self.patience), nodes, step.params)

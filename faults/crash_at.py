@@ -5,7 +5,7 @@ from typing import Any
 
 from faults.cluster import ClusterError
 from faults.crashpoints import parse, point
-from faults.kind import Confirmation, HealOrder, Key, Kind, Need, Scene
+from faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from faults.process import NodeDown, came_up, named, start_dead
 from faults.rules import choice
 
@@ -111,7 +111,52 @@ class CrashAtStart(CrashAt):
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
 
 
+class PauseAt(Fault):
+    """A pause (SIGSTOP) at a named point, by the node itself; healed by SIGCONT. Confirmed when it was reached."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.reached: set[int] = set()
+
+    def inject(self) -> None:
+        for node in self.nodes:
+            self.cluster.control(node, "arm", point=self.params["point"], action="pause")
+
+    def injected(self) -> Confirmation:
+        """Armed. Whether it gets there shows later."""
+        return Confirmation(True, {"point": self.params["point"]})
+
+    def watch(self, now: float) -> float | None:
+        self.reached.update(node for node in self.nodes if self.cluster.alive(node) and self.cluster.paused(node))
+        return None
+
+    def heal(self) -> None:
+        self.watch(0.0)
+        for node in self.nodes:
+            if not self.cluster.alive(node):
+                continue
+            if self.cluster.paused(node):
+                self.cluster.resume(node)
+            elif node not in self.reached:
+                self.cluster.control(node, "disarm")
+
+    def recovered(self) -> Confirmation:
+        evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
+        return Confirmation(self.reached == set(self.nodes), evidence)
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} to pause at {self.params['point']}"
+
+
 KINDS = (
+    Kind(
+        name="pause-at",
+        doc="stop (SIGSTOP) at a named point of the protocol or the disk; healed by SIGCONT",
+        make=PauseAt,
+        keys=(Key(name="point", rule=point(), doc="the point"),),
+        need=Need.UP,
+        order=HealOrder.PAUSE,
+    ),
     Kind(
         name="crash-at",
         doc="die at a named point of the protocol or the disk; healed by a restart",

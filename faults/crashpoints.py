@@ -8,13 +8,9 @@ one peer only), `after-rename:SNAPSHOT`.
 from dataclasses import dataclass
 
 from faults.rules import Rule, WrongError, suggest
-from node.core.messages import NAMES
+from node.crash import DISK_STEPS, MESSAGES, RECORDS, SEND_STEPS
 
-DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync")
-SEND_STEPS = ("before-send", "after-send")
-STEPS = (*DISK_STEPS, "after-rename", *SEND_STEPS)
-RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
-MESSAGES = tuple(sorted(NAMES.values()))
+STEPS = (*DISK_STEPS, *SEND_STEPS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
 

@@ -14,6 +14,7 @@ from faults.lines import Lines, Path
 from faults.registry import KINDS
 from faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
 from faults.scenario import EXITS, Expect, FaultStep, Mistake, Nemesis, Scenario, ScenarioError, Workload
+from faults.targets import NAME as LABEL
 from faults.targets import read_target
 from node.config import Limits, Timing
 
@@ -57,7 +58,7 @@ TABLES: dict[str, dict[str, Rule]] = {
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 ALL_TABLES = ("scenario", "workload", "timing", "limits", "fault", "nemesis", "expect")
-STEP_KEYS = ("at", "do", "target", "for")
+STEP_KEYS = ("at", "do", "target", "for", "as")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
@@ -149,13 +150,31 @@ class _Reader:
         self._unknown(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
         params = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in kind.keys}
         lasts = self._lasts(path, kind, table)
-        target = self._target(path, kind, table, params)
+        target = self._target(path, kind, table, params, self._earlier(at))
+        name = self._name(path, kind, table, target)
         if len(self.mistakes) == before and kind.check is not None:
             for wrong in kind.check(params, target, self.nodes):
                 self._wrong(path, wrong)
         if len(self.mistakes) > before:
             return None
-        return FaultStep(at=at, do=do, target=target, lasts=lasts, params=params)
+        return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, params=params)
+
+    def _earlier(self, at: Any) -> set[str]:
+        """What the faults before `at` call their nodes."""
+        tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
+        return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
+
+    def _name(self, path: Path, kind: Kind, table: dict[str, Any], target: Any) -> str | None:
+        if "as" not in table:
+            return None
+        if target is None:
+            self._wrong((*path, "as"), f"{kind.name} hits links here, no nodes that could be named", "leave `as` out")
+            return None
+        name = table["as"]
+        if not isinstance(name, str) or not LABEL.fullmatch(name):
+            self._wrong((*path, "as"), f"{name!r} is no name for nodes", "a capital, then letters, digits and -")
+            return None
+        return name
 
     def _lasts(self, path: Path, kind: Kind, table: dict[str, Any]) -> float | None:
         if "for" not in table:
@@ -166,14 +185,16 @@ class _Reader:
         lasts: float | None = self._value(path, key, table["for"])
         return lasts
 
-    def _target(self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any]) -> Any:
+    def _target(self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any], names: set[str]) -> Any:
         default = kind.default_target(params) if kind.default_target else REQUIRED
         if "target" in table and default is None:
             self._wrong((*path, "target"), "here the shape or the pairs say which links are meant", "leave it out")
             return None
         if "target" not in table and default is None:
             return None
-        rule = Rule(f"{', '.join(kind.words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes))
+        rule = Rule(
+            f"{', '.join(kind.words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
+        )
         return self._value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class FaultStep:
     do: str
     target: Target | None
     lasts: float | None = None
+    name: str | None = None  # `as`: what later faults may call the nodes that this one hits
     params: Mapping[str, Any] = field(default_factory=dict)
 
 

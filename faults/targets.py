@@ -2,7 +2,7 @@
 a choice."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from faults.cluster import Cluster
@@ -11,6 +11,7 @@ from faults.rules import WrongError, suggest
 
 Target = str | tuple[str, ...]
 _NODE = re.compile(r"node-([1-9][0-9]*)")
+NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # what `as` calls a fault's nodes; a capital tells it from the other words
 
 
 class NobodyError(Exception):
@@ -21,31 +22,34 @@ class NobodyError(Exception):
         self.leader = leader
 
 
-def read_target(value: object, kind: Kind, nodes: int) -> Target:
-    """A target as a scenario file may write it. Raises WrongError."""
-    allowed = _allowed(kind, nodes)
+def read_target(value: object, kind: Kind, nodes: int, names: Collection[str] = ()) -> Target:
+    """A target as a scenario file may write it; `names`: what earlier faults called theirs. Raises WrongError."""
+    allowed = _allowed(kind, nodes, names)
     if isinstance(value, list):
         if not value:
             raise WrongError("the list of targets is empty", allowed)
-        words = tuple(str(_word(item, kind, nodes, allowed)) for item in value)
+        words = tuple(str(_word(item, kind, nodes, names, allowed)) for item in value)
         if len(set(words)) < len(words):
             raise WrongError(f"{value!r} names a target twice", allowed)
         return words
-    return _word(value, kind, nodes, allowed)
+    return _word(value, kind, nodes, names, allowed)
 
 
-def _allowed(kind: Kind, nodes: int) -> str:
-    return f"{', '.join(kind.words)}, node-1 to node-{nodes}, or a list of such"
+def _allowed(kind: Kind, nodes: int, names: Collection[str]) -> str:
+    words = [*kind.words, f"node-1 to node-{nodes}", *sorted(names)]
+    return f"{', '.join(words)}, or a list of such"
 
 
-def _word(value: object, kind: Kind, nodes: int, allowed: str) -> str:
+def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed: str) -> str:
     match = _NODE.fullmatch(value) if isinstance(value, str) else None
     if match and int(match[1]) > nodes:
         raise WrongError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)
     if value == "minority" and nodes < 3:
         raise WrongError(f"an ensemble of {nodes} has no minority", allowed)
-    if match or value in kind.words:
+    if match or value in kind.words or value in names:
         return str(value)
+    if isinstance(value, str) and NAME.fullmatch(value):
+        raise WrongError(f"no earlier fault calls its nodes {value} (as = {value!r})", allowed, suggest(value, names))
     if value in ("leader", "follower"):
         raise WrongError(f"{value!r} is no target of {kind.name}: who is {kind.need.value} has no role", allowed)
     known = [*kind.words, *(f"node-{node}" for node in range(1, nodes + 1))]
@@ -87,18 +91,31 @@ def _fits(cluster: Cluster, node: int, need: Need) -> bool:
     return cluster.alive(node) and cluster.paused(node) == (need is Need.PAUSED)
 
 
-def resolve(target: Target, cluster: Cluster, need: Need, random: Random) -> list[int]:
-    """The nodes that are hit now, ascending. Raises NobodyError; with `leader` set it is worth asking again."""
+def resolve(
+    target: Target, cluster: Cluster, need: Need, random: Random, named: Mapping[str, Sequence[int]] | None = None
+) -> list[int]:
+    """The nodes that are hit now, ascending. `named`: what earlier faults called theirs. Raises NobodyError; with
+    `leader` set it is worth asking again."""
     pool = candidates(cluster, need)
     words = (target,) if isinstance(target, str) else target
     chosen: set[int] = set()
     for word in sorted(words, key=_freedom):  # who has no choice comes first
+        if named and word in named:
+            chosen.update(_resolve_name(word, named[word], need, pool))
+            continue
         chosen.update(_resolve_word(word, cluster, need, [node for node in pool if node not in chosen], random))
     return sorted(chosen)
 
 
 def _freedom(word: str) -> int:
-    return 0 if _NODE.fullmatch(word) else 1 if word == "leader" else 2
+    return 0 if _NODE.fullmatch(word) or NAME.fullmatch(word) else 1 if word == "leader" else 2
+
+
+def _resolve_name(name: str, nodes: Sequence[int], need: Need, pool: Sequence[int]) -> Sequence[int]:
+    wrong = [node for node in nodes if node not in pool]
+    if wrong:
+        raise NobodyError(f"{name} is node {', '.join(map(str, wrong))}, which is not {need.value}")
+    return nodes
 
 
 def _resolve_word(word: str, cluster: Cluster, need: Need, pool: Sequence[int], random: Random) -> Sequence[int]:
