@@ -6,7 +6,7 @@ READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check: setup ## formatting, lint, types, import contracts and the unit tests: un
 
 bench: setup ## measure this machine; the result goes to results/summaries/
 	$(BIN)/zab bench
+
+docs: setup ## write the tables in the documentation anew from the code
+	$(BIN)/python docs/generate.py
 
 clean: ## remove the environment, the caches and the runs; the committed summaries stay
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

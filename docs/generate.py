@@ -1,0 +1,191 @@
+"""The tables in the documentation that the code already states: written here, so that they cannot be wrong for long.
+
+`python docs/generate.py` rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->` in each page;
+a test holds the committed pages against it.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from faults import crashpoints, grammar
+from faults.defects import DEFECTS
+from faults.registry import describe_kinds
+from faults.scenario import Expect, Nemesis, Scenario, Workload, load
+from harness.catalogue import shipped
+from model.properties import ALL
+from node.core import messages
+from node.core.broadcast import Peer
+from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
+from node.core.messages import Phase, Role
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/architecture.md", "docs/protocol.md", "docs/writing-scenarios.md")
+MARK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    lines = [list(heads), *(list(row) for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def sentence(text: str | None) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def phases() -> str:
+    """The phase diagram, from EDGES."""
+    edges = "\n".join(f"    {a.name} --> {b.name}" for a, b in sorted(EDGES) if a != b)
+    return f"```mermaid\nstateDiagram-v2\n    [*] --> ELECTION\n{edges}\n```"
+
+
+def expected(kind: type) -> str:
+    """In which role and phases a message is handled; anywhere else it is dropped as a stray."""
+    places = EXPECTED[kind]
+    if len(places) == len(Role) * len(Phase):
+        return "always"
+    roles = sorted({role for role, _ in places})
+    return "; ".join(
+        f"{role.name}: " + ", ".join(phase.name for of, phase in sorted(places) if of == role) for role in roles
+    )
+
+
+def message_table() -> str:
+    """Every message: who sends it, where it is expected, what handles it, what it says."""
+
+    def sender(kind: type) -> str:
+        return "leader" if kind in FROM_LEADER else "any" if expected(kind) == "always" else "follower"
+
+    def handler(kind: type) -> str:
+        method = getattr(Peer, HANDLERS[kind])
+        return f"`{method.__qualname__}`, {Path(inspect.getfile(method)).stem}"
+
+    return table(
+        ("message", "from", "expected in", "handler, file of node/core", "what it says"),
+        (
+            (f"`{name}`", sender(kind), expected(kind), handler(kind), sentence(kind.__doc__))
+            for kind, name in messages.NAMES.items()
+        ),
+    )
+
+
+def properties() -> str:
+    """What the oracle checks."""
+    return table(("property", "source", "statement"), ((kind.name, kind.source, kind.statement) for kind in ALL))
+
+
+def defects() -> str:
+    """The known bugs, and what must find each of them."""
+    return table(
+        ("defect", "the bug", "ticket", "caught as a violation of"),
+        ((f"`{one.name}`", one.about, one.ticket or "–", one.property) for one in DEFECTS.values()),
+    )
+
+
+def scenarios() -> str:
+    """The shipped scenarios, without the defects' own."""
+    found = {name: load(path) for name, path in shipped().items() if not name.startswith("defects/")}
+    rows = (
+        (
+            f"`{name}`",
+            str(one.nodes),
+            f"{one.duration:g} s",
+            one.expect.verdict,
+            one.about.split(". ")[0].strip(" .") + ".",
+        )
+        for name, one in found.items()
+    )
+    return table(
+        ("scenario", "nodes", "lasts", "expects", "about"),
+        ([" ".join(cell.split()) for cell in row] for row in rows),
+    )
+
+
+def faults() -> str:
+    """Every kind of fault with its keys. Angle brackets would be taken for HTML."""
+    return describe_kinds().replace("<", "&lt;")
+
+
+def crash_points() -> str:
+    """Steps, and what may stand behind the colon."""
+    return table(("step", "of"), ((f"`{step}`", ", ".join(crashpoints.subjects(step))) for step in crashpoints.STEPS))
+
+
+def keys() -> str:
+    """The tables of a scenario file with their keys: what is allowed, and what holds when a key is left out."""
+    makes: dict[str, Any] = {"scenario": Scenario, "workload": Workload, "nemesis": Nemesis, "expect": Expect}
+    rows = [
+        (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default(makes[name], key))
+        for name, rules in grammar.TABLES.items()
+        for key, rule in rules.items()
+    ]
+    for name, struct in grammar.STRUCTS.items():
+        rows += [
+            (f"`[{name}]`", f"`{field.name}`", "a whole number from 1", str(field.default))
+            for field in msgspec.structs.fields(struct)
+        ]
+    return table(("table", "key", "allowed", "default"), rows)
+
+
+def weights(key: str) -> str:
+    """The rule of the two keys that hold weights by name."""
+    names = grammar.OPERATIONS if key == "mix" else grammar.DRAWABLE
+    return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
+
+
+def default(make: Any, key: str) -> str:
+    """What holds when the key is not there, as TOML says it."""
+    if not is_dataclass(make):
+        return ""
+    field = next(field for field in fields(make) if field.name == key)
+    value = field.default_factory() if callable(field.default_factory) else field.default
+    if key in ("name", "about"):
+        return "required"
+    if key == "exit":
+        return "the verdict's"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {weight}" for name, weight in value.items()) + " }" if value else "{}"
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "phases": phases,
+    "messages": message_table,
+    "properties": properties,
+    "defects": defects,
+    "scenarios": scenarios,
+    "faults": faults,
+    "crash-points": crash_points,
+    "keys": keys,
+}
+
+
+def current(page: str) -> str:
+    """The page's text with its generated parts made anew. Raises KeyError for a mark that nothing generates."""
+    return MARK.sub(lambda found: found[1] + PARTS[found["name"]]() + "\n" + found[3], page)
+
+
+def main() -> None:
+    """Rewrite the pages."""
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(current(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Every measurement in a tiny form, on real processes: that it measures something, never how much."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.figures import Scale
+from harness.bench import MEASUREMENTS, measure
+
+TINY = Scale(
+    nodes=3,
+    keys=4,
+    payload=64,
+    outstanding=20,
+    rounds=1,
+    writes=100,
+    warm_up=20,
+    single=20,
+    starts=1,
+    failovers=1,
+    history=200,
+    judged=500,
+    frames_seconds=0.05,
+    sizes=(1, 3),
+    payloads=(16, 4096),
+)
+FIGURES = {
+    "throughput": ["leader", "leader p50", "follower", "follower p50"],
+    "latency": ["leader p50", "leader p99", "follower p50", "follower p99", "disk fdatasync p50"],
+    "start": ["first acknowledged write"],
+    "failover": ["first commit p50", "first commit max", "client's answer p50", "client's answer max"],
+    "oracle": ["one core"],
+    "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
+    "sizes": ["1 nodes", "1 nodes: busy", "3 nodes", "3 nodes: busy"],
+    "payloads": ["16 bytes", "16 bytes: busy", "4096 bytes", "4096 bytes: busy"],
+}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_it_measures_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    report = measure([name], TINY, tmp_path, f"zab bench --only {name}", lambda words: None)
+    figures = report["measurements"][name]["figures"]
+    names = [figure["name"] for figure in figures]
+    if name == "memory":
+        assert len(names) == 1 + 2 * TINY.nodes
+        assert sum("(leader)" in each for each in names) == 2
+    else:
+        assert names == FIGURES[name]
+    assert all(figure["value"] > 0 for figure in figures)
+    assert list(tmp_path.iterdir()) == []
+    assert [child.cmdline() for child in psutil.Process().children() if "node" in child.cmdline()] == []

@@ -1,0 +1,156 @@
+"""The bench's frame: what is measured when, the figures, the report. The measuring itself is in tests/integration."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.figures import QUICK, Figure, Scale, median, percentile
+from benchmarks.load import Loop
+from faults.cluster import ClusterError
+from harness import bench
+from harness.bench import MEASUREMENTS, Measurement, measure, store
+from harness.cli import main
+from harness.client import Client, Failed, Ok, Operation, Then, Unknown
+from harness.commands.bench import chosen, show, shown
+from harness.exits import BadInput, HarnessError
+from node.core.zxid import zxid
+from node.tree.requests import Request
+
+
+def test_without_names_all_but_the_long_ones() -> None:
+    assert chosen([], full=False) == ["throughput", "latency", "start", "failover", "memory", "oracle", "curve"]
+    assert chosen([], full=True) == list(MEASUREMENTS)
+
+
+def test_names_are_taken_in_the_order_of_measuring_and_long_ones_too() -> None:
+    assert chosen(["sizes", "latency"], full=False) == ["latency", "sizes"]
+
+
+def test_all_wrong_names_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadInput, match="Did you mean latency") as caught:
+        chosen(["latencie", "start", "oracel"], full=False)
+    assert "Did you mean oracle" in str(caught.value)
+    assert main(["bench", "--only", "latencie"]) == 4
+    assert "Did you mean latency" in capsys.readouterr().err
+
+
+def test_median_keeps_its_rounds() -> None:
+    assert median("x", "s", [3.0, 1.0, 2.0]) == Figure(name="x", value=2.0, unit="s", rounds=[3.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 51), (99, 100), (100, 100)])
+def test_percentiles(percent: float, value: float) -> None:
+    assert percentile(list(range(100, 0, -1)), percent) == value
+
+
+def test_no_percentile_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 50)
+
+
+def test_quick_is_less_of_the_same() -> None:
+    assert QUICK.nodes == Scale().nodes
+    assert QUICK.writes < Scale().writes
+    assert QUICK.history < Scale().history
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1234, "0.123"), (1.234, "1.23"), (99.994, "99.99"), (123.4, "123"), (1234567, "1,234,567")]
+)
+def test_numbers_are_shown_with_what_counts(value: float, text: str) -> None:
+    assert shown(value) == text
+
+
+@pytest.fixture
+def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def figures(folder: Path, scale: Scale) -> list[Figure]:
+        assert folder.is_dir()
+        return [median("first", "ms", [1.0, 5.0, 2.0]), Figure(name="second", value=scale.nodes, unit="")]
+
+    one = Measurement(name="one", about="a test's own", measure=figures)
+    monkeypatch.setattr(bench, "MEASUREMENTS", {"one": one})
+
+
+@pytest.mark.usefixtures("one_measurement")
+def test_the_report_is_complete(tmp_path: Path) -> None:
+    heard: list[str] = []
+    report = measure(["one"], Scale(), tmp_path / "results", "zab bench --only one", heard.append)
+    assert heard == ["one: a test's own"]
+    path = store(report, tmp_path / "results")
+    assert path.parent == tmp_path / "results" / "summaries"
+    read = json.loads(path.read_text())
+    assert read["command"] == "zab bench --only one"
+    assert set(read["machine"]) >= {"cores", "memory", "kernel", "processor", "fdatasync_ms"}
+    assert set(read["versions"]) >= {"python", "pyzmq", "zab-chaos"}
+    assert len(read["load_before"]) == len(read["load_after"]) == 3
+    assert read["settings"]["payload"] == 1024
+    assert read["settings"]["fsync"] is True
+    measured = read["measurements"]["one"]
+    assert measured["figures"][0] == {"name": "first", "value": 2.0, "unit": "ms", "rounds": [1.0, 5.0, 2.0]}
+    assert [figure["value"] for figure in measured["figures"]] == [2.0, 3]
+
+
+@pytest.mark.usefixtures("one_measurement")
+def test_the_table_shows_machine_figures_and_rounds(tmp_path: Path) -> None:
+    report = measure(["one"], Scale(), tmp_path, "zab bench", lambda words: None)
+    out = io.StringIO()
+    show(report, Console(file=out, width=200))
+    text = out.getvalue()
+    assert f"{report['machine']['cores']} cores" in text
+    assert "first" in text
+    assert "3: 1.00 .. 5.00" in text
+    assert "second" in text
+
+
+def test_an_ensemble_that_fails_is_a_clean_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(folder: Path, scale: Scale) -> list[Figure]:
+        raise ClusterError("node 2 does not answer")
+
+    monkeypatch.setattr(bench, "MEASUREMENTS", {"x": Measurement(name="x", about="", measure=broken)})
+    with pytest.raises(HarnessError, match="node 2 does not answer"):
+        measure(["x"], Scale(), tmp_path, "", lambda words: None)
+
+
+def test_a_folder_that_cannot_be_used_is_a_clean_error(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(HarnessError, match="--results"):
+        measure([], Scale(), file / "results", "", lambda words: None)
+
+
+class Answering(Client):
+    """A client whose ensemble is imagined: each poll answers all that is outstanding with the next outcome."""
+
+    def __init__(self, outcomes: list[Ok | Failed | Unknown]) -> None:
+        self.outcomes = outcomes
+        self.waiting: list[Operation] = []
+        self.most = 0
+
+    def submit(self, request: Request, then: Then | None = None) -> Operation:
+        self.waiting.append(Operation(len(self.waiting), request, 0, then, completed_ns=2_000_000))
+        self.most = max(self.most, len(self.waiting))
+        return self.waiting[-1]
+
+    def poll(self, timeout: float = 0.0) -> None:
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        answered, self.waiting = self.waiting, []
+        for operation in answered:
+            assert operation.then is not None
+            operation.then(operation, outcome)
+
+
+def test_the_loop_keeps_so_many_outstanding_and_counts_all() -> None:
+    client = Answering([Ok(zxid(1, 1))])
+    driven = Loop(client, 8).writes(20, keys=3, payload=4)
+    assert client.most == 8
+    assert driven.latencies_ms == [2.0] * 20
+    assert driven.rate == 20 / driven.seconds
+
+
+@pytest.mark.parametrize("outcome", [Failed("overloaded", "too many"), Unknown("the node is gone")])
+def test_a_write_that_fails_is_not_measured(outcome: Failed | Unknown) -> None:
+    with pytest.raises(HarnessError, match="measures nothing"):
+        Loop(Answering([Ok(zxid(1, 1)), outcome]), 8).writes(20, keys=3, payload=4)

@@ -1,0 +1,103 @@
+"""What a newcomer types first: make's targets, the environment's script, the pins, what continuous integration runs."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def fake_python(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def venv(tmp_path: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run .ci/venv where the only programs are those in tmp_path/bin."""
+    return subprocess.run(
+        ["/bin/sh", str(ROOT / ".ci/venv"), str(tmp_path / "venv")],
+        env={"PATH": str(tmp_path / "bin"), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_no_python_that_is_new_enough(tmp_path: Path) -> None:
+    fake_python(tmp_path / "bin", "python3", "exit 1")  # what an old Python answers to the question for its version
+    done = venv(tmp_path)
+    assert done.returncode == 1
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "apt-get install" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_python_without_venv_names_the_package(tmp_path: Path) -> None:
+    script = 'case "$2" in *ensurepip*) exit 1;; *version_info\\[:2\\]*) echo 3.12;; esac'
+    fake_python(tmp_path / "bin", "python3", script)
+    done = venv(tmp_path)
+    assert done.returncode == 1
+    assert "apt-get install -y python3.12-venv" in done.stderr
+
+
+def test_a_wish_for_a_python_is_followed(tmp_path: Path) -> None:
+    fake_python(tmp_path / "bin", "python3", "exit 1")
+    fake_python(tmp_path / "bin", "mine", f'echo "$*" >> {tmp_path}/said')
+    done = venv(tmp_path, PYTHON="mine")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "said").read_text().splitlines()[-1] == f"-m venv --clear {tmp_path}/venv"
+
+
+def targets() -> dict[str, str]:
+    return dict(re.findall(r"^([a-z]+):.*?## (.+)$", MAKEFILE, re.MULTILINE))
+
+
+def test_bare_make_lists_every_target() -> None:
+    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
+    assert set(phony.split()) == set(targets())
+    for name, about in targets().items():
+        assert re.search(rf"^make {name} +{re.escape(about)}$", done.stdout, re.MULTILINE)
+
+
+def test_what_ci_runs_is_what_the_readme_says() -> None:
+    ci = (ROOT / ".ci/run").read_text()
+    assert "set -eu" in ci
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    assert {"check", "test"} == set(re.findall(r"^make (\w+)$", ci, re.MULTILINE))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = set(re.findall(r"\bmake ([a-z]+)\b(?=[\s`])", readme))
+    assert {"demo", "test"} <= said <= set(targets())
+
+
+def test_everything_that_is_declared_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"], "hatchling", "editables"]
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.]+", line)] == []
+    pinned = {line.partition("==")[0] for line in lines}
+    assert {re.split(r"[^A-Za-z0-9-]", name, maxsplit=1)[0].lower() for name in wanted} - pinned == set()
+
+
+@pytest.mark.parametrize("wish", ["/nowhere/toxiproxy-server"])
+def test_fetching_toxiproxy_fails_with_words(wish: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.toxiproxy_fetch"],
+        env={**os.environ, "ZAB_TOXIPROXY": wish},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert wish in done.stderr
+    assert "Traceback" not in done.stderr
