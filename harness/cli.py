@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from harness import catalogue
+from harness.commands.lab import lab
 from harness.exits import BadInput, Exit, HarnessError
 from harness.interrupt import Forced
 
@@ -162,6 +163,9 @@ def bench(
     from harness.commands.bench import bench_command
 
     return bench_command(only or [], quick=quick, full=full, results=results, json=json)
+
+
+app.command()(lab)
 
 
 def main(arguments: list[str] | None = None) -> int:
