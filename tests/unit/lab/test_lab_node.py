@@ -95,10 +95,8 @@ def test_a_quorum_for_itself_makes_a_node_lead_the_next_epoch() -> None:
 
 def test_a_quorum_is_more_than_half_also_of_an_even_number() -> None:
     node = looking(3, 4)
-    node.receive(0, Vote(0, ZERO, 0, 3), 1)
-    assert node.role is Role.LOOKING
-    node.receive(1, Vote(1, ZERO, 0, 3), 1)
-    assert node.role is Role.LEADING
+    assert node.receive(0, Vote(0, ZERO, 0, 3), 1) == []
+    assert node.receive(1, Vote(1, ZERO, 0, 3), 1) == to_all(NewEpoch(1), 0, 1, 2)
 
 
 @pytest.mark.parametrize("question", [Vote(1, ZERO, 0, 1), LookForLeader(1, ZERO, 0)])
@@ -242,3 +240,42 @@ def test_before_sync_the_heartbeat_is_new_leader_and_in_discovery_there_is_none(
     assert node.tick(51) == []
     node.receive(0, AckEpoch(0, ZERO), 60)
     assert node.tick(101) == to_all(NewLeader(1, ()), 0, 1)
+
+
+def test_the_same_vote_again_is_not_told_again() -> None:
+    node = looking(0, 5)
+    assert node.receive(3, Vote(3, ZERO, 0, 4), 1) != []
+    assert node.receive(3, Vote(3, ZERO, 0, 4), 2) == []
+
+
+def test_who_starts_to_follow_waits_a_whole_election_timeout() -> None:
+    node = looking(0)
+    node.receive(2, Vote(2, ZERO, 0, 2), 40)
+    assert node.election_deadline == 190 + splitmix64(0 ^ 0 ^ 40) % 150
+
+
+def test_the_next_epoch_is_beyond_every_promised_one() -> None:
+    node = looking(2)
+    node.receive(1, NewEpoch(7), 1)
+    node.tick(node.election_deadline)
+    assert node.receive(0, Vote(0, ZERO, 0, 2), 400) == to_all(NewEpoch(8), 0, 1)
+
+
+def test_a_late_ack_leader_does_not_commit_what_was_proposed_since() -> None:
+    node = leading()
+    node.propose(b"a", 6)
+    assert node.receive(1, AckLeader(1), 7) == []
+    assert node.last_committed == ZERO
+
+
+def test_a_new_leadership_begins_with_nothing_of_the_last_one() -> None:
+    """Led epoch 1, followed epoch 2, leads again: in discovery, so it has no heartbeat and counts nothing old."""
+    node = leading()
+    node.propose(b"a", 6)
+    node.receive(1, NewEpoch(2), 7)
+    node.tick(node.election_deadline)
+    assert node.receive(0, Vote(0, ZERO, 0, 2), 400) == to_all(NewEpoch(3), 0, 1)
+    assert node.receive(1, AckLeader(1), 401) == []
+    assert node.receive(0, Ack(ONE_ONE.zxid), 401) == []
+    assert not node.synced
+    assert node.tick(450) == []
