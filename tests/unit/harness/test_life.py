@@ -13,7 +13,7 @@ import pytest
 from faults.cluster import ClusterError
 from harness.life import Life, spawn
 
-OBEYS = "import sys; print('up', flush=True); sys.stdin.read(); sys.exit(0)"
+OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 )

@@ -1,0 +1,195 @@
+"""Whole runs on real processes, through the command line, as a user has them."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
+
+STEADY = """
+[scenario]
+name = "steady"
+about = "Three seconds of load."
+nodes = 3
+duration = 3
+[workload]
+rate = 100
+keys = 8
+"""
+
+LONG = STEADY.replace("duration = 3", "duration = 600")
+
+CRASH = (
+    STEADY
+    + """
+[[fault]]
+at = 0.5
+do = "crash"
+target = "leader"
+for = 1
+[[fault]]
+at = 2
+do = "pause"
+target = "follower"
+for = 0.5
+"""
+)
+
+
+class Zab:
+    """`zab run` of a scenario in a process of its own."""
+
+    def __init__(self, folder: Path, scenario: str, *options: str) -> None:
+        self.results = folder / "results"
+        file = folder / "scenario.toml"
+        file.write_text(scenario)
+        command = [sys.executable, "-m", "harness", "run", str(file), "--results", str(self.results), *options]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def wait(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=150)
+        return self.process.returncode, out, err
+
+    @property
+    def folder(self) -> Path:
+        return (self.results / "latest").resolve()
+
+    def file(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text())
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / name
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def reached(self, event: str) -> bool:
+        """Whether the run has come to this milestone; fails if it ended before."""
+        assert self.process.poll() is None, self.process.communicate()
+        return any(line["event"] == event for line in self.lines("harness.jsonl"))
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+@pytest.fixture
+def zab(tmp_path: Path) -> Iterator[Callable[..., Zab]]:
+    """Starts runs; none outlives its test, nor does any of its processes."""
+    started: list[Zab] = []
+
+    def start(scenario: str, *options: str) -> Zab:
+        started.append(Zab(tmp_path, scenario, *options))
+        return started[-1]
+
+    yield start
+    for run in started:
+        if run.process.poll() is None:
+            run.process.kill()
+        run.process.communicate()
+
+
+def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]) -> None:
+    run = zab(STEADY, "--seed", "7")
+    assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)
+    children = run.children()
+    code, out, err = run.wait()
+    assert (code, err) == (0, ""), out
+    assert out.startswith("seed 7")
+    assert out.rstrip().splitlines()[-1].endswith("scenario.toml --seed 7")
+    assert len(children) == 4  # three nodes and toxiproxy
+    assert not any(child.is_running() for child in children)
+    facts, verdict = run.file("run.json"), run.file("verdict.json")
+    assert facts["outcome"] == "finished"
+    assert facts["versions"]["toxiproxy"]
+    assert verdict["verdict"] == "PASS"
+    assert verdict["metrics"]["writes_acked"] > 100
+    events = [line["event"] for line in run.lines("harness.jsonl")]
+    assert events == [
+        "started", "established", "workload-started", "safety-ended", "workload-stopped", "converged", "stopped",
+    ]  # fmt: skip
+    assert not (run.folder / "data").exists()
+    assert not (run.folder / "config" / "keys.json").exists()
+    assert sorted(path.name for path in (run.folder / "trace").iterdir()) == [f"node-{n}-1.jsonl" for n in (1, 2, 3)]
+
+
+def test_faults_are_injected_healed_and_on_record_and_the_answer_is_json(zab: Callable[..., Zab]) -> None:
+    run = zab(CRASH, "--json", "--keep-data")
+    code, out, _ = run.wait()
+    assert code == 0, out
+    answer = json.loads(out)
+    assert answer["verdict"] == "PASS"
+    assert answer["folder"] == str(run.folder)
+    lines = run.lines("faults.jsonl")
+    assert [(line["type"], line["id"]) for line in lines] == [("inject", 1), ("heal", 1), ("inject", 2), ("heal", 2)]
+    assert all(line["confirmed"] for line in lines)
+    killed = lines[0]["nodes"][0]
+    assert (run.folder / "trace" / f"node-{killed}-2.jsonl").exists()
+    assert len(list((run.folder / "data").iterdir())) == 3
+    # judged again, the stored run gets the same verdict
+    again = subprocess.run(
+        [sys.executable, "-m", "harness", "verify", str(run.folder), "--json"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["runs"][0]["properties"] == answer["properties"]
+
+
+def test_a_killed_harness_takes_everything_with_it_also_what_is_paused(zab: Callable[..., Zab]) -> None:
+    run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "pause"\ntarget = "follower"\n')
+    assert wait_until(lambda: bool(run.results.exists() and run.lines("faults.jsonl")), 100)
+    children = run.children()
+    assert len(children) == 4  # three nodes and toxiproxy
+    assert any(child.status() == psutil.STATUS_STOPPED for child in children)
+    run.process.kill()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_its_results_and_is_unknown(zab: Callable[..., Zab], number: signal.Signals) -> None:
+    run = zab(LONG)
+    assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)
+    children = run.children()
+    run.process.send_signal(number)
+    code, out, err = run.wait()
+    assert (code, err) == (2, ""), out
+    assert "interrupted" in out
+    assert run.file("run.json")["outcome"] == "interrupted"
+    assert run.file("verdict.json")["verdict"] == "UNKNOWN"
+    assert run.lines("ops.jsonl")
+    assert (run.folder / "data").exists()
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_second_interrupt_ends_at_once(zab: Callable[..., Zab]) -> None:
+    run = zab(LONG + '[[fault]]\nat = 0.1\ndo = "slow-disk"\ntarget = "all"\nms = 9000\n')
+    assert wait_until(lambda: bool(run.results.exists() and run.lines("faults.jsonl")), 100)
+    children = run.children()
+    run.process.send_signal(signal.SIGINT)
+    assert wait_until(lambda: run.reached("interrupted"), 60)
+    run.process.send_signal(signal.SIGINT)
+    code, _, err = run.wait()
+    assert code == 130, err
+    assert "Traceback" not in err
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+    assert run.file("run.json")["outcome"] == "interrupted"
+
+
+def test_without_toxiproxy_the_run_fails_with_what_to_do(
+    zab: Callable[..., Zab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZAB_TOXIPROXY", "/nowhere/toxiproxy-server")
+    code, out, err = zab(STEADY).wait()
+    assert code == 3
+    assert "ZAB_TOXIPROXY" in out
+    assert "Traceback" not in out + err
