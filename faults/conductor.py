@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any
 
 from faults.cluster import Cluster, ClusterError
-from faults.kind import Confirmation, Fault, FaultError, Kind, Scene
+from faults.kind import Confirmation, Fault, FaultError, Kind, Need, Scene
 from faults.nemesis import cost, is_exclusive
 from faults.network import Network, NetworkError
 from faults.registry import KINDS
 from faults.scenario import FaultStep
 from faults.targets import NobodyError, resolve
 
-LEADER_SECONDS = 10.0  # how long a fault waits for a leader that it is aimed at
+LEADER_SECONDS = 10.0  # how long a fault waits for what it is aimed at: a leader, a node that is down or paused
 SOON = 0.02  # seconds until it looks again
 
 _TROUBLE = (ClusterError, NetworkError, FaultError)
@@ -154,7 +154,8 @@ class Conductor:
         try:
             nodes = self._resolve(step, kind, random)
         except NobodyError as error:
-            if error.leader and now < self._begun + step.at + LEADER_SECONDS:
+            may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
+            if may_come and now < self._begun + step.at + LEADER_SECONDS:
                 return False
             run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
             self.runs.append(run)

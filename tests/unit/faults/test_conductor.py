@@ -1,5 +1,6 @@
 """The conductor: what is due is done, what was begun is healed, and the log says what the processes showed."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -169,6 +170,53 @@ def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> N
     p.conductor.due(102.0 + LEADER_SECONDS)
     assert p.conductor.runs[1].nodes == []
     assert ("inject", 2, False) in p.told()
+
+
+def test_a_restart_waits_for_the_node_to_get_to_its_crash_point(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-1", point="after-sync:TXN"), step(1, "restart", "one"))
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert len(p.conductor.runs) == 1
+    os.kill(p.cluster.pid(1), signal.SIGKILL)
+    p.cluster.wait_exit(1, 5.0)
+    p.conductor.due(102.0)
+    assert p.conductor.runs[1].nodes == [1]
+    assert all(confirmed for _, _, confirmed in p.told())
+
+
+def test_nobody_ever_goes_down(play: Callable[..., Play]) -> None:
+    p = play(step(1, "restart", "one"))
+    p.conductor.due(101.0)
+    assert p.conductor.runs == []
+    p.conductor.due(101.0 + LEADER_SECONDS)
+    assert p.told() == [("inject", 1, False)]
+    assert p.lines()[0]["evidence"] == {"error": "no node is down"}
+
+
+def test_a_later_fault_hits_the_nodes_that_an_earlier_one_named(play: Callable[..., Play]) -> None:
+    first = dataclasses.replace(step(0, "crash", "minority"), name="X")
+    p = play(first, step(1, "restart", "X"), step(2, "pause", "X", 1), nodes=5)
+    for now in (100.0, 101.0, 102.0):
+        p.conductor.due(now)
+    hit = [run.nodes for run in p.conductor.runs]
+    assert len(hit[0]) == 2
+    assert hit[0] == hit[1] == hit[2]
+
+
+def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: Callable[..., Play]) -> None:
+    p = play(
+        step(0, "pause-at", ["node-1", "node-2"], 5, point="after-send:COMMIT"),
+        step(6, "pause-at", "node-2", 1, point="after-send:COMMIT"),
+    )
+    p.conductor.due(100.0)
+    for node in (1, 2):
+        p.cluster.pause(node)
+    p.conductor.due(101.0)
+    p.conductor.due(105.0)
+    assert not p.cluster.paused(1)
+    p.conductor.due(106.0)
+    p.conductor.due(107.0)
+    assert [(i, c) for t, i, c in p.told() if t == "heal"] == [(1, True), (2, False)]
 
 
 def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
