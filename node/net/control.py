@@ -127,6 +127,8 @@ class ControlClient:
             parts = socket.recv_multipart()
             if len(parts) == 2 and parts[0] == request:
                 return _answer(parts[1])
+        if left:
+            raise self._timed_out(f"{self._address} ended before it answered {command}")
         raise self._timed_out(f"{self._address} did not answer {command} within {timeout:g} s")
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ class Net:
             self.stop(me)
         for fake in self.fakes:
             fake.close()
-        self.context.term()
+        self.context.destroy(linger=0)  # a test that failed may have left sockets
         release_ports(list(self.ports.values()))
 
 

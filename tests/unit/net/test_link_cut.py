@@ -1,0 +1,151 @@
+"""Links through a connection that is cut, swallows bytes, and comes back: nothing is lost from the middle, ever."""
+
+import contextlib
+import random
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from node.net.link import ChannelRun, LinkDown
+
+
+class Relay:
+    """A TCP relay on a free port. `swallow`: bytes are dropped and the connection stays; `cut`: it is closed."""
+
+    def __init__(self, upstream: int) -> None:
+        self.swallow = False
+        self._upstream = upstream
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._pipes: dict[socket.socket, socket.socket] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._cut, self._stop = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._cut.is_set():
+                self._cut.clear()
+                for end in list(self._pipes):
+                    self._drop(end)
+            for key, _ in self._selector.select(0.005):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj in self._pipes:
+                    self._pump(key.fileobj)  # type: ignore[arg-type]
+        for end in list(self._pipes):
+            self._drop(end)
+        self._selector.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        near, _ = self._listener.accept()
+        try:
+            far = socket.create_connection(("127.0.0.1", self._upstream))
+        except OSError:
+            near.close()
+            return
+        for end, other in ((near, far), (far, near)):
+            self._pipes[end] = other
+            self._selector.register(end, selectors.EVENT_READ)
+
+    def _pump(self, end: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            data = end.recv(65536)
+            if data:
+                if not self.swallow:
+                    self._pipes[end].sendall(data)
+                return
+        self._drop(end)
+
+    def _drop(self, end: socket.socket) -> None:
+        other = self._pipes.pop(end, None)
+        if other is not None:
+            self._selector.unregister(end)
+            end.close()
+            self._drop(other)
+
+
+@pytest.fixture
+def relayed(net: Any) -> Iterator[tuple[Relay, Relay]]:
+    """Nodes 1 and 2, up for each other through a relay each way."""
+    there, back = Relay(net.ports[2]), Relay(net.ports[1])
+    try:
+        net.start(1, {2: there.port})
+        net.start(2, {1: back.port})
+        net.until(lambda: net.up(1, 2) and net.up(2, 1))
+        yield there, back
+    finally:
+        there.stop()
+        back.stop()
+
+
+def runs_are_sound(runs: list[ChannelRun]) -> None:
+    """Prefix and single iteration: every run begins at 0, each session has one, and sessions only grow."""
+    assert all(run.first == 0 for run in runs)
+    sessions = [run.session for run in runs]
+    assert sessions == sorted(set(sessions))
+    assert not [run for run in runs if run.ended in ("gap", "session")]
+
+
+def test_a_link_through_relays_that_flap_stays_sound(net: Any, relayed: tuple[Relay, Relay]) -> None:
+    rng = random.Random(3)
+    one, two = net.links[1], net.links[2]
+    runs: dict[int, list[ChannelRun]] = {1: [], 2: []}
+    for number in range(600):
+        one.send(2, [number, "x" * rng.randrange(3000)])
+        two.send(1, [number])
+        if number % 10 == 0:
+            net.round()
+        if number % 60 == 30:
+            rng.choice(relayed).cut()
+        if number % 120 == 90:
+            net.until(lambda: net.up(1, 2) and net.up(2, 1))
+    net.until(
+        lambda: (
+            (one.send(2, ["last"]) or two.send(1, ["last"]))  # again and again: the last cut may come late
+            or ("last" in net.messages(2, 1) and "last" in net.messages(1, 2))
+        )
+    )
+    net.stop(1)
+    net.stop(2)
+    for me, links in ((1, one), (2, two)):
+        runs[me] += links.runs()
+        runs_are_sound(runs[me])
+        assert len(runs[me]) > 1, "nothing was cut: the test does not test"
+        numbers = [m for m in net.messages(me, 3 - me) if isinstance(m, int)]
+        assert numbers == sorted(set(numbers))
+
+
+def test_what_vanished_on_the_way_is_a_lost_end_and_never_a_hole(net: Any, relayed: tuple[Relay, Relay]) -> None:
+    """Bytes are swallowed one way while the connection stays, as with a toxic: only numbers can tell."""
+    there, _ = relayed
+    one = net.links[1]
+    one.send(2, [0])
+    net.until(lambda: net.messages(2, 1) == [0])
+    there.swallow = True
+    for i in range(1, 20):
+        one.send(2, [i])
+    net.links[2].send(1, ["the other way"])
+    net.until(lambda: bool(net.messages(1, 2)))
+    assert net.up(1, 2)  # silence is not the link's business
+    there.swallow = False
+    one.reset(2, "the core heard nothing")
+    net.until(lambda: bool(net.of(2, LinkDown)) and net.up(1, 2) and net.up(2, 1) and not one.pending)
+    net.until(lambda: one.send(2, ["after"]) or "after" in net.messages(2, 1))
+    got = net.messages(2, 1)
+    numbers = got[: got.index("after")]
+    assert numbers == list(range(len(numbers)))

@@ -1,0 +1,123 @@
+"""The `channel` trace event: computed from what was handed out, so that a link that does not check gives itself away."""
+
+from typing import Any
+
+from node.net.frame import Header, Kind
+from node.net.link import ChannelRun, LinkDown, Links
+from node.net.runs import Runs
+from node.net.session import Outcome, Session
+
+
+class RawSession(Session):
+    """Takes every frame of messages, as a ZeroMQ socket does."""
+
+    def receive(self, header: Header) -> Outcome:
+        if header.kind != Kind.MESSAGES:
+            return super().receive(header)
+        opened, self.up = not self.up, True
+        self.expected = header.sequence + 1
+        return Outcome(opened=opened, accepted=True)
+
+
+class RawLinks(Links):
+    """Plain ZeroMQ: reconnects by itself, keeps what is queued, and says nothing."""
+
+    session_type = RawSession
+    immediate = False
+
+    def redial(self, peer: int) -> None:
+        """The socket outlives the session."""
+
+    def disconnected(self, peer: int) -> None:
+        """Nobody is told."""
+
+
+def test_an_unbroken_run_is_one_run() -> None:
+    runs = Runs()
+    for sequence in range(5):
+        runs.took(2, 1, 7, sequence)
+    assert runs.fetch() == []
+    runs.end(2, "closed")
+    runs.end(2, "closed")
+    assert runs.fetch() == [ChannelRun(2, 1, 7, 0, 4, "closed")]
+    assert runs.fetch() == []
+
+
+def test_gaps_repeats_and_other_sessions_end_a_run() -> None:
+    runs = Runs()
+    for incarnation, session, sequence in ((1, 7, 0), (1, 7, 2), (1, 7, 2), (1, 8, 3), (2, 8, 4), (1, 7, 3)):
+        runs.took(2, incarnation, session, sequence)
+    runs.took(3, 1, 1, 0)
+    runs.end_all()
+    assert runs.fetch() == [
+        ChannelRun(2, 1, 7, 0, 0, "gap"),
+        ChannelRun(2, 1, 7, 2, 2, "gap"),
+        ChannelRun(2, 1, 7, 2, 2, "session"),
+        ChannelRun(2, 1, 8, 3, 3, "session"),
+        ChannelRun(2, 2, 8, 4, 4, "session"),
+        ChannelRun(2, 1, 7, 3, 3, "exit"),
+        ChannelRun(3, 1, 1, 0, 0, "exit"),
+    ]
+
+
+def test_a_links_runs_begin_at_zero_and_end_with_the_session_or_the_process(net: Any) -> None:
+    one, two = net.pair()
+    for i in range(5):
+        two.send(1, [i])
+    net.until(lambda: len(net.messages(1, 2)) == 5)
+    assert one.runs() == []
+    one.reset(2, "a new iteration")
+    net.until(lambda: bool(net.of(1, LinkDown)) and net.up(1, 2) and net.up(2, 1))
+    assert one.runs() == [ChannelRun(2, 1, 1, 0, 4, "closed")]
+    two.send(1, ["a", "b"])
+    net.until(lambda: len(net.messages(1, 2)) == 7)
+    net.stop(1)
+    assert one.runs() == [ChannelRun(2, 1, 2, 0, 0, "exit")]
+
+
+def test_what_was_taken_but_not_handed_out_is_not_in_a_run(net: Any) -> None:
+    fake = net.fake()
+    one = net.start(1, {2: net.ports[2]})
+    fake.welcome()
+    net.until(lambda: net.up(1, 2))
+    fake.session = 2
+    fake.say(0, "waits behind the LinkDown")
+    net.until(lambda: bool(net.of(1, LinkDown)))
+    assert one.pending
+    one.reset(2, "a new iteration")
+    net.until(lambda: len(net.of(1, LinkDown)) == 2)
+    net.stop(1)
+    assert net.messages(1, 2) == []
+    assert one.runs() == []
+
+
+def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show_it(net: Any) -> None:
+    fake = net.fake()
+    one = net.start(1, {2: net.ports[2]}, kind=RawLinks)
+    fake.welcome()
+    net.until(lambda: net.up(1, 2))
+    fake.say(0, "first")
+    fake.say(4, "after a gap")
+    fake.session = 0
+    fake.say(9, "of an older session")
+    net.until(lambda: len(net.messages(1, 2)) == 3)
+    assert not net.of(1, LinkDown)
+    net.stop(1)
+    assert one.runs() == [
+        ChannelRun(2, 1, 1, 0, 0, "gap"),
+        ChannelRun(2, 1, 1, 4, 4, "session"),
+        ChannelRun(2, 1, 0, 9, 9, "exit"),
+    ]
+
+
+def test_a_link_without_checks_delivers_what_it_queued_for_a_peers_former_life(net: Any) -> None:
+    one = net.start(1, {2: net.ports[2]}, kind=RawLinks)
+    net.start(2, {1: net.ports[1]}, kind=RawLinks)
+    net.until(lambda: net.up(1, 2) and net.up(2, 1))
+    net.stop(2)
+    for i in range(50):
+        net.round()
+        one.send(2, [i])
+    net.start(2, {1: net.ports[1]}, kind=RawLinks, life=2)
+    net.until(lambda: 49 in net.messages(2, 1))
+    net.stop(2)
