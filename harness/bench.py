@@ -31,6 +31,7 @@ from harness.ports import NoFreePortError
 from harness.results import write_whole
 from node.net import keys
 
+ATTEMPTS = 2  # at one measurement
 BATCH = 100  # transactions in one trace event of the oracle's measurement
 
 
@@ -97,30 +98,42 @@ def measure(
 ) -> dict[str, Any]:
     """Run these measurements one after the other, on the disk on which `results` lies; the report. Raises HarnessError.
 
-    `said` hears which one has begun.
+    `said` hears which one has begun. What could not be measured has no figures, and words under `failed`.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
         report = {"command": command, "started": _utc(), "commit": machine.commit(), **surroundings(results)}
-        report["settings"] = {**asdict(scale), "fsync": True, "trace": True, "record": False, "faithful": False}
-        report["measurements"] = {name: _one(MEASUREMENTS[name], scale, results, said) for name in names}
-    except (ClusterError, NoFreePortError) as error:
-        raise HarnessError(str(error)) from error
     except OSError as error:
         raise HarnessError(
             f"{results} cannot be used for measuring: {error.strerror or error}. Choose another folder with --results."
         ) from error
+    report["settings"] = {**asdict(scale), "fsync": True, "trace": True, "record": False, "faithful": False}
+    report["measurements"] = {name: _one(MEASUREMENTS[name], scale, results.resolve(), said) for name in names}
     report["load_after"] = os.getloadavg()
     report["ended"] = _utc()
     return report
 
 
 def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], None]) -> dict[str, Any]:
-    said(f"{one.name}: {one.about}")
-    load, begin = os.getloadavg()[0], time.monotonic()
-    figures = one.measure(results.resolve(), scale)
-    took = time.monotonic() - begin
-    return {"about": one.about, "load_before": load, "seconds": took, "figures": [asdict(each) for each in figures]}
+    """Measure, and once more if it fails: on a busy machine an ensemble may lose its leader, and the round is void."""
+    figures: list[Figure] = []
+    failed: list[str] = []
+    load = os.getloadavg()[0]
+    begin = time.monotonic()
+    while not figures and len(failed) < ATTEMPTS:
+        said(f"{one.name}: {one.about}")
+        begin = time.monotonic()
+        try:
+            figures = one.measure(results, scale)
+        except (HarnessError, ClusterError, NoFreePortError, OSError) as error:
+            failed.append(str(error))
+    return {
+        "about": one.about,
+        "load_before": load,
+        "seconds": time.monotonic() - begin,
+        "figures": [asdict(each) for each in figures],
+        "failed": failed,
+    }
 
 
 def surroundings(results: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from harness.exits import BadInput, Exit
 
 
 def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, json: bool) -> int:
-    """Measure what was asked for; the exit code is 0, a number is never a failure. Raises BadInput, HarnessError."""
+    """Measure what was asked for; a number is never a failure. Raises BadInput, HarnessError."""
     names = chosen(only, full=full)
     words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
     words += ["--quick"] * quick + ["--full"] * full
@@ -36,7 +36,7 @@ def chosen(only: list[str], *, full: bool) -> list[str]:
 
 
 def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: bool) -> int:
-    """Measure these at this scale, show them, store them."""
+    """Measure these at this scale, show them, store them. The exit code is 3 if something could not be measured."""
     console = console_for(json=json)
     with console.status("measuring") as status:
         report = measure(names, scale, results, command, status.update)
@@ -45,7 +45,7 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
     console.print(Text(f"\nsummary  {path}"), soft_wrap=True)
     if json:
         print_json(report)
-    return Exit.PASS
+    return Exit.PASS if all(one["figures"] for one in report["measurements"].values()) else Exit.HARNESS_ERROR
 
 
 def show(report: dict[str, Any], console: Console) -> None:
@@ -71,6 +71,10 @@ def show(report: dict[str, Any], console: Console) -> None:
             table.add_row(first, figure["name"], shown(figure["value"]), figure["unit"], span)
     console.print()
     console.print(table)
+    for name, measured in report["measurements"].items():
+        for words in measured["failed"]:
+            again = "measured again" if measured["figures"] else "not measured"
+            console.print(Text(f"{name}: {again}, since {words}"), soft_wrap=True)
 
 
 def shown(value: float) -> str:

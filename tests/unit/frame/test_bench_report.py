@@ -14,6 +14,7 @@ from harness import bench
 from harness.bench import MEASUREMENTS, Measurement, measure, store
 from harness.cli import main
 from harness.client import Client, Failed, Ok, Operation, Then, Unknown
+from harness.commands.bench import bench as run_bench
 from harness.commands.bench import chosen, show, shown
 from harness.exits import BadInput, HarnessError
 from node.core.zxid import zxid
@@ -105,13 +106,39 @@ def test_the_table_shows_machine_figures_and_rounds(tmp_path: Path) -> None:
     assert "second" in text
 
 
-def test_an_ensemble_that_fails_is_a_clean_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(folder: Path, scale: Scale) -> list[Figure]:
-        raise ClusterError("node 2 does not answer")
+def failing(times: int, error: Exception) -> Measurement:
+    """A measurement that fails so often before it succeeds."""
+    left = [error] * times
 
-    monkeypatch.setattr(bench, "MEASUREMENTS", {"x": Measurement(name="x", about="", measure=broken)})
-    with pytest.raises(HarnessError, match="node 2 does not answer"):
-        measure(["x"], Scale(), tmp_path, "", lambda words: None)
+    def figures(folder: Path, scale: Scale) -> list[Figure]:
+        if left:
+            raise left.pop()
+        return [Figure(name="x", value=1, unit="")]
+
+    return Measurement(name="x", about="", measure=figures)
+
+
+@pytest.mark.parametrize("error", [HarnessError("it lost its leader"), ClusterError("node 2 is silent"), OSError("no")])
+def test_what_fails_is_measured_again_and_said(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "MEASUREMENTS", {"x": failing(1, error)})
+    measured = measure(["x"], Scale(), tmp_path, "", lambda words: None)["measurements"]["x"]
+    assert [figure["name"] for figure in measured["figures"]] == ["x"]
+    assert measured["failed"] == [str(error)]
+
+
+def test_what_cannot_be_measured_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = {"x": failing(99, HarnessError("it lost its leader")), "y": failing(0, OSError())}
+    monkeypatch.setattr(bench, "MEASUREMENTS", both)
+    assert run_bench(["x", "y"], Scale(), tmp_path, "zab bench", json=True) == 3
+    out, err = capsys.readouterr()
+    measured = json.loads(out)["measurements"]
+    assert measured["x"]["figures"] == []
+    assert len(measured["y"]["figures"]) == 1
+    assert "x: not measured, since it lost its leader" in err
 
 
 def test_a_folder_that_cannot_be_used_is_a_clean_error(tmp_path: Path) -> None:
