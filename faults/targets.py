@@ -28,7 +28,7 @@ def read_target(value: object, kind: Kind, nodes: int, names: Collection[str] = 
     if isinstance(value, list):
         if not value:
             raise WrongError("the list of targets is empty", allowed)
-        words = tuple(str(_word(item, kind, nodes, names, allowed)) for item in value)
+        words = tuple(_word(item, kind, nodes, names, allowed) for item in value)
         if len(set(words)) < len(words):
             raise WrongError(f"{value!r} names a target twice", allowed)
         return words
@@ -41,14 +41,16 @@ def _allowed(kind: Kind, nodes: int, names: Collection[str]) -> str:
 
 
 def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed: str) -> str:
-    match = _NODE.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise WrongError(f"{value!r} is no target", allowed)
+    match = _NODE.fullmatch(value)
     if match and int(match[1]) > nodes:
         raise WrongError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)
     if value == "minority" and nodes < 3:
         raise WrongError(f"an ensemble of {nodes} has no minority", allowed)
     if match or value in kind.words or value in names:
-        return str(value)
-    if isinstance(value, str) and NAME.fullmatch(value):
+        return value
+    if NAME.fullmatch(value):
         raise WrongError(f"no earlier fault calls its nodes {value} (as = {value!r})", allowed, suggest(value, names))
     if value in ("leader", "follower"):
         raise WrongError(f"{value!r} is no target of {kind.name}: who is {kind.need.value} has no role", allowed)

@@ -67,7 +67,7 @@ def test_what_is_known_before_the_run() -> None:
     assert size(("minority", "node-1"), 5) == 3
 
 
-@pytest.mark.parametrize("value", [7, None, "node-0", "node-01", "node-4", "Leader", ["node-1", 2], {}])
+@pytest.mark.parametrize("value", [7, None, "node-0", "node-01", "node-4", "Leader", ["node-1", 2], {}, [[]]])
 def test_what_is_no_target(value: object) -> None:
     with pytest.raises(WrongError):
         read_target(value, KINDS["crash"], 3)
