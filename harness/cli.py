@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness import catalogue
 from harness.commands.lab import lab
-from harness.exits import BadInput, Exit, HarnessError
+from harness.exits import BadInput, Exit, HarnessError, Interrupted
 from harness.interrupt import Forced
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
@@ -23,7 +23,8 @@ app = typer.Typer(
     name="zab",
     help="Breaks a Zab ensemble of real processes on purpose, and judges whether Zab's promises held.",
     epilog="Exit codes: 0 all properties hold, 1 a property is violated, 2 unknown or interrupted, 3 the harness itself "
-    "failed, 4 bad arguments or scenario, 5 a quorum of disks was lost and the nodes refused to invent history.",
+    "failed, 4 bad arguments or scenario, 5 a quorum of disks was lost and the nodes refused to invent history, "
+    "130 ended at once by a second Ctrl-C.",
     add_completion=True,
     pretty_exceptions_enable=False,
 )
@@ -180,6 +181,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), Exit.BAD_INPUT)
     except HarnessError as error:
         return _complain(str(error), Exit.HARNESS_ERROR)
+    except Interrupted as error:
+        return _complain(str(error), Exit.UNKNOWN)
     except Forced:
         return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
     except typer.Abort:

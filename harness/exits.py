@@ -21,3 +21,7 @@ class BadInput(Exception):
 
 class HarnessError(Exception):
     """The harness cannot do its work on this machine: exit 3. The text says what to do about it."""
+
+
+class Interrupted(Exception):
+    """The user ended one of several runs: the others are not begun. Exit 2."""

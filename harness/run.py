@@ -41,6 +41,7 @@ class Ran:
 
     folder: RunFolder
     verdict: Verdict
+    interrupted: bool
 
 
 def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
@@ -58,7 +59,7 @@ def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     folder.file("verdict.json").write_bytes(verdict.to_json())
     if verdict.exit == Exit.PASS and not wish.keep_data:
         folder.remove_disks()
-    return Ran(folder, verdict)
+    return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
 
 
 def _live(

@@ -13,7 +13,7 @@ from faults.defects import DEFECTS, Defect
 from faults.scenario import Scenario
 from harness import catalogue
 from harness.commands.output import console_for, print_json
-from harness.commands.run import one, read, wish_for
+from harness.commands.run import read, unseen, wish_for
 from harness.exits import BadInput, Exit
 from harness.run import Ran
 from model.verdict import Judgement
@@ -105,7 +105,7 @@ def _try(defect: Defect, scenario: Scenario, times: int, results: Path) -> Tried
 
 def _run(defect: Defect, scenario: Scenario, number: int, results: Path) -> Ran:
     wish = wish_for(f"defects/{defect.scenario}", scenario, seed=scenario.seed + number, results=results)
-    return one(scenario, wish, Console(quiet=True), quiet=True)
+    return unseen(scenario, wish)
 
 
 def _violated(ran: Ran) -> list[str]:

@@ -11,7 +11,7 @@ from faults.defects import DEFECTS
 from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue, report
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput
+from harness.exits import BadInput, Interrupted
 from harness.progress import display
 from harness.run import Ran, Wish, run
 
@@ -77,3 +77,11 @@ def one(scenario: Scenario, wish: Wish, console: Console, *, quiet: bool) -> Ran
         defect = f", defect {scenario.defect}" if scenario.defect else ""
         screen.say(f"seed {wish.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
         return run(scenario, wish, screen)
+
+
+def unseen(scenario: Scenario, wish: Wish) -> Ran:
+    """One run of many, shown by whoever wants it. Raises Interrupted when the user ends it: the rest is not begun."""
+    ran = one(scenario, wish, Console(quiet=True), quiet=True)
+    if ran.interrupted:
+        raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
+    return ran

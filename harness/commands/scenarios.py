@@ -11,7 +11,7 @@ from rich.text import Text
 from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue
 from harness.commands.output import console_for, print_json
-from harness.commands.run import one, wish_for
+from harness.commands.run import unseen, wish_for
 from harness.exits import BadInput, Exit
 
 
@@ -99,7 +99,7 @@ def _check(name: str, scenario: Scenario, times: int, results: Path) -> Checked:
     checked = Checked(name, scenario.expect.exit, [], [])
     for number in range(times):
         wish = wish_for(name, scenario, seed=scenario.seed + number, results=results)
-        ran = one(scenario, wish, Console(quiet=True), quiet=True)
+        ran = unseen(scenario, wish)
         checked.exits.append(ran.verdict.exit)
         if ran.verdict.exit != scenario.expect.exit:
             checked.strange.append(ran.folder.path)
