@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.nemesis import RECOVERY, REJOINING, draw
@@ -11,6 +11,9 @@ from faults.registry import KINDS
 from faults.scenario import FaultStep, Nemesis
 from faults.shapes import has_quorum
 from faults.targets import size
+
+# A busy machine is slow, not wrong.
+unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 EVERYTHING = {name: 1.0 for name, kind in KINDS.items() if kind.draw is not None}
 TAKES_NODES = ("crash", "stop", "pause", "power-cut", "disk-full", "disk-error", "wipe")
@@ -51,6 +54,7 @@ def has_budget(steps: list[FaultStep], nodes: int, at: float, random: Random) ->
     return has_quorum(range(1, nodes + 1), cut, down)
 
 
+@unhurried
 @given(seeds, ensembles)
 def test_the_same_seed_gives_the_same_schedule(seed: int, nodes: int) -> None:
     assert draw(nemesis(), nodes, 60.0, seed) == draw(nemesis(), nodes, 60.0, seed)
@@ -60,6 +64,7 @@ def test_another_seed_gives_another_schedule() -> None:
     assert len({str(draw(nemesis(), 5, 60.0, seed)) for seed in range(50)}) == 50
 
 
+@unhurried
 @given(seeds, st.integers(3, 9))
 def test_a_quorum_is_left_at_every_time(seed: int, nodes: int) -> None:
     steps = draw(nemesis(), nodes, 60.0, seed)
@@ -67,6 +72,7 @@ def test_a_quorum_is_left_at_every_time(seed: int, nodes: int) -> None:
         assert has_budget(steps, nodes, step.at, Random(seed))
 
 
+@unhurried
 @given(seeds, ensembles)
 def test_beside_a_lost_disk_nothing_is_broken(seed: int, nodes: int) -> None:
     steps = draw(nemesis(), nodes, 60.0, seed)
@@ -79,6 +85,7 @@ def test_beside_a_lost_disk_nothing_is_broken(seed: int, nodes: int) -> None:
             assert earlier.at + (earlier.lasts or 0) + RECOVERY <= wipe.at
 
 
+@unhurried
 @given(seeds)
 def test_small_ensembles_have_nothing_to_lose(seed: int) -> None:
     for nodes in (1, 2):

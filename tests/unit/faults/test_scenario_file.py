@@ -4,11 +4,14 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.registry import KINDS, describe_kinds
 from faults.scenario import Expect, ScenarioError, load, parse
+
+# A busy machine is slow, not wrong.
+unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 SHIPPED = sorted((Path(__file__).parents[3] / "scenarios").glob("*.toml"))
 
@@ -239,6 +242,7 @@ def test_a_drawn_schedule_can_be_written_down() -> None:
     assert head.split("[[fault]]")[0] in fixed.to_toml()
 
 
+@unhurried
 @given(st.text(max_size=300))
 def test_whatever_the_text_there_is_no_traceback(text: str) -> None:
     with contextlib.suppress(ScenarioError):
@@ -253,6 +257,7 @@ _VALUES = st.recursive(
 _KEYS = st.sampled_from(["at", "do", "target", "for", "shape", "pairs", "point", "ms", "how", "odd"])
 
 
+@unhurried
 @given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6), max_size=4), st.integers(1, 5))
 def test_whatever_the_faults_there_is_no_traceback(faults: list[dict[str, object]], nodes: int) -> None:
     from faults.writing import _value
