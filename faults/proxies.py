@@ -31,6 +31,10 @@ class ReadBackError(NetworkError):
     """The server took a toxic, but not as it was meant."""
 
 
+class MissingError(NetworkError):
+    """No such proxy or toxic."""
+
+
 class _Bounded:
     """Stands where toxiproxy-python expects the `requests` module: same calls, but bounded and checked."""
 
@@ -155,10 +159,6 @@ class Proxies:
             raise NetworkError(f"toxiproxy refuses it: {_words(error)}") from None
         except (KeyError, ValueError) as error:
             raise NetworkError(f"toxiproxy gave an answer that can't be read: {error!r}") from None
-
-
-class MissingError(NetworkError):
-    """No such proxy or toxic."""
 
 
 def _words(error: Exception) -> str:
