@@ -1,7 +1,7 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -97,9 +97,17 @@ class Restart(Fault):
 class Pause(Fault):
     """SIGSTOP; healed by SIGCONT. A paused leader that wakes up is the classic zombie."""
 
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+
     def inject(self) -> None:
+        self.killed: set[int] = set()
         for node in self.nodes:
             self.cluster.pause(node)
+
+    def taken_down(self, nodes: Sequence[int]) -> None:
+        """Another fault killed them in their sleep: they will not wake up, and need not."""
+        self.killed.update(nodes)
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -112,7 +120,7 @@ class Pause(Fault):
 
     def recovered(self) -> Confirmation:
         states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
-        awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
+        awake = all(state not in (psutil.STATUS_STOPPED, None) or n in self.killed for n, state in states.items())
         return Confirmation(awake, by_node(states, "state"))
 
     def over(self) -> bool:

@@ -5,17 +5,19 @@ Every command is traced as a `fault` event before it takes effect, so that a ver
 
 import os
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from node.core import digest as dg
 from node.core import zxid as zx
-from node.crash import BadPoint, CrashPoints
+from node.crash import BadPoint, CrashPoints, check_action, parse
 from node.net.control import ControlError
 
 if TYPE_CHECKING:
     from node.server import Server
 
 MS = 1_000_000
+ARMING = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there
 
 
 class Commands:
@@ -26,7 +28,8 @@ class Commands:
         self._disk = disk
         self._crash = crash
         self._power_cut_at: int | None = None
-        self._commands = {
+        self._arming: list[tuple[int, str, str]] = []
+        self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
             "status": self.status,
             "arm": self.arm,
             "disarm": self.disarm,
@@ -51,7 +54,11 @@ class Commands:
             raise ControlError(f"{command}: {error}") from None
 
     def due(self, now: int) -> None:
-        """A power cut that waited for a sync with unsynced bytes in vain takes place now."""
+        """Arm the points whose time has come. A power cut that waited for unsynced bytes in vain takes place now."""
+        while self._arming and now >= self._arming[0][0]:
+            _, point, action = self._arming.pop(0)
+            self._crash.arm(point, action)
+            self._server.watch_disk()
         if self._power_cut_at is not None and now >= self._power_cut_at:
             self._trace("power-cut", "fired", "nothing was unsynced")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,15 +87,17 @@ class Commands:
             "established": machine.in_broadcast,
             "amnesiac": machine.amnesiac,
             "frames": dict(server.links.frames),
-            "armed": self._crash.armed,
+            "armed": [*self._crash.armed, *(point for _, point, _ in self._arming)],
             "unsynced_bytes": self._disk.unsynced_bytes,
         }
 
     def arm(self, point: str, action: str = "crash") -> None:
-        self._crash.arm(point, action)
-        self._server.watch_disk()
+        check_action(action)
+        parse(point)
+        self._arming.append((self._server.clock.now_ns() + ARMING, point, action))
 
     def disarm(self) -> None:
+        self._arming.clear()
         self._crash.disarm()
         self._server.watch_disk()
 

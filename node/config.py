@@ -7,7 +7,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Timeouts. They decide how fast failures are noticed, never what is safe."""
 
     heartbeat_ms: int = 100
-    timeout_ms: int = 800  # silence after which a peer counts as gone; several heartbeats, so that a busy machine is no failure
+    timeout_ms: int = (
+        800  # silence after which a peer counts as gone; several heartbeats, so that a busy machine is no failure
+    )
     finalize_ms: int = 40  # how long a quorum's vote waits for a better one
     sync_timeout_ms: int = 5000  # discovery and synchronization must be over by then
 

@@ -45,6 +45,12 @@ def parse(point: str) -> tuple[str, str, int]:
     return step, what, k
 
 
+def check_action(action: str) -> None:
+    """Raises BadPoint."""
+    if action not in ("crash", "pause"):
+        raise BadPoint(f"{action!r}: at a point a node can crash or pause")
+
+
 class CrashPoints:
     """What is armed, and what happens there: `crash` (SIGKILL of itself) or `pause` (SIGSTOP of itself)."""
 
@@ -67,8 +73,7 @@ class CrashPoints:
 
     def arm(self, point: str, action: str = "crash") -> None:
         """Raises BadPoint."""
-        if action not in ("crash", "pause"):
-            raise BadPoint(f"{action!r}: at a point a node can crash or pause")
+        check_action(action)
         step, what, k = parse(point)
         self._armed[step, what] = (point, k, action)
         self._report(point, "armed")

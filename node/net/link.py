@@ -10,6 +10,7 @@ Hooks for known-bad variants: `session_type` (which frames count), `immediate` (
 `redial` (what a new session does to the socket) and `disconnected` (what a connection's end does to the session).
 """
 
+import time
 from collections import deque
 from typing import Any
 
@@ -43,6 +44,7 @@ __all__ = [
 # A killed peer's last frames and the end of its connections arrive on different sockets. So the frames get this long
 # to be taken before the session is closed; meanwhile nothing is sent in it.
 _LAST_FRAMES_NS = 10_000_000
+_NO_CONNECTION_NS = 5_000_000  # the pause before a HELLO that could not leave is tried again
 
 
 class Links:
@@ -174,11 +176,11 @@ class Links:
         """Send the HELLOs that are due at `now_ns` (the node's clock); close what lost its connection."""
         self._now_ns = now_ns
         for peer, lost_ns in list(self._lost_at.items()):
-            if now_ns - lost_ns >= _LAST_FRAMES_NS:
+            if time.monotonic_ns() - lost_ns >= _LAST_FRAMES_NS:  # no timeout: a wrong clock must not touch it
                 self._close(peer, "the connection to the peer ended")
         for peer, session in self._sessions.items():
             if not session.up and now_ns >= self._hello_at[peer]:
-                self._greet(peer)  # one that cannot leave stays due
+                self._greet(peer)
         self._events.extend((report, None) for report in self._refusals.due(now_ns))
 
     def drain(self, peer: int, seconds: float) -> None:
@@ -214,7 +216,7 @@ class Links:
 
     def disconnected(self, peer: int) -> None:
         """The connection of a session that is up has ended: so will the session, when the last frames are taken."""
-        self._lost_at.setdefault(peer, self._now_ns)
+        self._lost_at.setdefault(peer, time.monotonic_ns())
 
     # Frames that arrive.
 
@@ -270,8 +272,9 @@ class Links:
         self.redial(peer)
 
     def _greet(self, peer: int) -> None:
-        if self._dials[peer].send(self._pack(peer, self._sessions[peer].greeting, [])):
-            self._hello_at[peer] = self._now_ns + self._hello_ns
+        """HELLO, WELCOME or THANKS."""
+        sent = self._dials[peer].send(self._pack(peer, self._sessions[peer].greeting, []))
+        self._hello_at[peer] = self._now_ns + (self._hello_ns if sent else _NO_CONNECTION_NS)
 
     def _connection(self, peer: int, events: list[int]) -> None:
         for event in events:
