@@ -1,0 +1,142 @@
+"""The processes backend with real nodes, linked directly."""
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from faults.cluster import Cluster, ClusterError
+from harness import results
+from harness.cluster import disagreement, statuses
+from harness.ports import free_ports, release_ports
+from harness.processes import Addresses, Plan, Processes
+from harness.waiting import wait_until
+from node.net import keys
+
+pytestmark = pytest.mark.processes
+SECONDS = 60  # a bound for things that take a fraction of a second on a free machine
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
+    """Makes ensembles that are not started yet; ends what was started."""
+    built: list[Processes] = []
+    taken: list[int] = []
+
+    def make(nodes: int) -> Processes:
+        folder = results.create(tmp_path, "backend", 1)
+        keys.create(folder.file("config", "keys.json"))
+        ports = free_ports(3 * nodes)
+        taken.extend(ports)
+        own = {
+            node: Addresses(*(f"127.0.0.1:{port}" for port in ports[3 * node - 3 : 3 * node]))
+            for node in range(1, nodes + 1)
+        }
+        links = {(a, b): own[b].listen for a in own for b in own if a != b}
+        plan = Plan(
+            cluster="backend", addresses=own, links=links, secret_file=folder.file("config", "keys.json"), record=False
+        )
+        built.append(Processes(folder, plan))
+        return built[-1]
+
+    yield make
+    for cluster in built:
+        assert cluster.close() == []  # all end by themselves when asked
+    release_ports(taken)
+
+
+def led(cluster: Processes) -> int:
+    assert wait_until(lambda: cluster.leader() is not None, SECONDS)
+    leader = cluster.leader()
+    assert leader is not None
+    return leader
+
+
+def test_an_ensemble_forms_loses_its_leader_and_comes_together_again(build: Callable[[int], Processes]) -> None:
+    cluster: Processes = build(3)
+    as_contract: Cluster = cluster  # the type checker holds it against the protocol
+    assert [as_contract.alive(node) for node in (1, 2, 3)] == [False] * 3
+    assert as_contract.status(1) is None
+    cluster.start_all(cluster.nodes)
+    first = led(cluster)
+    pid = cluster.pid(first)
+    assert pid is not None
+    assert cluster.kill(first) == -signal.SIGKILL
+    assert not psutil.pid_exists(pid)
+    assert cluster.pid(first) is None
+    assert wait_until(lambda: cluster.leader() not in (None, first), SECONDS)
+    assert cluster.ended() == []  # what we killed did not end by itself
+    cluster.start(first)
+    assert wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SECONDS)
+    status = cluster.status(first)
+    assert status is not None
+    assert (status.life, status.amnesiac) == (2, False)
+
+
+def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(build: Callable[[int], Processes]) -> None:
+    cluster = build(3)
+    cluster.start_all(cluster.nodes)
+    zombie = led(cluster)
+    cluster.pause(zombie)
+    assert cluster.paused(zombie)
+    assert cluster.status(zombie, timeout=0.2) is None
+    assert wait_until(lambda: cluster.leader() not in (None, zombie), SECONDS)
+    cluster.resume(zombie)
+    assert not cluster.paused(zombie)
+    assert wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SECONDS)
+    assert cluster.leader() != zombie
+
+
+def test_a_wiped_node_comes_back_as_a_member_and_a_running_one_keeps_its_disk(
+    build: Callable[[int], Processes],
+) -> None:
+    cluster = build(3)
+    cluster.start_all(cluster.nodes)
+    led(cluster)
+    with pytest.raises(ClusterError, match="node 2 is up"):
+        cluster.wipe(2)
+    assert cluster.stop(2) == 0
+    assert list(Path(cluster.disk_folder(2)).iterdir())
+    cluster.wipe(2)
+    assert not Path(cluster.disk_folder(2)).exists()
+    cluster.wipe(2)  # nothing is left to wipe
+    cluster.start(2)
+    assert wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SECONDS)
+
+
+def test_a_node_that_dies_of_a_command_has_taken_it_and_is_told_apart(build: Callable[[int], Processes]) -> None:
+    cluster = build(1)
+    cluster.start(1)
+    cluster.control(1, "power-cut", variant="torn", seed=1, within_ms=1)
+    assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
+    (ended,) = cluster.ended()
+    assert (ended.node, ended.life, ended.code, ended.armed) == (1, 1, -signal.SIGKILL, True)
+    assert cluster.ended() == []  # told once
+    with pytest.raises(ClusterError, match="node 1 is not up"):
+        cluster.control(1, "disarm")
+
+
+def test_a_command_that_is_refused_is_an_error_with_the_nodes_words(build: Callable[[int], Processes]) -> None:
+    cluster = build(1)
+    cluster.start(1)
+    with pytest.raises(ClusterError, match="no step 'sideways'"):
+        cluster.control(1, "arm", point="sideways:TXN")
+    with pytest.raises(ClusterError, match="node 1 is to be started but is up"):
+        cluster.start(1)
+
+
+def test_a_node_whose_address_is_taken_ends_and_says_so(build: Callable[[int], Processes]) -> None:
+    cluster = build(1)
+    host, port = cluster.client_address(1).split(":")
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((host, int(port)))
+        other.listen()
+        cluster.start(1)
+    (ended,) = cluster.ended()
+    assert ended.code == 75
+    assert "its address is in use" in str(ended)
+    assert cluster.client_address(1) in cluster.last_words(1)
