@@ -131,6 +131,10 @@ class LooseHistory(History):
     def position(self, z: Zxid) -> int:
         count = 0
         for i, stretch in enumerate(self.stretches):
+            place = z - zx.zxid(stretch.epoch, stretch.first)
+            if 0 <= place < self._length(i):
+                return stretch.offset + place + 1
+        for i, stretch in enumerate(self.stretches):
             first = zx.zxid(stretch.epoch, stretch.first)
             if z >= first:
                 count = stretch.offset + min(z - first + 1, self._length(i))

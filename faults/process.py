@@ -99,9 +99,9 @@ class Pause(Fault):
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
+        self.killed: set[int] = set()
 
     def inject(self) -> None:
-        self.killed: set[int] = set()
         for node in self.nodes:
             self.cluster.pause(node)
 
