@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness import catalogue
 from harness.commands.lab import lab
@@ -137,14 +136,14 @@ def defects(
 @app.command()
 def doctor(results: Results = RESULTS, json: Json = False) -> int:
     """Check this machine: what is there, what is missing, what mends it."""
-    from harness.commands.output import print_json
+    from harness.commands.output import console_for, print_json
     from harness.doctor import as_json, examine, healthy, show
 
     findings = examine(results)
     if json:
         print_json(as_json(findings))
     else:
-        show(findings, Console())
+        show(findings, console_for(json=json))
     return Exit.PASS if healthy(findings) else Exit.HARNESS_ERROR
 
 
@@ -187,8 +186,6 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
     except typer.Abort:
         return Exit.FORCED
-    except BrokenPipeError:  # the reader of our output has gone: nothing left to say, and nobody to say it to
-        return Exit.HARNESS_ERROR
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _complain(f"the disk is full: {error}. Free some space, or use --results DIR.", Exit.HARNESS_ERROR)

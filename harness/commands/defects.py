@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -55,7 +54,7 @@ def show(only: list[str], *, json: bool) -> int:
     if json:
         print_json([_facts(defect) for defect in defects])
         return Exit.PASS
-    console = Console()
+    console = console_for(json=json)
     for defect in defects:
         title = Text(defect.name, "bold").append(f"  {defect.ticket or ''}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)

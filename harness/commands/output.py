@@ -1,17 +1,38 @@
 """Where a command's words go: with --json the answer is alone on stdout."""
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 
+class Screen(Console):
+    """A console whose reader may go away: a run goes on to its end all the same, and its exit code counts."""
+
+    def on_broken_pipe(self) -> None:
+        """rich, like typer, would end the process with exit code 1 here, which is a verdict of ours."""
+        self.quiet = True
+        _talk_to_nobody()
+
+
 def print_json(answer: Any) -> None:
-    json.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    try:
+        json.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _talk_to_nobody()
+
+
+def _talk_to_nobody() -> None:
+    """What is still buffered must not complain when the process ends."""
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def console_for(*, json: bool) -> Console:
     """Where people read: stderr when a program reads stdout."""
-    return Console(stderr=json)
+    return Screen(stderr=json)

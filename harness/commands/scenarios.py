@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from faults.scenario import Scenario, ScenarioError, load
@@ -49,7 +48,7 @@ def show(only: list[str], *, json: bool) -> int:
     if json:
         print_json([_facts(name, scenario) for name, scenario in scenarios.items()])
         return Exit.PASS
-    console = Console()
+    console = console_for(json=json)
     for name, scenario in scenarios.items():
         facts = _facts(name, scenario)
         title = Text(name, "bold")

@@ -1,6 +1,9 @@
 """What the command line says to mistakes. Runs themselves: tests/integration/test_run_processes.py."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +149,15 @@ def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsy
     assert json.loads(good.file("verdict.json").read_text())["exit"] == 2
     assert main(["verify", str(good.path), "--quiet", "--results", str(tmp_path)]) == 2
     assert "UNKNOWN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_reader_that_goes_away_changes_no_exit_code(json_too: list[str]) -> None:
+    end, ours = os.pipe()
+    os.close(end)
+    with os.fdopen(ours, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", "scenarios", *json_too],
+            stdout=closed, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3],
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
