@@ -94,7 +94,11 @@ def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Serve
     """Recover, and build the server. Raises what ends a life before it began."""
     parts, defect = parts_with(config.defect)
 
+    booting = True
+
     def report_point(point: str, state: str) -> None:
+        if booting and state == "armed":
+            return  # a life's first event is `boot`; told below
         trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
         trace.flush()
 
@@ -113,6 +117,9 @@ def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Serve
     trace.add("boot", boot_event(config, recovered, report, defect))
     trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": micros})
     trace.flush()
+    booting = False
+    for point in crash.armed:
+        report_point(point, "armed")
     return Server(config, options.life, parts, store, recovered, trace, crash, disk)
 
 

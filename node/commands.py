@@ -3,30 +3,32 @@
 Every command is traced as a `fault` event before it takes effect, so that a verdict can be checked against what was done.
 """
 
-import os
-import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from node.clock import Clock
 from node.core import digest as dg
 from node.core import zxid as zx
-from node.crash import BadPoint, CrashPoints, check_action, parse
-from node.net.control import ControlError
-
-if TYPE_CHECKING:
-    from node.server import Server
+from node.crash import BadPoint, check_action, parse
+from node.replica import Replica
 
 MS = 1_000_000
 ARMING = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there
 
 
-class Commands:
-    """The handler behind the control port. Mistakes raise ControlError, whose words go back to the caller."""
+class CommandError(Exception):
+    """A command that can't be taken; the words go back to whoever sent it."""
 
-    def __init__(self, server: "Server", disk: Any, crash: CrashPoints) -> None:
-        self._server = server
+
+class Commands:
+    """The handler behind the control port. Mistakes raise CommandError. `stop` ends the life after this round."""
+
+    def __init__(self, replica: Replica, clock: Clock, disk: Any, stop: Callable[[str], None]) -> None:
+        self._replica = replica
+        self._clock = clock
         self._disk = disk
-        self._crash = crash
+        self._crash = replica.crash
+        self._stop = stop
         self._power_cut_at: int | None = None
         self._arming: list[tuple[int, str, str]] = []
         self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
@@ -45,36 +47,36 @@ class Commands:
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         found = self._commands.get(command)
         if found is None:
-            raise ControlError(f"no command {command!r}; there are {', '.join(self._commands)}")
+            raise CommandError(f"no command {command!r}; there are {', '.join(self._commands)}")
         try:
             return found(**arguments) or {}
         except TypeError as error:
-            raise ControlError(f"{command}: {error}") from None
+            raise CommandError(f"{command}: {error}") from None
         except (BadPoint, ValueError) as error:
-            raise ControlError(f"{command}: {error}") from None
+            raise CommandError(f"{command}: {error}") from None
 
     def due(self, now: int) -> None:
         """Arm the points whose time has come. A power cut that waited for unsynced bytes in vain takes place now."""
         while self._arming and now >= self._arming[0][0]:
             _, point, action = self._arming.pop(0)
             self._crash.arm(point, action)
-            self._server.watch_disk()
+            self._replica.watch_disk()
         if self._power_cut_at is not None and now >= self._power_cut_at:
             self._trace("power-cut", "fired", "nothing was unsynced")
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._crash.die()
 
     def _trace(self, what: str, state: str, detail: str) -> None:
-        self._server.trace.add("fault", {"do": what, "state": state, "detail": detail})
-        self._server.driver.flush()
+        self._replica.trace.add("fault", {"do": what, "state": state, "detail": detail})
+        self._replica.driver.flush()
 
     # ---- the commands ----
 
     def status(self) -> dict[str, Any]:
-        server = self._server
-        machine, tree = server.machine, server.application.tree
+        replica = self._replica
+        machine, tree = replica.machine, replica.application.tree
         return {
             "node": machine.me,
-            "life": server.life,
+            "life": replica.life,
             "role": machine.role.name,
             "phase": machine.phase.name,
             "leader": machine.leader,
@@ -86,7 +88,7 @@ class Commands:
             "tree": dg.show(tree.digest),
             "established": machine.in_broadcast,
             "amnesiac": machine.amnesiac,
-            "frames": dict(server.links.frames),
+            "frames": dict(replica.network.frames),
             "armed": [*self._crash.armed, *(point for _, point, _ in self._arming)],
             "unsynced_bytes": self._disk.unsynced_bytes,
         }
@@ -94,12 +96,12 @@ class Commands:
     def arm(self, point: str, action: str = "crash") -> None:
         check_action(action)
         parse(point)
-        self._arming.append((self._server.clock.now_ns() + ARMING, point, action))
+        self._arming.append((self._clock.now_ns() + ARMING, point, action))
 
     def disarm(self) -> None:
         self._arming.clear()
         self._crash.disarm()
-        self._server.watch_disk()
+        self._replica.watch_disk()
 
     def slow_disk(self, ms: float) -> None:
         self._disk.faults.slow_ms = float(ms)
@@ -118,16 +120,16 @@ class Commands:
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:
         """The power goes at the next sync that has unsynced bytes, or after `within_ms` without one."""
         self._disk.faults.power_cut = (variant, seed)
-        self._power_cut_at = self._server.clock.now_ns() + within_ms * MS
+        self._power_cut_at = self._clock.now_ns() + within_ms * MS
         self._trace("power-cut", "armed", f"{variant}, seed {seed}")
 
     def clock_rate(self, rate: float) -> None:
-        self._server.clock.rate = rate
+        self._clock.rate = rate
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
 
     def clock_jump(self, ms: float) -> None:
-        self._server.clock.jump(int(ms * MS))
+        self._clock.jump(int(ms * MS))
         self._trace("clock-jump", "fired", f"{ms} ms")
 
     def stop(self) -> None:
-        self._server.stop("asked to")
+        self._stop("asked to")

@@ -58,6 +58,8 @@ class CrashPoints:
         self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
         self._armed: dict[tuple[str, str], tuple[str, int, str]] = {}
         self.settle: Callable[[], None] = lambda: None  # returns when what was sent so far has left the process
+        self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
 
     @property
     def armed(self) -> list[str]:
@@ -95,7 +97,7 @@ class CrashPoints:
         del self._armed[step, what]
         self._report(point, "fired")
         if action == "pause":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            self.pause()
         else:
             self.settle()
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.die()

@@ -3,7 +3,8 @@
 The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from node.application import Application
 from node.core import digest as dg
@@ -12,14 +13,28 @@ from node.core.broadcast import Peer
 from node.core.messages import NAMES
 from node.core.ready import Deliver, Install, Ready
 from node.crash import CrashPoints
-from node.net.link import Links
 from node.recording import Recording, checksum
 from node.store.store import Store
-from node.trace import Trace
 
 
 class Aborted(Exception):
     """A sanity check failed (LADIS 2008, section 2): the server stops."""
+
+
+class Network(Protocol):
+    """The links, as the driver uses them."""
+
+    frames: dict[int, int]  # frames taken so far, by peer
+
+    def send(self, peer: int, messages: list[Any]) -> None: ...
+    def reset(self, peer: int, why: str) -> None: ...
+
+
+class Sink(Protocol):
+    """The trace, as the driver uses it."""
+
+    def add(self, event: str, fields: dict[str, Any]) -> None: ...
+    def flush(self) -> None: ...
 
 
 class Driver:
@@ -29,9 +44,9 @@ class Driver:
         self,
         machine: Peer,
         store: Store,
-        links: Links,
+        links: Network,
         application: Application,
-        trace: Trace,
+        trace: Sink,
         recording: Recording | None,
         crash: CrashPoints,
         snapshot_bytes: int,
@@ -77,25 +92,27 @@ class Driver:
 
     # ---- the core's obligations ----
 
-    def fulfil(self) -> None:
-        """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed."""
+    def fulfil(self) -> Iterator[None]:
+        """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
+
+        Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now.
+        """
         while True:
             ready = self.machine.ready()
-            if not self.fulfil_one(ready):
+            if not (
+                ready.messages
+                or ready.records
+                or ready.deliveries
+                or ready.events
+                or ready.messages_after_sync
+                or ready.resets
+                or ready.events_after_sync
+                or ready.abort
+            ):
                 return
+            yield from self.fulfil_one(ready)
 
-    def fulfil_one(self, ready: Ready) -> bool:
-        if not (
-            ready.messages
-            or ready.records
-            or ready.deliveries
-            or ready.events
-            or ready.messages_after_sync
-            or ready.resets
-            or ready.events_after_sync
-            or ready.abort
-        ):
-            return False
+    def fulfil_one(self, ready: Ready) -> Iterator[None]:
         if self.recording is not None:
             self.note("ready", checksum(ready))
         for peer in ready.resets:
@@ -107,6 +124,7 @@ class Driver:
         if ready.records:
             for record in ready.records:
                 self.store.append(record)
+            yield
             self.store.sync()
             self.note("synced", ready.upto)
             self.machine.synced(ready.upto)
@@ -122,7 +140,6 @@ class Driver:
             raise Aborted(ready.abort)
         if ready.deliveries:
             self.maybe_snapshot()
-        return True
 
     def flush(self) -> None:
         if self.recording is not None:

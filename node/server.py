@@ -1,4 +1,4 @@
-"""The server: one loop around the core. Frames, clients and commands in; the core's obligations out; answers last.
+"""The server: one loop around a replica. Frames, clients and commands in; answers out.
 
 One thread does everything. While it waits for its disk, frames gather, and the next round takes them all at once: that is
 the group commit of LADIS 2008, and nobody ever waits for a batch to fill.
@@ -9,21 +9,19 @@ from typing import Any
 import msgspec
 import zmq
 
-from node.application import Application
 from node.clock import Clock
-from node.commands import Commands
+from node.commands import CommandError, Commands
 from node.config import NodeConfig
-from node.core.machine import MS, Settings
 from node.core.messages import Message
 from node.core.ready import Recovered
 from node.crash import CrashPoints
-from node.driver import Driver
 from node.net import keys
-from node.net.clients import ClientGone, ClientPort, ClientRequests, ClientUp
-from node.net.control import ControlPort
-from node.net.link import LinkDown, Links, LinkUp, Received, Refused
+from node.net.clients import ClientPort
+from node.net.control import ControlError, ControlPort
+from node.net.link import Links
 from node.parts import Parts
 from node.recording import Recording
+from node.replica import Replica
 from node.store.store import Store
 from node.trace import Trace
 from node.tree.forwarding import Answer, Forward
@@ -34,7 +32,7 @@ DRAIN_SECONDS = 1.0  # how long a crash point waits for frames to a peer that do
 
 
 class Server:
-    """One life of one node. `run` returns the exit code 0, or raises what ends the life."""
+    """One life of one node. `run` returns when it is to end, or raises what ends the life."""
 
     def __init__(
         self,
@@ -48,15 +46,11 @@ class Server:
         disk: Any,
     ) -> None:
         self.config = config
-        self.life = life
         self.clock = Clock()
         self.trace = trace
-        self.store = store
-        self.crash = crash
         self.stopping: str | None = None
         self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
         self.context: zmq.Context[Any] = zmq.Context()
-        timing, limits = config.timing, config.limits
         secret = keys.load(config.secret_file)
         self.links: Links = parts.links(
             self.context,
@@ -66,38 +60,17 @@ class Server:
             listen=config.listen,
             peers=config.peers,
             keys=secret,
-            limits=limits,
-            heartbeat_ms=timing.heartbeat_ms,
+            limits=config.limits,
+            heartbeat_ms=config.timing.heartbeat_ms,
             decoder=msgspec.msgpack.Decoder(list[Message | Forward | Answer]),
         )
-        self.application = Application(
-            config.id,
-            life,
-            waiting=limits.waiting,
-            request_bytes=limits.request_bytes,
-            patience=timing.timeout_ms * MS,
+        self.clients = ClientPort(self.context, config.client, secret, config.limits)
+        self.recording = Recording(config.record, config.id, life) if config.record else None
+        self.replica = Replica(
+            config, life, parts.peer, store, recovered, trace, self.recording, crash, self.links, self.clients
         )
-        if recovered.snapshot is not None:
-            self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
-        settings = Settings(
-            me=config.id,
-            members=tuple(config.members),
-            heartbeat=timing.heartbeat_ms * MS,
-            timeout=timing.timeout_ms * MS,
-            finalize=timing.finalize_ms * MS,
-            sync_timeout=timing.sync_timeout_ms * MS,
-            outstanding=limits.outstanding,
-        )
-        recording = Recording(config.record, config.id, life) if config.record else None
-        if recording is not None:
-            recording.add("boot", settings, recovered)
-        self.machine = parts.peer(settings, recovered)
-        self.driver = Driver(
-            self.machine, store, self.links, self.application, trace, recording, crash, limits.snapshot_bytes
-        )
-        self.clients = ClientPort(self.context, config.client, secret, limits)
-        self.commands = Commands(self, disk, crash)
-        self.control = ControlPort(self.context, config.control, secret, self.commands.handle)
+        self.commands = Commands(self.replica, self.clock, disk, self.stop)
+        self.control = ControlPort(self.context, config.control, secret, self.command)
         crash.settle = self.settle
         self.poller = zmq.Poller()
         self.links.register(self.poller)
@@ -108,19 +81,22 @@ class Server:
         """End after this round."""
         self.stopping = why
 
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The control port's handler."""
+        try:
+            return self.commands.handle(name, arguments)
+        except CommandError as error:
+            raise ControlError(str(error)) from None
+
     def settle(self) -> None:
         """Return when what was sent has left the process: a crash point comes after what came before it."""
         for peer in self.config.peers:
             self.links.drain(peer, DRAIN_SECONDS)
 
-    def watch_disk(self) -> None:
-        """Let the store stop at the disk's crash points, or run at full speed when none is armed."""
-        self.store.crash = self.crash.hit if self.crash.on_disk else None
-
     def run(self) -> None:
         """The loop. Raises Aborted, DiskFailed."""
-        self.driver.start(self.clock.now_ns())
-        self.driver.fulfil()
+        for _ in self.replica.start(self.clock.now_ns()):
+            pass
         while self.stopping is None:
             ready = self.poller.poll(0 if self.links.pending else POLL_MS)
             if self.watched is not None and any(source == self.watched for source, _ in ready):
@@ -129,79 +105,17 @@ class Server:
         self.close()
 
     def round(self) -> None:
-        """Take what has come, let the core move, do what it asks, answer."""
-        driver, application, machine = self.driver, self.application, self.machine
-        self.take_frames()
-        self.take_clients()
-        self.control.serve()
+        frames = self.links.receive(FRAMES)
+        clients = self.clients.receive(FRAMES)
+        for refused in self.control.serve():
+            self.replica.refused(refused)
         now = self.clock.now_ns()
         self.commands.due(now)
-        driver.tick(now)
         self.links.tick(now)
-        application.follow_machine(machine, now)
-        forward, txns = application.pass_on(machine)
-        for peer, answer in application.answers_for_nodes():
-            self.links.send(peer, [answer])
-        if forward is not None and machine.leader is not None:
-            self.links.send(machine.leader, [forward])
-        if txns:
-            driver.submit(txns)
-        driver.fulfil()
-        application.follow_machine(machine, now)
-        self.answer_clients()
+        for _ in self.replica.round(self.clock.now_ns, frames, clients):
+            pass  # the disk writes
         self.trace_channels()
-        driver.flush()
-
-    def take_frames(self) -> None:
-        for event in self.links.receive(FRAMES):
-            if type(event) is Received:
-                for message in event.messages:
-                    if type(message) is Forward:
-                        self.application.forwarded(event.peer, message, self.machine)
-                    elif type(message) is Answer:
-                        self.application.refused(message)
-                    else:
-                        self.driver.step(event.peer, message)
-            elif type(event) is LinkUp:
-                self.trace.add("link", {"peer": event.peer, "state": "opened", "session": event.session, "why": ""})
-                self.driver.link_up(event.peer)
-            elif type(event) is LinkDown:
-                fields = {"peer": event.peer, "state": "closed", "session": event.session, "why": event.why}
-                self.trace.add("link", fields)
-                self.driver.link_down(event.peer, event.why)
-            elif type(event) is Refused:
-                self.refused(event.what, event.why, event.peer, event.count)
-
-    def take_clients(self) -> None:
-        sessions = self.application.sessions
-        for event in self.clients.receive(FRAMES):
-            if type(event) is ClientRequests:
-                why = sessions.receive(event.client, event.items)
-                if why is not None:
-                    self.clients.drop(event.client, why)
-                    self.client_gone(event.client)
-            elif type(event) is ClientUp:
-                self.trace.add("client", {"state": "connected", "client": event.client})
-                sessions.hello(event.client, event.seen)
-            elif type(event) is ClientGone:
-                self.client_gone(event.client)
-            elif type(event) is Refused:
-                self.refused(event.what, event.why, event.peer, event.count)
-
-    def client_gone(self, client: int) -> None:
-        self.trace.add("client", {"state": "gone", "client": client})
-        self.application.sessions.gone(client)
-
-    def answer_clients(self) -> None:
-        """Tell the clients what was traced before."""
-        answers = self.application.sessions.answers()
-        if answers:
-            self.driver.flush()
-            for client, outcomes in answers:
-                self.clients.send(client, outcomes)
-
-    def refused(self, what: str, why: str, peer: int | None, count: int) -> None:
-        self.trace.add("refused", {"what": what, "why": why, "peer": peer, "count": count})
+        self.replica.driver.flush()
 
     def trace_channels(self) -> None:
         for run in self.links.runs():
@@ -224,6 +138,6 @@ class Server:
         self.clients.close()
         self.control.close()
         self.context.term()
-        self.driver.flush()
-        if self.driver.recording is not None:
-            self.driver.recording.close()
+        self.replica.driver.flush()
+        if self.recording is not None:
+            self.recording.close()

@@ -184,7 +184,9 @@ class Synchronization(Discovery):
         if message.epoch != self.current_epoch or not self.joined or self.phase != Phase.SYNCHRONIZATION:
             return
         if message.committed > self.history.last:
-            raise SanityCheckFailed(f"COMMIT-LD up to {zx.show(message.committed)}, beyond {zx.show(self.history.last)}")
+            raise SanityCheckFailed(
+                f"COMMIT-LD up to {zx.show(message.committed)}, beyond {zx.show(self.history.last)}"
+            )
         self.deadline = None
         self.committed = message.committed
         self.enter(Role.FOLLOWING, Phase.BROADCAST, source, "established")

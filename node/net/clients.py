@@ -6,52 +6,22 @@ that is gone, and one that does not read, show up as an error of `send` instead 
 """
 
 import contextlib
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import zmq
 
 from node.config import Limits
-from node.core.zxid import Zxid
+from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
 from node.net.address import bind
-from node.net.events import Refused
 from node.net.keys import Keys
 from node.net.protocol import VERSION, Answers, Bye, Hello, Rejected, Requests, Welcome, decode_from_client, encode
 from node.net.refusals import Refusals
 from node.tree.outcomes import Outcome
-from node.tree.requests import Request
 
 CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
 FRAME_REQUESTS = 4  # a frame holds at most so many times the bytes of the largest request
 FRAME_HARD = 4  # and ZeroMQ cuts the connection, without words, at so many times that: it would fill the memory
-
-
-@dataclass(frozen=True, slots=True)
-class ClientUp:
-    """A client said HELLO. If its number is known from another connection, that one is over."""
-
-    client: int
-    seen: Zxid
-
-
-@dataclass(frozen=True, slots=True)
-class ClientRequests:
-    """A client's requests, in order."""
-
-    client: int
-    items: list[tuple[int, Request]]
-
-
-@dataclass(frozen=True, slots=True)
-class ClientGone:
-    """A client left, or was dropped."""
-
-    client: int
-    why: str
-
-
-ClientEvent = ClientUp | ClientRequests | ClientGone | Refused
 
 
 class ClientPort:

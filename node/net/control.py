@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import zmq
 
+from node.events import Refused
 from node.net.address import bind
-from node.net.events import Refused
 from node.net.keys import Keys
 
 _REQUEST_BYTES = 2**20

@@ -18,10 +18,10 @@ import msgspec
 import zmq
 
 from node.config import Limits
+from node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from node.net import frame
 from node.net.address import AddressError, AddressInUse, bind
 from node.net.dial import Dial
-from node.net.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from node.net.frame import BadFrame, Header, Kind
 from node.net.keys import Keys
 from node.net.monitor import Monitor

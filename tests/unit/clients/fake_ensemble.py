@@ -7,7 +7,8 @@ from typing import Any
 import zmq
 
 from node.core.zxid import zxid
-from node.net.clients import ClientGone, ClientPort, ClientRequests, ClientUp
+from node.events import ClientGone, ClientRequests, ClientUp
+from node.net.clients import ClientPort
 from node.net.keys import Keys
 from node.sessions import Sessions
 from node.tree.primary import Primary

@@ -10,10 +10,10 @@ import zmq
 
 from node.config import Limits
 from node.core.zxid import ZERO, Zxid
+from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
 from node.net import clients
 from node.net.address import AddressInUse
-from node.net.clients import ClientEvent, ClientGone, ClientPort, ClientRequests, ClientUp
-from node.net.events import Refused
+from node.net.clients import ClientPort
 from node.net.keys import Keys
 from node.net.protocol import (
     VERSION,

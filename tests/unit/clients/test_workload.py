@@ -12,7 +12,7 @@ import pytest
 
 from harness.load import OPERATIONS, Load, key_path
 from harness.workload import Workload, WorkloadError
-from node.net.clients import ClientRequests
+from node.events import ClientRequests
 from node.tree.outcomes import Ok
 from node.tree.requests import Get
 from tests.unit.clients.fake_ensemble import FakeEnsemble

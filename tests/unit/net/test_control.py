@@ -10,10 +10,10 @@ import pytest
 import zmq
 
 from harness.ports import free_ports, release_ports
+from node.events import Refused
 from node.net import keys
 from node.net.address import AddressError, AddressInUse
 from node.net.control import ControlClient, ControlError, ControlPort, ControlTimeout
-from node.net.events import Refused
 
 Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
 

@@ -1,7 +1,10 @@
-"""What the network tells the server."""
+"""What happens outside: what the links and the clients' port tell the server."""
 
 from dataclasses import dataclass
 from typing import Any
+
+from node.core.zxid import Zxid
+from node.tree.requests import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +47,30 @@ class Refused:
 
 
 LinkEvent = LinkUp | LinkDown | Received | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUp:
+    """A client said HELLO. If its number is known from another connection, that one is over."""
+
+    client: int
+    seen: Zxid
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequests:
+    """A client's requests, in order."""
+
+    client: int
+    items: list[tuple[int, Request]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """A client left, or was dropped."""
+
+    client: int
+    why: str
+
+
+ClientEvent = ClientUp | ClientRequests | ClientGone | Refused

@@ -1,0 +1,174 @@
+"""One life of one server without its sockets: what a round of its loop does.
+
+The server runs it over ZeroMQ and real time; the simulated world runs the same code over virtual ones. A round is a
+generator: it stops where the disk writes, so that whoever drives it may let time pass there, or cut the power.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from node.application import Application
+from node.config import NodeConfig
+from node.core.broadcast import Peer
+from node.core.machine import MS, Settings
+from node.core.ready import Recovered
+from node.crash import CrashPoints
+from node.driver import Driver, Network, Sink
+from node.events import (
+    ClientEvent,
+    ClientGone,
+    ClientRequests,
+    ClientUp,
+    LinkDown,
+    LinkEvent,
+    LinkUp,
+    Received,
+    Refused,
+)
+from node.recording import Recording
+from node.store.store import Store
+from node.tree.forwarding import Answer, Forward
+from node.tree.outcomes import Outcome
+
+Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
+
+
+class Clients(Protocol):
+    """Where answers go."""
+
+    def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None: ...
+    def drop(self, client: int, why: str) -> None: ...
+
+
+class Replica:
+    """A core with its store, its application and its trace."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        life: int,
+        peer_type: type[Peer],
+        store: Store,
+        recovered: Recovered,
+        trace: Sink,
+        recording: Recording | None,
+        crash: CrashPoints,
+        network: Network,
+        clients: Clients,
+    ) -> None:
+        timing, limits = config.timing, config.limits
+        self.id = config.id
+        self.life = life
+        self.store = store
+        self.trace = trace
+        self.crash = crash
+        self.network = network
+        self.clients = clients
+        settings = Settings(
+            me=config.id,
+            members=tuple(config.members),
+            heartbeat=timing.heartbeat_ms * MS,
+            timeout=timing.timeout_ms * MS,
+            finalize=timing.finalize_ms * MS,
+            sync_timeout=timing.sync_timeout_ms * MS,
+            outstanding=limits.outstanding,
+        )
+        if recording is not None:
+            recording.add("boot", settings, recovered)
+        self.machine = peer_type(settings, recovered)
+        self.application = Application(
+            config.id,
+            life,
+            waiting=limits.waiting,
+            request_bytes=limits.request_bytes,
+            patience=timing.timeout_ms * MS,
+        )
+        if recovered.snapshot is not None:
+            self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
+        self.driver = Driver(
+            self.machine, store, network, self.application, trace, recording, crash, limits.snapshot_bytes
+        )
+
+    def start(self, now: int) -> Iterator[None]:
+        self.driver.start(now)
+        yield from self.driver.fulfil()
+
+    def round(
+        self, now: Callable[[], int], frames: Iterable[LinkEvent], clients: Iterable[ClientEvent]
+    ) -> Iterator[None]:
+        """Take what has come, let the core move, do what it asks, answer. Raises Aborted, DiskFailed."""
+        driver, application, machine = self.driver, self.application, self.machine
+        self.take_frames(frames)
+        self.take_clients(clients)
+        time = now()
+        driver.tick(time)
+        application.follow_machine(machine, time)
+        forward, txns = application.pass_on(machine)
+        for peer, answer in application.answers_for_nodes():
+            self.network.send(peer, [answer])
+        if forward is not None and machine.leader is not None:
+            self.network.send(machine.leader, [forward])
+        if txns:
+            driver.submit(txns)
+        yield from driver.fulfil()
+        application.follow_machine(machine, time)
+        self.answer_clients()
+        driver.flush()
+
+    def watch_disk(self) -> None:
+        """Let the store stop at the disk's crash points, or run at full speed when none is armed."""
+        self.store.crash = self.crash.hit if self.crash.on_disk else None
+
+    # ---- what came ----
+
+    def take_frames(self, events: Iterable[LinkEvent]) -> None:
+        for event in events:
+            if type(event) is Received:
+                for message in event.messages:
+                    if type(message) is Forward:
+                        self.application.forwarded(event.peer, message, self.machine)
+                    elif type(message) is Answer:
+                        self.application.refused(message)
+                    else:
+                        self.driver.step(event.peer, message)
+            elif type(event) is LinkUp:
+                self.trace.add("link", {"peer": event.peer, "state": "opened", "session": event.session, "why": ""})
+                self.driver.link_up(event.peer)
+            elif type(event) is LinkDown:
+                fields = {"peer": event.peer, "state": "closed", "session": event.session, "why": event.why}
+                self.trace.add("link", fields)
+                self.driver.link_down(event.peer, event.why)
+            elif type(event) is Refused:
+                self.refused(event)
+
+    def take_clients(self, events: Iterable[ClientEvent]) -> None:
+        sessions = self.application.sessions
+        for event in events:
+            if type(event) is ClientRequests:
+                why = sessions.receive(event.client, event.items)
+                if why is not None:
+                    self.clients.drop(event.client, why)
+                    self.client_gone(event.client)
+            elif type(event) is ClientUp:
+                self.trace.add("client", {"state": "connected", "client": event.client})
+                sessions.hello(event.client, event.seen)
+            elif type(event) is ClientGone:
+                self.client_gone(event.client)
+            elif type(event) is Refused:
+                self.refused(event)
+
+    def client_gone(self, client: int) -> None:
+        self.trace.add("client", {"state": "gone", "client": client})
+        self.application.sessions.gone(client)
+
+    def refused(self, event: Refused) -> None:
+        fields = {"what": event.what, "why": event.why, "peer": event.peer, "count": event.count}
+        self.trace.add("refused", fields)
+
+    def answer_clients(self) -> None:
+        """Tell the clients what was traced before."""
+        answers: list[Answered] = self.application.sessions.answers()
+        if answers:
+            self.driver.flush()
+            for client, outcomes in answers:
+                self.clients.send(client, outcomes)
