@@ -6,6 +6,7 @@ that is gone, and one that does not read, show up as an error of `send` instead 
 """
 
 import contextlib
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -63,12 +64,14 @@ class ClientPort:
     def register(self, poller: zmq.Poller) -> None:
         poller.register(self._socket, zmq.POLLIN)
 
-    def receive(self, limit: int = 100) -> list[ClientEvent]:
+    def receive(self, limit: int = 100, woken: Collection[Any] | None = None) -> list[ClientEvent]:
         """At most `limit` frames' events, and what `send` noticed. Never blocks, never raises for what came in.
+
+        `woken`: the sockets that a poll found readable; None asks.
 
         To be called in every round of the loop, not only when the socket is readable: `send` notices things too.
         """
-        for _ in range(limit):
+        for _ in range(limit if woken is None or self._socket in woken else 0):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:

@@ -39,7 +39,7 @@ class ControlPort:
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, handler: Handler) -> None:
         self.refused = 0  # malformed requests so far
         self._handler = handler
-        self._socket = context.socket(zmq.ROUTER)
+        self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         self._socket.linger = 0
         self._socket.maxmsgsize = _REQUEST_BYTES
         keys.server(self._socket)
@@ -48,6 +48,11 @@ class ControlPort:
         except BaseException:
             self._socket.close()
             raise
+
+    @property
+    def socket(self) -> zmq.Socket[Any]:
+        """For a poller: readable means that `serve` has something."""
+        return self._socket
 
     def register(self, poller: zmq.Poller) -> None:
         """Let `poller` wake up for requests."""

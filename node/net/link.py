@@ -12,6 +12,7 @@ Hooks for known-bad variants: `session_type` (which frames count), `immediate` (
 
 import time
 from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -114,14 +115,16 @@ class Links:
         for dial in self._dials.values():
             poller.register(dial.monitor.socket, zmq.POLLIN)
 
-    def receive(self, max_frames: int) -> list[LinkEvent]:
+    def receive(self, max_frames: int, woken: Collection[Any] | None = None) -> list[LinkEvent]:
         """What has happened, in order, from at most `max_frames` frames. Never blocks.
+
+        `woken`: the sockets that a poll found readable; None asks all of them.
 
         After a LinkDown nothing but LinkDowns follows in the same list: so what the server still has to say to the
         old session cannot slip into a new one, whose LinkUp only the next call tells.
         """
         out: list[LinkEvent] = []
-        for _ in range(max_frames):
+        for _ in range(max_frames if woken is None or self._inbox in woken else 0):
             if self._events and self._hand_out(out):
                 return out
             try:
@@ -132,8 +135,9 @@ class Links:
         self._hand_out(out)
         # Connections come after the frames that were there before them: a killed peer's last words count.
         for peer, dial in self._dials.items():
-            self._connection(peer, dial.monitor.read())
-        for _ in self._strangers.read():
+            if woken is None or dial.monitor.socket in woken:
+                self._connection(peer, dial.monitor.read())
+        for _ in self._strangers.read() if woken is None or self._strangers.socket in woken else ():
             self._refuse("stranger", "the handshake failed: whoever called does not hold the run's key", None)
         return out
 
