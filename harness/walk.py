@@ -30,6 +30,8 @@ class Unfinished(Exception):
 class Walk:
     """One run. `whole` is called once, from the main thread."""
 
+    _conductor: Conductor  # from the safety part on
+
     def __init__(
         self,
         scenario: Scenario,
@@ -54,15 +56,8 @@ class Walk:
             seed,
         )
         self._loaded = False
-        self._conductor = Conductor(
-            stage.cluster,
-            stage.network,
-            scenario.schedule(seed),
-            seed,
-            folder.file("faults.jsonl"),
-            keep_quorum=scenario.nemesis is not None and scenario.nemesis.keep_quorum,
-        )
-        watch.conductor = self._conductor
+        self._seed = seed
+        self._network = stage.network
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -77,15 +72,16 @@ class Walk:
             if not self._interrupt.forced:
                 self._phase("stopping")
                 self._stop_load(0.0)
-                self._conductor.close()
+                if self._watch.conductor is not None:
+                    self._watch.conductor.close()
 
     def _birth(self) -> None:
         """A new ensemble: all nodes up, and a leader established."""
         self._cluster.start_all(self._cluster.nodes)
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
         if dead:
-            words = "\n".join(self._cluster.last_words(node) for node in dead)
-            raise HarnessError(f"{names(dead)} ended during the start:\n{words}")
+            words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
+            raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
         self._phase("electing")
         if not self._until(lambda: self._cluster.leader() is not None, BIRTH_SECONDS):
             raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
@@ -102,6 +98,7 @@ class Walk:
         if not self._until(lambda: self._workload.wait_begun(0.0), SETUP_SECONDS):
             raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s")
         self._folder.milestone("workload-started")
+        self._conductor = self._watch.conductor = self._direct()
         self._phase("faults" if self._conductor.upcoming else "load")
         begun = self._watch.begun = time.monotonic()
         self._conductor.begin(begun)
@@ -111,6 +108,18 @@ class Walk:
             self._sleep(min(wish if wish is not None else end, now + STEP) - time.monotonic())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _direct(self) -> Conductor:
+        """The one who carries out the schedule. Before there is one, nothing is broken and nothing has to be healed."""
+        nemesis = self._scenario.nemesis
+        return Conductor(
+            self._cluster,
+            self._network,
+            self._scenario.schedule(self._seed),
+            self._seed,
+            self._folder.file("faults.jsonl"),
+            keep_quorum=nemesis is not None and nemesis.keep_quorum,
+        )
 
     def _unfinished_schedule(self) -> bool:
         """A written schedule must be carried out; what a nemesis has drawn may be put off until the end."""

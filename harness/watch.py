@@ -8,7 +8,7 @@ from typing import Self
 from faults.cluster import Status
 from faults.conductor import Conductor
 from faults.scenario import FaultStep
-from harness.cluster import leader_of
+from harness.cluster import leader_of, statuses
 from harness.processes import Ended, Processes
 from harness.progress import Display, Now
 from harness.results import RunFolder
@@ -60,7 +60,7 @@ class Watch:
         self._display.say(f"{ended}{' (a crash point was armed)' if ended.armed else ''}")
 
     def _now(self) -> Now:
-        answers = self._answers()
+        answers = statuses(self._cluster, ANSWER_SECONDS)
         leader = leader_of(answers, len(self._cluster.nodes))
         counters = self.workload.counters if self.workload else None
         conductor = self.conductor
@@ -79,11 +79,6 @@ class Watch:
             faults=[run.describe() for run in conductor.active] if conductor else [],
             upcoming=in_words(conductor.upcoming) if conductor and conductor.upcoming else None,
         )
-
-    def _answers(self) -> dict[int, Status]:
-        up = [node for node in self._cluster.nodes if not self._cluster.paused(node)]
-        asked = {node: self._cluster.status(node, ANSWER_SECONDS) for node in up}
-        return {node: answer for node, answer in asked.items() if answer is not None}
 
     def _state(self, node: int, answer: Status | None) -> str:
         if not self._cluster.alive(node):

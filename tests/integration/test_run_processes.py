@@ -154,6 +154,19 @@ def test_a_killed_harness_takes_everything_with_it_also_what_is_paused(zab: Call
     assert alive == []
 
 
+def test_a_node_that_ends_by_itself_is_noticed_and_the_run_goes_on(zab: Callable[..., Zab]) -> None:
+    run = zab(STEADY)
+    assert wait_until(lambda: run.results.exists() and run.reached("workload-started"), 100)
+    (victim,) = [child for child in run.children() if any("node-2.json" in word for word in child.cmdline())]
+    victim.kill()
+    _, out, err = run.wait()
+    assert err == ""
+    assert "node-2 was killed by SIGKILL" in out
+    (ended,) = [line for line in run.lines("harness.jsonl") if line["event"] == "ended"]
+    assert (ended["node"], ended["life"], ended["code"], ended["armed"]) == (2, 1, -signal.SIGKILL, False)
+    assert any(line["event"] == "converged" for line in run.lines("harness.jsonl"))  # it was started again at the end
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_its_results_and_is_unknown(zab: Callable[..., Zab], number: signal.Signals) -> None:
     run = zab(LONG)
