@@ -5,6 +5,7 @@ The recording sees exactly what the core sees. Crash points of the send steps li
 
 from collections.abc import Iterator
 from typing import Any, Protocol
+from zlib import crc32
 
 from node.application import Application
 from node.core import digest as dg
@@ -13,7 +14,19 @@ from node.core.broadcast import Peer
 from node.core.messages import NAMES
 from node.core.ready import Deliver, Install, Ready
 from node.crash import CrashPoints
-from node.recording import Recording, checksum
+from node.recording import (
+    Answered,
+    LinkClosed,
+    LinkOpened,
+    Recording,
+    SnapshotTaken,
+    Started,
+    Stepped,
+    Submitted,
+    Synced,
+    Ticked,
+    content,
+)
 from node.store.store import Store
 
 
@@ -63,32 +76,34 @@ class Driver:
     # ---- the core's inputs ----
 
     def start(self, now: int) -> None:
-        self.note("start", now)
+        if self.recording is not None:
+            self.recording.add(Started(now))
         self.machine.start(now)
 
     def link_up(self, peer: int) -> None:
-        self.note("link_up", peer)
+        if self.recording is not None:
+            self.recording.add(LinkOpened(peer))
         self.machine.link_up(peer)
 
     def link_down(self, peer: int, why: str) -> None:
-        self.note("link_down", peer, why)
+        if self.recording is not None:
+            self.recording.add(LinkClosed(peer, why))
         self.machine.link_down(peer, why)
 
     def step(self, source: int, message: Any) -> None:
-        self.note("step", source, message)
+        if self.recording is not None:
+            self.recording.add(Stepped(source, message))
         self.machine.step(source, message)
 
     def tick(self, now: int) -> None:
-        self.note("tick", now)
+        if self.recording is not None:
+            self.recording.add(Ticked(now))
         self.machine.tick(now)
 
     def submit(self, txns: list[bytes]) -> None:
-        self.note("submit", txns)
-        self.machine.submit(txns)
-
-    def note(self, kind: str, *arguments: Any) -> None:
         if self.recording is not None:
-            self.recording.add(kind, *arguments)
+            self.recording.add(Submitted(txns))
+        self.machine.submit(txns)
 
     # ---- the core's obligations ----
 
@@ -99,22 +114,13 @@ class Driver:
         """
         while True:
             ready = self.machine.ready()
-            if not (
-                ready.messages
-                or ready.records
-                or ready.deliveries
-                or ready.events
-                or ready.messages_after_sync
-                or ready.resets
-                or ready.events_after_sync
-                or ready.abort
-            ):
+            if self.recording is not None:
+                self.recording.add(Answered(content(ready)))
+            if ready.empty:
                 return
             yield from self.fulfil_one(ready)
 
     def fulfil_one(self, ready: Ready) -> Iterator[None]:
-        if self.recording is not None:
-            self.note("ready", checksum(ready))
         for peer in ready.resets:
             self.links.reset(peer, "a new iteration")
         for event in ready.events:
@@ -126,7 +132,8 @@ class Driver:
                 self.store.append(record)
             yield
             self.store.sync()
-            self.note("synced", ready.upto)
+            if self.recording is not None:
+                self.recording.add(Synced(ready.upto))
             self.machine.synced(ready.upto)
         for event in ready.events_after_sync:
             self.trace.add(event.name, event.fields)
@@ -196,7 +203,8 @@ class Driver:
             return
         zxid, digest, state = machine.delivered, machine.digest, self.application.tree.dump()
         self.store.take_snapshot(zxid, digest, state)
-        self.note("snapshot", zxid, digest, state)
+        if self.recording is not None:
+            self.recording.add(SnapshotTaken(zxid, digest, crc32(state)))
         machine.snapshot_taken(zxid, digest, state)
         tree = dg.show(self.application.tree.digest)
         fields = {"kind": "taken", "zxid": zx.pair(zxid), "digest": dg.show(digest), "tree": tree}

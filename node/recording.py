@@ -1,59 +1,212 @@
-"""The recording: every input of a node's core, in order, so that the deterministic model can re-execute the life.
+"""The recording: every input of a node's core, and what each `ready()` answered, so that the model can re-execute the life.
 
-A file of MessagePack arrays, one after the other: `[kind, ...]`. The first is `["boot", settings, recovered]`; then
-`link_up`, `link_down`, `step`, `tick`, `synced`, `submit`, `snapshot` with their arguments, and `["ready", checksum]` for each
-Ready that was not empty, with the CRC-32 of its encoding: what a re-execution must reproduce.
+A file is `MAGIC`, then blocks. A block is what one flush wrote, in one write(2): a header of three little-endian u32, which
+are the body's length, the running checksum (the CRC-32 of this body, begun with the running checksum of the block before)
+and the header's own CRC-32 (of the first two, begun in the same way); then the body, a MessagePack array of entries, each
+`[kind, arguments...]`. So a byte that is changed, an entry that is dropped and two that are swapped break the checksum
+of their block, and a block that is dropped or moved breaks that of the next. Only the last block may be incomplete.
 """
 
 import os
+import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import msgspec
 
-from node.core.ready import Ready
+from node.core.machine import Settings
+from node.core.messages import Message
+from node.core.ready import Ready, Recovered
+from node.core.zxid import Zxid
+
+MAGIC = b"zabrec2\n"
+WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
+_HEADER = struct.Struct("<III")
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One thing that the driver told its core, or asked of it."""
+
+
+class Booted(Entry, frozen=True, tag="boot"):
+    """What the core was made of: always the first entry."""
+
+    life: int
+    settings: Settings
+    recovered: Recovered
+
+
+class Started(Entry, frozen=True, tag="start"):
+    now: int
+
+
+class LinkOpened(Entry, frozen=True, tag="link_up"):
+    peer: int
+
+
+class LinkClosed(Entry, frozen=True, tag="link_down"):
+    peer: int
+    why: str
+
+
+class Stepped(Entry, frozen=True, tag="step"):
+    source: int
+    message: Message
+
+
+class Ticked(Entry, frozen=True, tag="tick"):
+    now: int
+
+
+class Submitted(Entry, frozen=True, tag="submit"):
+    txns: list[bytes]
+
+
+class Synced(Entry, frozen=True, tag="synced"):
+    upto: int
+
+
+class SnapshotTaken(Entry, frozen=True, tag="snapshot"):
+    """`checksum` is the CRC-32 of the tree's state, which whoever re-executes the deliveries has too."""
+
+    zxid: Zxid
+    digest: int
+    checksum: int
+
+
+class Answered(Entry, frozen=True, tag="ready"):
+    """`ready()` was called: what `content` makes of its answer. Not an input, but asking changes the core."""
+
+    content: bytes | tuple[int, int]
+
+
+class Ended(Entry, frozen=True, tag="end"):
+    """The life ended because it was asked to: always the last entry. A life that was killed has none."""
+
+
+AnyEntry = (
+    Booted
+    | Started
+    | LinkOpened
+    | LinkClosed
+    | Stepped
+    | Ticked
+    | Submitted
+    | Synced
+    | SnapshotTaken
+    | Answered
+    | Ended
+)
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[AnyEntry]).decode
 
 
-def checksum(ready: Ready) -> int:
-    """CRC-32 over everything that a Ready obliges its driver to."""
-    return crc32(
-        _encode(
-            [
-                ready.resets,
-                ready.events,
-                ready.messages,
-                [[type(record).__name__, record] for record in ready.records],
-                ready.upto,
-                ready.events_after_sync,
-                ready.messages_after_sync,
-                ready.deliveries,
-                ready.abort,
-            ]
-        )
+def content(ready: Ready) -> bytes | tuple[int, int]:
+    """Everything that a Ready obliges its driver to, as bytes; (length, CRC-32) of them if they are more than WHOLE."""
+    if ready.empty:
+        return b""
+    data = _encode(
+        [
+            ready.resets,
+            ready.events,
+            ready.messages,
+            [(type(record).__name__, record) for record in ready.records],
+            ready.upto,
+            ready.events_after_sync,
+            ready.messages_after_sync,
+            [(type(delivery).__name__, delivery) for delivery in ready.deliveries],
+            ready.abort,
+        ]
     )
+    return data if len(data) <= WHOLE else (len(data), crc32(data))
 
 
 class Recording:
-    """Appends to `<folder>/node-<id>-<life>.bin`; like the trace, written before the effect leaves."""
+    """Appends to `<folder>/node-<id>-<life>.bin`; like the trace, and always before it, written before the effect leaves."""
 
     def __init__(self, folder: str, node: int, life: int) -> None:
         path = Path(folder) / f"node-{node}-{life}.bin"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._parts: list[bytes] = []
+        self._entries: list[Entry] = []
+        self._running = 0
+        self._write(MAGIC)
 
-    def add(self, kind: str, *arguments: Any) -> None:
-        self._parts.append(_encode([kind, *arguments]))
+    def add(self, entry: Entry) -> None:
+        """Gather one entry. What it holds must not change until `flush` writes it."""
+        self._entries.append(entry)
 
     def flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            while data:
-                data = data[os.write(self._fd, data) :]
+        if self._entries:
+            body = _encode(self._entries)
+            self._entries.clear()
+            header, self._running = seal(body, self._running)
+            self._write(header + body)
 
     def close(self) -> None:
+        """The life ends by its own decision."""
+        self.add(Ended())
         self.flush()
         os.close(self._fd)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+def seal(body: bytes, running: int) -> tuple[bytes, int]:
+    """The header of the block with this body, and the running checksum from then on."""
+    checksum = crc32(body, running)
+    start = _HEADER.pack(len(body), checksum, 0)[:8]
+    return start + crc32(start, running).to_bytes(4, "little"), checksum
+
+
+class Damaged(Exception):
+    """The file is not what a node wrote, from `offset` (bytes) on."""
+
+    def __init__(self, offset: int, why: str) -> None:
+        super().__init__(why)
+        self.offset = offset
+
+
+class Reader:
+    """The blocks of one recording, in order. `torn` is, at the end, where an incomplete last block begins, or None."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.offset = 0  # of the block that was read last
+        self.torn: int | None = None
+
+    def blocks(self) -> Iterator[list[AnyEntry]]:
+        """Each block's entries. Raises Damaged, OSError."""
+        with self._path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+            if magic != MAGIC:
+                if not MAGIC.startswith(magic):
+                    raise Damaged(0, f"does not begin as a recording does, with {MAGIC!r}")
+                self.torn = 0
+                return
+            running, end = 0, len(MAGIC)
+            while header := file.read(_HEADER.size):
+                self.offset = end
+                if len(header) < _HEADER.size:
+                    self.torn = end
+                    return
+                length, checksum, own = _HEADER.unpack(header)
+                if crc32(header[:8], running) != own:
+                    raise Damaged(end, "the checksum of the block's header is wrong")
+                body = file.read(length)
+                if len(body) < length:
+                    self.torn = end
+                    return
+                if crc32(body, running) != checksum:
+                    raise Damaged(end, f"the checksum of the block of {length} bytes is wrong")
+                running, end = checksum, end + _HEADER.size + length
+                yield self._entries(body)
+
+    def _entries(self, body: bytes) -> list[AnyEntry]:
+        try:
+            return _decode(body)
+        except msgspec.MsgspecError as error:
+            raise Damaged(self.offset, f"holds an entry that no node writes: {error}") from error

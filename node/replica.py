@@ -25,7 +25,7 @@ from node.events import (
     Received,
     Refused,
 )
-from node.recording import Recording
+from node.recording import Booted, Recording
 from node.store.store import Store
 from node.tree.forwarding import Answer, Forward
 from node.tree.outcomes import Outcome
@@ -74,7 +74,7 @@ class Replica:
             outstanding=limits.outstanding,
         )
         if recording is not None:
-            recording.add("boot", settings, recovered)
+            recording.add(Booted(life, settings, recovered))
         self.machine = peer_type(settings, recovered)
         self.application = Application(
             config.id,

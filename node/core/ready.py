@@ -110,6 +110,20 @@ class Ready:
     deliveries: list[Deliver | Install] = field(default_factory=list)
     abort: str | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (
+            self.messages
+            or self.records
+            or self.deliveries
+            or self.events
+            or self.messages_after_sync
+            or self.resets
+            or self.events_after_sync
+            or self.abort
+        )
+
 
 @dataclass(slots=True)
 class Recovered:
