@@ -9,6 +9,8 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from node.channel.header import Header, Kind
+from node.channel.session import Outcome, Session
 from node.core import zxid as zx
 from node.core.broadcast import Peer
 from node.core.history import History, Stretch
@@ -16,9 +18,7 @@ from node.core.machine import Settings
 from node.core.messages import Ack, AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
 from node.core.ready import NewLeaderRecord, Record, Recovered, TxnRecords
 from node.core.zxid import Zxid
-from node.net.frame import Header, Kind
 from node.net.link import Links
-from node.net.session import Outcome, Session
 from node.parts import Parts
 from node.store.store import Store
 

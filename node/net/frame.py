@@ -13,17 +13,18 @@ A fixed header, big-endian, then a MessagePack array of messages:
     sequence            u64       MESSAGES: number of this frame in its session, from 0; else: of the next one
     length              u32       bytes of the payload
 
-HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `node.net.session`. The receiver's id
+HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `node.channel.session`. The receiver's id
 is there because a wrongly wired proxy must not pass for a link: it is part of a channel's integrity.
 """
 
-from enum import IntEnum
 from hashlib import blake2b
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import msgspec
+
+from node.channel.header import Header, Kind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
@@ -32,27 +33,6 @@ _HEADER = Struct(">4sIQBIIQQQQI")
 _SUMMED = 8  # offset from which on the checksum counts
 HEADER_BYTES = _HEADER.size
 _ENCODER = msgspec.msgpack.Encoder()
-
-
-class Kind(IntEnum):
-    MESSAGES = 0
-    HELLO = 1
-    WELCOME = 2
-    THANKS = 3
-
-
-class Header(NamedTuple):
-    """A frame's header without magic and checksum."""
-
-    cluster: int
-    kind: int
-    sender: int
-    receiver: int
-    incarnation: int
-    to: int
-    session: int
-    sequence: int
-    length: int
 
 
 class BadFrame(Exception):

@@ -18,17 +18,18 @@ from typing import Any
 import msgspec
 import zmq
 
+from node.channel.header import Header, Kind
+from node.channel.runs import ChannelRun, Runs
+from node.channel.session import Session
 from node.config import Limits
 from node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from node.net import frame
 from node.net.address import AddressError, AddressInUse, bind
 from node.net.dial import Dial
-from node.net.frame import BadFrame, Header, Kind
+from node.net.frame import BadFrame
 from node.net.keys import Keys
 from node.net.monitor import Monitor
 from node.net.refusals import Refusals
-from node.net.runs import ChannelRun, Runs
-from node.net.session import Session
 
 __all__ = [
     "AddressError",

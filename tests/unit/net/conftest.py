@@ -10,9 +10,9 @@ import pytest
 import zmq
 
 from harness.ports import free_ports, release_ports
+from node.channel.header import Header, Kind
 from node.config import Limits
 from node.net import frame, keys
-from node.net.frame import Header, Kind
 from node.net.link import LinkDown, Links, LinkUp, Received, Refused
 
 PATIENCE_S = 30  # only a failing test waits that long

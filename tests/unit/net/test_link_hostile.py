@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import zmq
 
+from node.channel.header import Kind
 from node.net import frame
-from node.net.frame import Kind
 from node.net.keys import Keys
 from node.net.link import LinkDown, LinkUp, Received, Refused
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from node.net.frame import Header, Kind
+from node.channel.header import Header, Kind
+from node.channel.runs import Runs
+from node.channel.session import Outcome, Session
 from node.net.link import ChannelRun, LinkDown, Links
-from node.net.runs import Runs
-from node.net.session import Outcome, Session
 
 
 class RawSession(Session):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from node.net.frame import Header, Kind
-from node.net.session import Outcome, Session
+from node.channel.header import Header, Kind
+from node.channel.session import Outcome, Session
 
 Frame = tuple[Header, str | None]
 

@@ -1,0 +1,25 @@
+"""What a frame says about itself: where it belongs in its channel. How it lies in bytes is `node.net.frame`'s business."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Kind(IntEnum):
+    MESSAGES = 0
+    HELLO = 1
+    WELCOME = 2
+    THANKS = 3
+
+
+class Header(NamedTuple):
+    """A frame's header without magic and checksum."""
+
+    cluster: int
+    kind: int
+    sender: int
+    receiver: int
+    incarnation: int
+    to: int
+    session: int
+    sequence: int
+    length: int
