@@ -87,7 +87,7 @@ def newest_file(folder: Path, kind: str) -> Path:
     """The newest log segment or snapshot: their names sort by age. Raises FaultError if there is none."""
     found = sorted(path for path in folder.glob(_FILES[kind] + "*") if path.is_file() and written(path.read_bytes()))
     if not found:
-        raise FaultError(f"there is no {kind} in {folder} to damage")
+        raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
     return found[-1]
 
 

@@ -6,8 +6,7 @@ the last call asked for. Whatever goes wrong, a fault that was begun stays on th
 
 import json
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from faults.cluster import Cluster, ClusterError
+from faults.host import THIS_HOST, Host
 from faults.kind import Confirmation, Fault, FaultError, Kind, Need, Scene
 from faults.nemesis import cost, is_exclusive
 from faults.network import Network, NetworkError
@@ -59,11 +59,12 @@ class Conductor:
         network: Network | None,
         steps: Sequence[FaultStep],
         seed: int,
-        log: Path,
+        log: Path | Callable[[dict[str, Any]], None],
         keep_quorum: bool = False,
         patience: float = 10.0,
+        host: Host = THIS_HOST,
     ) -> None:
-        """`log`: faults.jsonl. `keep_quorum`: put a fault off while the ensemble has not recovered enough for it (for
+        """`log`: faults.jsonl, or what takes its lines. `keep_quorum`: put a fault off while the ensemble has not recovered enough for it (for
         drawn schedules). `patience`: seconds a fault may take to show its effect.
         """
         self.cluster = cluster
@@ -75,7 +76,9 @@ class Conductor:
         self._named: dict[str, list[int]] = {}  # by a fault's `as`
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
-        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.host = host
+        self._closed = False
+        self._log = _Lines(log) if isinstance(log, Path) else log
 
     def __enter__(self) -> "Conductor":
         return self
@@ -125,12 +128,13 @@ class Conductor:
 
     def close(self) -> None:
         """Heal everything and close the log. May be called again."""
-        if self._log >= 0:
+        if not self._closed:
+            self._closed = True
             try:
                 self.heal_all()
             finally:
-                os.close(self._log)
-                self._log = -1
+                if isinstance(self._log, _Lines):
+                    self._log.close()
 
     def _look_after(self, run: FaultRun, now: float) -> float | None:
         assert run.fault is not None
@@ -159,7 +163,7 @@ class Conductor:
                 return False
             run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
             self.runs.append(run)
-            self._write_inject(run, time.monotonic_ns())
+            self._write_inject(run, self.host.now_ns())
             return True
         self._inject(step, kind, number, nodes, random, now)
         return True
@@ -173,11 +177,11 @@ class Conductor:
         return nodes
 
     def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
-        fault = kind.make(Scene(self.cluster, self.network, random, self.patience), nodes, step.params)
+        fault = kind.make(Scene(self.cluster, self.network, random, self.patience, self.host), nodes, step.params)
         run = FaultRun(number, step, nodes, Confirmation(False, {}), fault, now)
         run.heals_at = None if step.lasts is None else now + step.lasts
         self.runs.append(run)  # before anything is done: what was begun must be healed
-        started = time.monotonic_ns()
+        started = self.host.now_ns()
         try:
             fault.inject()
             run.injected = fault.confirm()
@@ -204,7 +208,7 @@ class Conductor:
             run.recovered = run.fault.confirm(after_heal=True)
         except _TROUBLE as error:
             run.recovered = Confirmation(False, {"error": str(error)})
-        self._write({"type": "heal", "t": time.monotonic_ns(), "id": run.id, **_verdict(run.recovered)})
+        self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
 
     def _wake_and_start(self) -> None:
         """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
@@ -256,10 +260,23 @@ class Conductor:
     def _write_trouble(self, where: str, error: str) -> None:
         """A healing of last resort that failed, as an unconfirmed heal of no fault in particular (id 0)."""
         evidence = {where: error}
-        self._write({"type": "heal", "t": time.monotonic_ns(), "id": 0, "confirmed": False, "evidence": evidence})
+        self._write({"type": "heal", "t": self.host.now_ns(), "id": 0, "confirmed": False, "evidence": evidence})
 
     def _write(self, line: dict[str, Any]) -> None:
-        os.write(self._log, (json.dumps(line) + "\n").encode())
+        self._log(line)
+
+
+class _Lines:
+    """A file of JSON lines, each written with one write(2)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def __call__(self, line: dict[str, Any]) -> None:
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 def _verdict(confirmation: Confirmation) -> dict[str, Any]:

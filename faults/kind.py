@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from faults.cluster import Cluster
+from faults.host import THIS_HOST, Host
 from faults.network import Network
 from faults.rules import Rule
 from faults.shapes import Pairs
@@ -57,6 +58,7 @@ class Scene:
     network: Network | None
     random: Random = field(default_factory=Random)
     patience: float = 10.0
+    host: Host = THIS_HOST
 
     @property
     def links(self) -> Network:

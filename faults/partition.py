@@ -21,7 +21,7 @@ class Partition(Fault):
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
         self.pairs = cut_pairs(params, scene.cluster.nodes, nodes, scene.random)
-        self.witness = FrameWitness(scene.cluster, self.pairs)
+        self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
         self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
         self.quiet = False
         self.links: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ class Flap(Fault):
         return f"{len(self.pairs)} links of {named(self.nodes)} flapping"
 
     def _cut(self) -> None:
-        self.witness = FrameWitness(self.cluster, self.pairs)
+        self.witness = FrameWitness(self.cluster, self.pairs, self.scene.host)
         self.cut_now = True
         self.cuts += 1
         self.scene.links.cut(self.pairs, self.params["how"], self.name)

@@ -1,6 +1,5 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,7 +37,7 @@ class Killed(NodeDown):
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
-        gone = all(pid is not None and not psutil.pid_exists(pid) for pid in self.pids.values())
+        gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.exits.get(node) == -9 and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
 
@@ -115,11 +114,11 @@ class Pause(Fault):
                 self.cluster.resume(node)
 
     def injected(self) -> Confirmation:
-        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        states = process_states(self.scene, self.nodes)
         return Confirmation(all(state == psutil.STATUS_STOPPED for state in states.values()), by_node(states, "state"))
 
     def recovered(self) -> Confirmation:
-        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        states = process_states(self.scene, self.nodes)
         awake = all(state not in (psutil.STATUS_STOPPED, None) or n in self.killed for n, state in states.items())
         return Confirmation(awake, by_node(states, "state"))
 
@@ -138,7 +137,7 @@ class Resume(Fault):
             self.cluster.resume(node)
 
     def injected(self) -> Confirmation:
-        states = {node: process_state(self.cluster.pid(node)) for node in self.nodes}
+        states = process_states(self.scene, self.nodes)
         awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
         return Confirmation(awake, by_node(states, "state"))
 
@@ -166,12 +165,9 @@ def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
     return {str(node): {name: value} for node, value in values.items()}
 
 
-def process_state(pid: int | None) -> str | None:
-    """What the kernel says of a process (psutil's words, "stopped" for T), or None if it is gone."""
-    try:
-        return psutil.Process(pid).status() if pid is not None else None
-    except psutil.NoSuchProcess:
-        return None
+def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
+    """What the kernel says of each node's process (see `Host.process_state`)."""
+    return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
@@ -186,7 +182,7 @@ def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) 
 def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
     """Wait until each node answers or has ended by itself. `refuses`: whether exit code 65 never, must or may
     happen."""
-    deadline = time.monotonic() + scene.patience
+    deadline = scene.host.now() + scene.patience
     evidence: dict[str, Any] = {}
     good = True
     for node in nodes:
@@ -200,13 +196,13 @@ def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confi
 
 def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
     """None when it answers (or when nothing happened in time), else the exit code with which it ended."""
-    while time.monotonic() < deadline:
+    while scene.host.now() < deadline:
         exit_code = scene.cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             return exit_code
         if scene.cluster.status(node, timeout=0.5) is not None:
             return None
-        time.sleep(STEP)
+        scene.host.sleep(STEP)
     return scene.cluster.wait_exit(node, 0.0)
 
 

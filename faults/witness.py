@@ -1,10 +1,10 @@
 """Did the cut really cut? The receivers' own frame counters say so."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from faults.cluster import Cluster
+from faults.host import Host
 
 QUIET = 0.15  # seconds without a frame; longer than a heartbeat, which every link that is up carries
 STEP = 0.03
@@ -14,8 +14,9 @@ class FrameWitness:
     """Reads how many frames each receiver has taken from each sender, when the cut has settled and before it is
     healed."""
 
-    def __init__(self, cluster: Cluster, pairs: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, cluster: Cluster, pairs: Iterable[tuple[int, int]], host: Host) -> None:
         self.cluster = cluster
+        self.host = host
         self.pairs = sorted(pairs)
         self._lives: dict[int, int] = {}
         self._at_inject: dict[tuple[int, int], int] = {}
@@ -26,19 +27,19 @@ class FrameWitness:
 
         False if frames kept coming for `seconds`. The counters read last are the reference.
         """
-        deadline = time.monotonic() + seconds
-        reference, since = self._read(), time.monotonic()
-        while time.monotonic() - since < QUIET:
-            time.sleep(STEP)
+        deadline = self.host.now() + seconds
+        reference, since = self._read(), self.host.now()
+        while self.host.now() - since < QUIET:
+            self.host.sleep(STEP)
             now = self._read()
             if now != reference:
-                reference, since = now, time.monotonic()
-            if time.monotonic() > deadline:
+                reference, since = now, self.host.now()
+            if self.host.now() > deadline:
                 break
         self._lives = {receiver: life for receiver, (life, _) in reference.items()}
         self._down = {target for _, target in self.pairs if not self.cluster.alive(target)}
         self._at_inject = _by_pair(self.pairs, reference)
-        return time.monotonic() - since >= QUIET
+        return self.host.now() - since >= QUIET
 
     def links(self) -> list[dict[str, Any]]:
         """`{"from", "to", "at_inject", "at_heal"}` for each link whose receiver can be asked now.
