@@ -27,7 +27,7 @@ check: setup ## formatting, lint, types, import contracts and the unit tests: un
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
 
-bench: setup ## measure this machine; the result goes to results/summaries/
+bench: setup ## measure this machine; the report goes to results/summaries
 	$(BIN)/zab bench
 
 docs: setup ## write the tables in the documentation anew from the code

@@ -5,6 +5,7 @@ a test holds the committed pages against it.
 """
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from faults.defects import DEFECTS
 from faults.registry import describe_kinds
 from faults.scenario import Expect, Nemesis, Scenario, Workload, load
 from harness.catalogue import shipped
+from harness.commands.bench import shown
 from model.properties import ALL
 from node.core import messages
 from node.core.broadcast import Peer
@@ -29,7 +31,7 @@ from node.core.messages import Phase, Role
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/architecture.md", "docs/protocol.md", "docs/writing-scenarios.md")
-MARK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+)(?: (?P<of>\S+))? -->\n).*?<!-- end -->", re.DOTALL)
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -163,7 +165,30 @@ def default(make: Any, key: str) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-PARTS: dict[str, Callable[[], str]] = {
+def numbers(file: str) -> str:
+    """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure."""
+    report = json.loads((ROOT / file).read_text(encoding="utf-8"))
+    machine, load = report["machine"], report["load_before"][0]
+    rows = [
+        (name, figure["name"], shown(figure["value"]), figure["unit"], spread(figure["rounds"]))
+        for name, measured in report["measurements"].items()
+        for figure in measured["figures"]
+    ]
+    return (
+        f"`{report['command']}` on {report['started'][:10]}: {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['memory'] / 2**30:.0f} GiB, {machine['kernel'].split('-')[0]}, Python {report['versions']['python']}, "
+        f"fdatasync of 4 KiB {machine['fdatasync_ms']:.2f} ms, load average {load:.1f} when it began "
+        f"([every round]({file})).\n\n"
+        + table(("measured", "figure", "value", "unit", "lowest to highest round"), rows)
+    )
+
+
+def spread(rounds: list[float]) -> str:
+    """The lowest and the highest round."""
+    return f"{shown(min(rounds))} to {shown(max(rounds))}" if len(rounds) > 1 else ""
+
+
+PARTS: dict[str, Callable[..., str]] = {
     "phases": phases,
     "messages": message_table,
     "properties": properties,
@@ -172,12 +197,18 @@ PARTS: dict[str, Callable[[], str]] = {
     "faults": faults,
     "crash-points": crash_points,
     "keys": keys,
+    "numbers": numbers,
 }
 
 
 def current(page: str) -> str:
     """The page's text with its generated parts made anew. Raises KeyError for a mark that nothing generates."""
-    return MARK.sub(lambda found: found[1] + PARTS[found["name"]]() + "\n" + found[3], page)
+
+    def made(found: re.Match[str]) -> str:
+        of = [found["of"]] if found["of"] else []
+        return f"{found[1]}{PARTS[found['name']](*of)}\n<!-- end -->"
+
+    return MARK.sub(made, page)
 
 
 def main() -> None:
