@@ -11,13 +11,26 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from node.core.machine import Settings
 from node.core.messages import Message
-from node.core.ready import Ready, Recovered
+from node.core.ready import (
+    Deliver,
+    EpochRecord,
+    Event,
+    Install,
+    MemberRecord,
+    NewLeaderRecord,
+    Ready,
+    Recovered,
+    SnapRecord,
+    TruncRecord,
+    TxnRecords,
+)
 from node.core.zxid import Zxid
 
 MAGIC = b"zabrec2\n"
@@ -121,6 +134,45 @@ def content(ready: Ready) -> bytes | tuple[int, int]:
         ]
     )
     return data if len(data) <= WHOLE else (len(data), crc32(data))
+
+
+class _Contents(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """What `content` writes. Records and deliveries are (type's name, fields)."""
+
+    resets: list[int]
+    events: list[Event]
+    messages: list[tuple[int, Message]]
+    records: list[tuple[str, Any]]
+    upto: int
+    events_after_sync: list[Event]
+    messages_after_sync: list[tuple[int, Message]]
+    deliveries: list[tuple[str, Any]]
+    abort: str | None
+
+
+_decode_contents = msgspec.msgpack.Decoder(_Contents).decode
+_RECORDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (EpochRecord, TxnRecords, TruncRecord, SnapRecord, NewLeaderRecord, MemberRecord)
+}
+_DELIVERIES: dict[str, Any] = {kind.__name__: kind for kind in (Deliver, Install)}
+
+
+def ready_from(data: bytes) -> Ready:
+    """The Ready that `content` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
+    if not data:
+        return Ready()
+    c = _decode_contents(data)
+    return Ready(
+        c.resets,
+        c.events,
+        c.messages,
+        [msgspec.convert(fields, _RECORDS[name]) for name, fields in c.records],
+        c.upto,
+        c.events_after_sync,
+        c.messages_after_sync,
+        [msgspec.convert(fields, _DELIVERIES[name]) for name, fields in c.deliveries],
+        c.abort,
+    )
 
 
 class Recording:
