@@ -142,18 +142,26 @@ class PauseAt(Fault):
 
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
-        return Confirmation(self.reached == set(self.nodes), evidence)
+        enough = 1 if self.params["enough"] == "one" else len(self.nodes)
+        return Confirmation(len(self.reached) >= enough, evidence)
 
     def describe(self) -> str:
         return f"{named(self.nodes)} to pause at {self.params['point']}"
 
+
+ENOUGH = Key(
+    name="enough",
+    rule=choice("all", "one"),
+    default="all",
+    doc="whether all targets must get there, or one (when only the next leader can)",
+)
 
 KINDS = (
     Kind(
         name="pause-at",
         doc="stop (SIGSTOP) at a named point of the protocol or the disk; healed by SIGCONT",
         make=PauseAt,
-        keys=(Key(name="point", rule=point(), doc="the point"),),
+        keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
         need=Need.UP,
         order=HealOrder.PAUSE,
     ),
@@ -163,12 +171,7 @@ KINDS = (
         make=CrashAt,
         keys=(
             Key(name="point", rule=point(), doc="the crash point"),
-            Key(
-                name="enough",
-                rule=choice("all", "one"),
-                default="all",
-                doc="whether all targets must get there, or one (when only the next leader can)",
-            ),
+            ENOUGH,
         ),
         need=Need.UP,
         leaves="maybe-down",

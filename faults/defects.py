@@ -9,14 +9,16 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from node.channel.header import Header, Kind
 from node.channel.session import Outcome, Session
 from node.core import zxid as zx
 from node.core.broadcast import Peer
 from node.core.history import History, Stretch
 from node.core.machine import Settings
-from node.core.messages import Ack, AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
-from node.core.ready import NewLeaderRecord, Record, Recovered, TxnRecords
+from node.core.messages import Ack, AckEpoch, AckLeader, Commit, Message, Phase, Propose, Role, Run, Sync, Vote
+from node.core.ready import NewLeaderRecord, Record, Recovered, TruncRecord, TxnRecords
 from node.core.zxid import Zxid
 from node.net.link import Links
 from node.parts import Parts
@@ -83,6 +85,15 @@ class PromiseNotDurable(Peer):
         self.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
 
 
+class LeaderPromiseNotDurable(Peer):
+    """The leader proposes an epoch that it has not stored itself."""
+
+    def promise_as_leader(self, epoch: int) -> None:
+        self.accepted_epoch = epoch
+        self.event_after_sync("accepted_epoch", epoch=epoch, leader=self.me)
+        self.own_epoch_durable()
+
+
 # ---- counting wrongly ----
 
 
@@ -93,6 +104,64 @@ class CommitWithoutQuorum(Peer):
         acked = [self.durable, *(f.acked for f in self.followers.values() if f.active and not f.amnesiac)]
         acked.sort(reverse=True)
         return acked[min(self.quorum.size - 2, len(acked) - 1)]
+
+
+class CountOwnAckEarly(Peer):
+    """The leader counts its own ACK at once, and writes its log when it finds the time: every ten heartbeats."""
+
+    late: list[TxnRecords]
+    written = 0
+
+    def abandon(self) -> None:
+        self.write_late()
+        super().abandon()
+
+    def log_own(self, records: TxnRecords) -> None:
+        self.late.append(records)
+        self.durable = self.history.last
+        self.commit_due = True
+
+    def on_heartbeat(self) -> None:
+        if self.now - self.written >= 10 * self.settings.heartbeat:
+            self.write_late()
+        super().on_heartbeat()
+
+    def write_late(self) -> None:
+        for records in getattr(self, "late", []):
+            self.record(records)
+            self.accepted(records.first, records.crcs)
+        self.late = []
+        self.written = self.now
+
+
+class EarlyReady(Peer):
+    """The primary broadcasts as soon as NEWLEADER is out, without waiting for a quorum of ACK-LD."""
+
+    @builtins.property
+    def room(self) -> int:
+        return super().room if self.established or not self.synchronizing else self.settings.outstanding
+
+    @builtins.property
+    def synchronizing(self) -> bool:
+        return self.role == Role.LEADING and self.phase == Phase.SYNCHRONIZATION
+
+    @builtins.property
+    def primary(self) -> bool:
+        return self.established or self.synchronizing
+
+    @builtins.property
+    def in_broadcast(self) -> bool:
+        return self.phase == Phase.BROADCAST or self.synchronizing
+
+    def submit(self, txns: list[bytes]) -> Zxid:
+        first = self.next_zxid()
+        self.gathered += txns
+        return first
+
+    def on_ready(self) -> None:
+        if self.synchronizing:
+            self.flush()
+        super().on_ready()
 
 
 class AmnesiacVotes(Peer):
@@ -111,6 +180,38 @@ class NoTruncate(Peer):
     def difference_to(self, ack: AckEpoch) -> Sync:
         sync = super().difference_to(ack)
         return sync if sync.snapshot else Sync(max(sync.keep, ack.last_zxid), None, sync.runs)
+
+
+class TruncateTooFar(Peer):
+    """The leader cuts a follower back below the common point, and does not send again what that cost."""
+
+    def difference_to(self, ack: AckEpoch) -> Sync:
+        sync = super().difference_to(ack)
+        if sync.snapshot or sync.keep >= ack.last_zxid or zx.counter_of(sync.keep) < 2:
+            return sync
+        return Sync(Zxid(sync.keep - 1), None, sync.runs)
+
+
+class MemoryNotLog(Peer):
+    """Who returns to the election without a restart speaks of its delivered state, and forgets the tail of its log."""
+
+    def own_vote(self) -> Vote:
+        return msgspec.structs.replace(super().own_vote(), zxid=self.delivered)
+
+    def history_key(self) -> tuple[int, Zxid]:
+        return self.current_epoch, self.delivered
+
+    def acknowledge_epoch(self, leader: int) -> None:
+        whole = self.history
+        self.history = History(whole.snapshot)  # what it has in memory
+        for batch in whole.between(max(self.history.base, whole.base), max(self.delivered, self.history.base)):
+            self.history.append(Run(batch.first, batch.txns))
+        super().acknowledge_epoch(leader)
+        self.history = whole
+
+    def cut_back(self, keep: Zxid) -> None:
+        """It believes that its history ends there."""
+        self.record(TruncRecord(self.history.last))
 
 
 class LooseHistory(History):
@@ -191,6 +292,19 @@ class GapAccepted(Peer):
         self.record(records, lambda: self.now_durable(last))
         self.accepted(records.first, records.crcs)
         self.ack_due = True
+
+
+class JoinRace(GapAccepted):
+    """The leader computes a joiner's difference first, and puts it on the broadcast list when it answers."""
+
+    def send_new_leader(self, peer: int) -> None:
+        super().send_new_leader(peer)
+        self.followers[peer].forwarding = not self.established
+
+    def on_ack_leader(self, source: int, message: AckLeader) -> None:
+        if source in self.followers:
+            self.followers[source].forwarding = True
+        super().on_ack_leader(source, message)
 
 
 class StaleEpochAccepted(GapAccepted):
@@ -315,6 +429,55 @@ STALE_EPOCH_ACCEPTED = Defect(
     replace=_peer_on_raw_links(StaleEpochAccepted),
 )
 
+LEADER_PROMISE_NOT_DURABLE = Defect(
+    name="leader-promise-not-durable",
+    about="the leader proposes an epoch that it has not stored itself",
+    ticket="ZOOKEEPER-1291",
+    property="epochs",
+    scenario="leader-promise-not-durable",
+    replace=_peer(LeaderPromiseNotDurable),
+)
+COUNT_OWN_ACK_EARLY = Defect(
+    name="count-own-ack-early",
+    about="the leader counts its own ACK before its own disk has the proposal",
+    ticket=None,
+    property="committed stays",
+    scenario="count-own-ack-early",
+    replace=_peer(CountOwnAckEarly),
+)
+TRUNCATE_TOO_FAR = Defect(
+    name="truncate-too-far",
+    about="the leader truncates a follower below the common point",
+    ticket="ZOOKEEPER-1156",
+    property="committed stays",
+    scenario="truncate-too-far",
+    replace=_peer(TruncateTooFar),
+)
+MEMORY_NOT_LOG = Defect(
+    name="memory-not-log",
+    about="an election without a restart uses the delivered state instead of the log",
+    ticket="ZOOKEEPER-2845",
+    property="agreement",
+    scenario="memory-not-log",
+    replace=_peer(MemoryNotLog),
+)
+JOIN_RACE = Defect(
+    name="join-race",
+    about="a joiner's difference is computed before it joins the broadcast list; gaps are taken, or they would mask it",
+    ticket="ZOOKEEPER-962, 1264",
+    property="local primary order",
+    scenario="join-race",
+    replace=_peer(JoinRace),
+)
+EARLY_READY = Defect(
+    name="early-ready",
+    about="the primary broadcasts before a quorum has acknowledged its initial history",
+    ticket=None,
+    property="primary integrity",
+    scenario="early-ready",
+    replace=_peer(EarlyReady),
+)
+
 DEFECTS: dict[str, Defect] = {
     defect.name: defect
     for defect in (
@@ -328,5 +491,11 @@ DEFECTS: dict[str, Defect] = {
         RAW_ZMQ,
         AMNESIAC_VOTES,
         STALE_EPOCH_ACCEPTED,
+        LEADER_PROMISE_NOT_DURABLE,
+        COUNT_OWN_ACK_EARLY,
+        TRUNCATE_TOO_FAR,
+        MEMORY_NOT_LOG,
+        JOIN_RACE,
+        EARLY_READY,
     )
 }

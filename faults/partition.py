@@ -24,6 +24,7 @@ class Partition(Fault):
         self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
         self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
         self.quiet = False
+        self.all_dead = False  # nobody was left to take a frame
         self.links: list[dict[str, Any]] = []
 
     def inject(self) -> None:
@@ -35,11 +36,12 @@ class Partition(Fault):
 
     def heal(self) -> None:
         self.links = self.witness.links()  # before the first frame can come through again
+        self.all_dead = not any(self.cluster.alive(target) for _, target in self.pairs)
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
 
     def recovered(self) -> Confirmation:
         silent = all(link["at_inject"] == link["at_heal"] for link in self.links)
-        return Confirmation(silent and bool(self.links), {"links": self.links})
+        return Confirmation(silent and (bool(self.links) or self.all_dead), {"links": self.links})
 
     def describe(self) -> str:
         shape = self.params["shape"]

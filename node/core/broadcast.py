@@ -7,6 +7,7 @@ that gathered since the last `ready()` leaves as one message: batches, but nobod
 from node.core import zxid as zx
 from node.core.machine import NotLeading, SanityCheckFailed
 from node.core.messages import Ack, Commit, Phase, Propose, Run
+from node.core.ready import TxnRecords
 from node.core.synchronization import Synchronization
 from node.core.zxid import ZERO, Zxid
 
@@ -76,13 +77,17 @@ class Broadcast(Synchronization):
             digests=records.crcs,
             delivered=zx.pair(self.delivered),
         )
-        last = self.history.last
-        self.record(records, lambda: self.own_ack(last))
-        self.accepted(records.first, records.crcs)
+        self.log_own(records)
         message = Propose(self.epoch, run, self.delivered, self.digest)
         for peer, follower in self.followers.items():
             if follower.forwarding:
                 self.send(peer, message)
+
+    def log_own(self, records: TxnRecords) -> None:
+        """The leader is a follower too: its own log, and its own ACK when that is durable."""
+        last = self.history.last
+        self.record(records, lambda: self.own_ack(last))
+        self.accepted(records.first, records.crcs)
 
     def accepted(self, first: Zxid, crcs: list[int]) -> None:
         self.event_after_sync(
