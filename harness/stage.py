@@ -3,18 +3,23 @@
 Entered, everything but the nodes is up; left, nothing is: no process, no port, no secret.
 """
 
+import dataclasses
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from faults.host import THIS_HOST
 from faults.network import Network
 from faults.scenario import Scenario
 from harness import toxiproxy
 from harness.exits import HarnessError
 from harness.interrupt import Forced
+from harness.load import Load
 from harness.ports import NoFreePortError, free_ports, release_ports
 from harness.processes import Addresses, Plan, Processes
 from harness.results import RunFolder
+from harness.workload import Workload
 from node.net import keys
 
 HOST = "127.0.0.1"
@@ -27,6 +32,7 @@ class Stage:
     network: Network
     keys: keys.Keys
     toxiproxy_version: str
+    host = THIS_HOST
 
     def __init__(self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool) -> None:
         """`defect`: what NodeConfig.defect takes, or None."""
@@ -48,6 +54,20 @@ class Stage:
     ) -> None:
         self._hurry = kind is not None and issubclass(kind, Forced)
         self._stack.close()
+
+    @property
+    def fault_log(self) -> Path:
+        return self._folder.file("faults.jsonl")
+
+    def workload(self, seed: int) -> Workload:
+        """The scenario's load, against the nodes themselves."""
+        return Workload(
+            {node: self.cluster.client_address(node) for node in self.cluster.nodes},
+            self.keys,
+            self._folder.file("ops.jsonl"),
+            Load(**dataclasses.asdict(self._scenario.workload)),
+            seed,
+        )
 
     def _build(self, stack: ExitStack) -> None:
         secret = self._folder.file("config", "keys.json")

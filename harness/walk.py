@@ -1,20 +1,19 @@
 """The parts of a run that has its stage: birth, safety part, liveness part."""
 
 import dataclasses
-import time
 from collections.abc import Callable
+from typing import Any, Protocol
 
+from faults.cluster import Cluster
 from faults.conductor import LEADER_SECONDS, Conductor, FaultRun
+from faults.host import Host
+from faults.network import Network
 from faults.scenario import Scenario
 from harness.cluster import disagreement, names, statuses
 from harness.exits import HarnessError
 from harness.interrupt import Interrupt
-from harness.load import Load
 from harness.progress import Display
-from harness.results import RunFolder
-from harness.stage import Stage
-from harness.watch import Watch
-from harness.workload import Workload
+from harness.workload import Counters
 
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
 BIRTH_SECONDS = 30.0  # for the first leader
@@ -27,6 +26,51 @@ class Unfinished(Exception):
     """The run cannot go on, which is nobody's mistake. The text is the outcome."""
 
 
+class Ensemble(Cluster, Protocol):
+    """A cluster that can say what a node said before it ended."""
+
+    def last_words(self, node: int) -> str: ...
+
+
+class Load(Protocol):
+    """A workload: see `harness.workload.Workload`."""
+
+    counters: Counters
+
+    def start(self) -> None: ...
+    def wait_begun(self, timeout: float) -> bool: ...
+    def stop(self, grace: float = ...) -> Counters: ...
+
+
+class Ground(Protocol):
+    """What a run stands on: a stage of processes, or a simulated world. `fault_log`: see `Conductor`."""
+
+    @property
+    def cluster(self) -> Ensemble: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def host(self) -> Host: ...
+    @property
+    def fault_log(self) -> Any: ...
+    def workload(self, seed: int) -> Load: ...
+
+
+class Records(Protocol):
+    """Where a run's milestones go."""
+
+    def milestone(self, event: str, **fields: Any) -> None: ...
+
+
+class Onlooker(Protocol):
+    """Whom the run tells how far it is: see `harness.watch.Watch`."""
+
+    phase: str
+    begun: float | None
+    conductor: Conductor | None
+    workload: Any
+
+
 class Walk:
     """One run. `whole` is called once, from the main thread."""
 
@@ -36,10 +80,10 @@ class Walk:
         self,
         scenario: Scenario,
         seed: int,
-        folder: RunFolder,
+        folder: Records,
         display: Display,
-        stage: Stage,
-        watch: Watch,
+        stage: Ground,
+        watch: Onlooker,
         interrupt: Interrupt,
     ) -> None:
         self._scenario = scenario
@@ -48,16 +92,12 @@ class Walk:
         self._cluster = stage.cluster
         self._watch = watch
         self._interrupt = interrupt
-        self._workload = Workload(
-            {node: stage.cluster.client_address(node) for node in stage.cluster.nodes},
-            stage.keys,
-            folder.file("ops.jsonl"),
-            Load(**dataclasses.asdict(scenario.workload)),
-            seed,
-        )
+        self._host = stage.host
+        self._workload = stage.workload(seed)
         self._loaded = False
         self._seed = seed
         self._network = stage.network
+        self._fault_log = stage.fault_log
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -100,12 +140,12 @@ class Walk:
         self._folder.milestone("workload-started")
         self._conductor = self._watch.conductor = self._direct()
         self._phase("faults" if self._conductor.upcoming else "load")
-        begun = self._watch.begun = time.monotonic()
+        begun = self._watch.begun = self._host.now()
         self._conductor.begin(begun)
         end, latest = begun + self._scenario.duration, begun + self._scenario.duration + 2 * LEADER_SECONDS
-        while (now := time.monotonic()) < end or (self._unfinished_schedule() and now < latest):
+        while (now := self._host.now()) < end or (self._unfinished_schedule() and now < latest):
             wish = self._carry_out(now)
-            self._sleep(min(wish if wish is not None else end, now + STEP) - time.monotonic())
+            self._sleep(min(wish if wish is not None else end, now + STEP) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
 
@@ -117,8 +157,9 @@ class Walk:
             self._network,
             self._scenario.schedule(self._seed),
             self._seed,
-            self._folder.file("faults.jsonl"),
+            self._fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
+            host=self._host,
         )
 
     def _unfinished_schedule(self) -> bool:
@@ -138,7 +179,7 @@ class Walk:
 
     def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:
         assert self._watch.begun is not None
-        at = time.monotonic() - self._watch.begun
+        at = self._host.now() - self._watch.begun
         self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
 
     def _liveness(self) -> None:
@@ -149,14 +190,14 @@ class Walk:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
         self._folder.milestone("safety-ended")
         self._phase("converging")
-        begun, bound = time.monotonic(), self._scenario.expect.converges_within
+        begun, bound = self._host.now(), self._scenario.expect.converges_within
         self._until(lambda: self._cluster.leader() is not None, bound)
-        self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - time.monotonic()) / 2)))
-        converged = self._until(lambda: self._apart() is None, begun + bound - time.monotonic())
+        self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
+        converged = self._until(lambda: self._apart() is None, begun + bound - self._host.now())
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
-            self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
+            self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             return
         why = disagreement(answers, self._cluster.nodes) or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
@@ -177,14 +218,14 @@ class Walk:
 
     def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait for a condition, for at most so long. Raises Unfinished when the user interrupts."""
-        deadline = time.monotonic() + seconds
+        deadline = self._host.now() + seconds
         while not condition():
-            if time.monotonic() >= deadline:
+            if self._host.now() >= deadline:
                 return False
             self._sleep(STEP)
         return True
 
     def _sleep(self, seconds: float) -> None:
-        if self._interrupt.asked.wait(max(0.0, seconds)):
+        if self._host.sleep(seconds, until=self._interrupt.asked):
             self._folder.milestone("interrupted")
             raise Unfinished(INTERRUPTED)
