@@ -232,32 +232,30 @@ class Reader:
 
     def blocks(self) -> Iterator[list[AnyEntry]]:
         """Each block's entries. Raises Damaged, OSError."""
-        with self._path.open("rb") as file:
-            magic = file.read(len(MAGIC))
-            if magic != MAGIC:
-                if not MAGIC.startswith(magic):
-                    raise Damaged(0, f"does not begin as a recording does, with {MAGIC!r}")
-                self.torn = 0
-                return
-            running, end = 0, len(MAGIC)
-            while header := file.read(_HEADER.size):
-                self.offset = end
-                if len(header) < _HEADER.size:
-                    self.torn = end
-                    return
-                length, checksum, own = _HEADER.unpack(header)
-                if crc32(header[:8], running) != own:
-                    raise Damaged(end, "the checksum of the block's header is wrong")
-                body = file.read(length)
-                if len(body) < length:
-                    self.torn = end
-                    return
-                if crc32(body, running) != checksum:
-                    raise Damaged(end, f"the checksum of the block of {length} bytes is wrong")
-                running, end = checksum, end + _HEADER.size + length
-                yield self._entries(body)
+        data = memoryview(self._path.read_bytes())
+        magic = bytes(data[: len(MAGIC)])
+        if not MAGIC.startswith(magic):
+            raise Damaged(0, f"does not begin as a recording does, with {MAGIC!r}")
+        running, end = 0, len(MAGIC)
+        while end < len(data):
+            self.offset = end
+            body = end + _HEADER.size
+            if body > len(data):
+                break
+            length, checksum, own = _HEADER.unpack_from(data, end)
+            if crc32(data[end : end + 8], running) != own:
+                raise Damaged(end, "the checksum of the block's header is wrong")
+            end = body + length
+            if end > len(data):
+                break
+            running = crc32(data[body:end], running)
+            if running != checksum:
+                raise Damaged(self.offset, f"the checksum of the block of {length} bytes is wrong")
+            yield self._entries(data[body:end])
+        if end != len(data):
+            self.torn = self.offset
 
-    def _entries(self, body: bytes) -> list[AnyEntry]:
+    def _entries(self, body: memoryview) -> list[AnyEntry]:
         try:
             return _decode(body)
         except msgspec.MsgspecError as error:
