@@ -6,6 +6,9 @@ READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 
+# Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
+export PATH := $(PATH):/usr/local/go/bin
+
 .PHONY: help setup demo test check bench docs clean
 
 help: ## list the targets
@@ -20,7 +23,7 @@ demo: setup ## three nodes, a power cut in the middle of a burst of writes, and 
 test: setup ## the whole test suite, on all cores
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
-check: setup ## formatting, lint, types, import contracts and the unit tests: under a minute
+check: $(READY) ## formatting, lint, types, import contracts and the unit tests: under a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
