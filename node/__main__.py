@@ -16,10 +16,8 @@ from typing import NoReturn
 
 import msgspec
 
+from node.boot import boot_event
 from node.config import NodeConfig
-from node.core import zxid as zx
-from node.core.digest import show
-from node.core.ready import Recovered
 from node.crash import BadPoint, CrashPoints
 from node.driver import Aborted
 from node.net.address import AddressError, AddressInUse
@@ -28,7 +26,6 @@ from node.parts import parts_with
 from node.server import Server
 from node.store.disk import FaithfulDisk, OrdinaryDisk
 from node.store.errors import Corrupt, DiskFailed
-from node.store.recovery import Report
 from node.trace import Trace
 
 PR_SET_PDEATHSIG = 1
@@ -73,23 +70,6 @@ def read_config(path: Path) -> NodeConfig:
         end(78, f"{path}: {error}")
 
 
-def boot_event(config: NodeConfig, recovered: Recovered, report: Report, defect: str | None) -> dict[str, object]:
-    snapshot = recovered.snapshot
-    return {
-        "disk": report.kind,
-        "accepted_epoch": recovered.accepted_epoch,
-        "current_epoch": recovered.current_epoch,
-        "last_zxid": zx.pair(report.last_zxid),
-        "snapshot_zxid": zx.pair(report.snapshot_zxid),
-        "digest": show(snapshot[1]) if snapshot else None,
-        "torn_bytes": report.torn_bytes,
-        "faithful": config.faithful,
-        "nodes": len(config.members),
-        "defect": defect,
-        "pid": os.getpid(),
-    }
-
-
 def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
     """Recover, and build the server. Raises what ends a life before it began."""
     parts, defect = parts_with(config.defect)
@@ -114,7 +94,7 @@ def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Serve
         crash=crash.hit if crash.on_disk else None,
     )
     micros = (time.monotonic_ns() - started) // 1000
-    trace.add("boot", boot_event(config, recovered, report, defect))
+    trace.add("boot", boot_event(config, recovered, report, defect, os.getpid()))
     trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": micros})
     trace.flush()
     booting = False

@@ -50,6 +50,10 @@ class Application:
         elif now - self._leaderless_since > self._patience:
             self.sessions.refuse()
 
+    def wakes_at(self) -> int | None:
+        """When writes that wait for a leader will have waited too long; None while there is one."""
+        return None if self._leaderless_since is None else self._leaderless_since + self._patience + 1
+
     def forwarded(self, source: int, message: Forward, machine: Peer) -> None:
         """Writes from another node's clients. If this node is not the primary, the origin will notice by itself."""
         if machine.primary:

@@ -65,6 +65,12 @@ class Commands:
             self._trace("power-cut", "fired", "nothing was unsynced")
             self._crash.die()
 
+    def wakes_at(self) -> int | None:
+        """When `due` will have something to do; None if nothing waits."""
+        times = [at for at, _, _ in self._arming[:1]]
+        times += [self._power_cut_at] if self._power_cut_at is not None else []
+        return min(times, default=None)
+
     def _trace(self, what: str, state: str, detail: str) -> None:
         self._replica.trace.add("fault", {"do": what, "state": state, "detail": detail})
         self._replica.driver.flush()

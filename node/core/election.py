@@ -19,7 +19,6 @@ class Election(Machine):
     settled: dict[int, Vote]  # what nodes say that follow or lead
     early: dict[int, Cepoch]  # from nodes that have decided for this one before it has itself
     without_disk: frozenset[int] = frozenset()  # peers that said so: they bring no vote
-    finalize_at: int | None = None
 
     def look(self, why: str) -> None:
         partners = self.partners()

@@ -150,6 +150,7 @@ class Machine:
         self.committed = self.delivered
         self.now = 0
         self.deadline: int | None = None  # the current phase must be over by then
+        self.finalize_at: int | None = None  # the election is decided by then
         self.iteration = 0
         self.links: set[int] = set()
         self._heard: dict[int, int] = {}
@@ -208,6 +209,13 @@ class Machine:
             self._pinged = now
             self.on_heartbeat()
         self.on_tick()
+
+    def wakes_at(self) -> int:
+        """When `tick` will have something to do if nothing else happens before: a heartbeat, a silence, a deadline."""
+        times = [self._pinged + self.settings.heartbeat]
+        times += [self._heard[peer] + self.settings.timeout + 1 for peer in self.links if peer not in self._fresh]
+        times += [time for time in (self.deadline, self.finalize_at) if time is not None]
+        return min(times)
 
     def synced(self, upto: int) -> None:
         """The first `upto` records are durable."""

@@ -3,10 +3,12 @@
 import errno
 import os
 import time
-from typing import Literal, get_args
+from random import Random
+from typing import Literal, TypeVar, get_args
 
 Variant = Literal["plain", "torn", "reordered"]
 Failing = Literal["write", "sync", "truncate"]
+_File = TypeVar("_File")
 
 
 class DiskFaults:
@@ -56,3 +58,22 @@ class DiskFaults:
     def _fail_if(self, operation: Failing) -> None:
         if self.error == operation:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def survivors(writes: list[tuple[_File, int, bytes]], variant: Variant, seed: int) -> list[tuple[_File, int, bytes]]:
+    """Which of the unsynced writes (file, offset, data) reach the platter although nobody synced them.
+
+    "torn": a seeded strict prefix of the bytes. "reordered": a seeded proper subset of the writes, each whole.
+    """
+    random = Random(seed)
+    total = sum(len(data) for _, _, data in writes)
+    if variant == "plain" or total == 0:
+        return []
+    if variant == "reordered":
+        return random.sample(writes, random.randrange(len(writes)))
+    left = random.randrange(total)
+    torn = []
+    for file, offset, data in writes:
+        torn.append((file, offset, data[:left]))
+        left -= min(left, len(data))
+    return torn

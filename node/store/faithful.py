@@ -5,10 +5,9 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from random import Random
 from typing import NoReturn
 
-from node.store.disk_faults import DiskFaults, Variant
+from node.store.disk_faults import DiskFaults, Variant, survivors
 from node.store.platter import (
     VOLATILE,
     empty_volatile,
@@ -178,7 +177,7 @@ class FaithfulDisk:
         """
         self.faults.check_variant(variant)
         writes = [write for inode in list(self._names.values()) for write in inode.writes()]
-        for inode, offset, data in _survivors(writes, variant, Random(seed)):
+        for inode, offset, data in survivors(writes, variant, seed):
             fd = open_old(inode.path)
             write_at(fd, data, offset)
             os.close(fd)
@@ -192,21 +191,3 @@ class FaithfulDisk:
 
     def _move(self, inode: _Inode, name: str) -> None:
         inode.path = inode.path.rename(self.root / name)
-
-
-_Write = tuple[_Inode, int, bytes]
-
-
-def _survivors(writes: list[_Write], variant: Variant, random: Random) -> list[_Write]:
-    """Which of the unsynced writes reach the platter although nobody synced them."""
-    total = sum(len(data) for _, _, data in writes)
-    if variant == "plain" or total == 0:
-        return []
-    if variant == "reordered":
-        return random.sample(writes, random.randrange(len(writes)))
-    left = random.randrange(total)
-    torn = []
-    for inode, offset, data in writes:
-        torn.append((inode, offset, data[:left]))
-        left -= min(left, len(data))
-    return torn
