@@ -95,6 +95,26 @@ def verify(
 
 
 @app.command()
+def replay(
+    run: Annotated[str, typer.Argument(help="The folder of a run, or `latest`.", show_default=False)],
+    node: Annotated[int | None, typer.Option(help="Only this node.")] = None,
+    life: Annotated[int | None, typer.Option(help="Only this life.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="EVENT", help="Stop at this event of the trace; iN: at the N-th input.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="The core's whole state there, and the inputs around it.")
+    ] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Re-execute a recorded run in the model: every output must be equal."""
+    from harness.commands.replay import replay_command
+
+    return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json)
+
+
+@app.command()
 def scenarios(
     check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
     only: Annotated[

@@ -13,13 +13,13 @@ from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
 from harness.interrupt import Forced, Interrupt
+from harness.judgement import judge
 from harness.progress import Display
 from harness.results import RunFolder
 from harness.stage import Stage
 from harness.walk import INTERRUPTED, Walk
 from harness.watch import Watch
 from harness.workload import WorkloadError
-from model.oracle import judge
 from model.verdict import Verdict
 
 
@@ -37,7 +37,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run that is over: its folder, and what the oracle says."""
+    """A run that is over: its folder, and what its judges say."""
 
     folder: RunFolder
     verdict: Verdict

@@ -7,7 +7,7 @@ import msgspec
 from harness import report
 from harness import results as stored
 from harness.commands.output import console_for, print_json
-from model.oracle import judge
+from harness.judgement import judge
 from model.verdict import worst
 
 

@@ -1,0 +1,63 @@
+"""The verdict on a run's folder: the oracle's and, if the nodes recorded their inputs, the replay's."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faults.defects import DEFECTS
+from harness import machine
+from harness.results import RunFolder
+from model import oracle
+from model.replay import equality, replay
+from model.verdict import Judgement, Property, Verdict
+from node.core.broadcast import Peer
+from node.parts import parts_with
+
+
+class UnknownDefect(Exception):
+    """run.json names a defect that this version does not have. The text says so."""
+
+
+def judge(folder: Path) -> Verdict:
+    """All properties of the run in `folder`. Does not raise for what is wrong with the folder."""
+    verdict = oracle.judge(folder)
+    facts = RunFolder(folder).read_run()
+    if not facts.get("record"):
+        return verdict
+    try:
+        found = equality(replay(folder, core_of(facts)))
+    except (UnknownDefect, OSError) as error:
+        return verdict.including(unknown(), [f"the recording cannot be replayed: {error}"])
+    return verdict.including(found, _reasons(found, facts))
+
+
+def core_of(facts: dict[str, Any]) -> type[Peer]:
+    """The core that a run's nodes were built with (`facts` is run.json). Raises UnknownDefect."""
+    name = facts.get("defect")
+    if name is None:
+        return Peer
+    if name not in DEFECTS:
+        raise UnknownDefect(f"its nodes were built with the defect {name!r}, which this version does not have")
+    return parts_with(DEFECTS[name].path)[0].peer
+
+
+def unknown() -> Property:
+    """The property when it cannot be judged."""
+    return msgspec.structs.replace(equality([]), verdict=Judgement.UNKNOWN)
+
+
+def other_version(facts: dict[str, Any]) -> str | None:
+    """A sentence, if another version of the code recorded the run than the one that replays it."""
+    then, now = facts.get("commit"), machine.commit()
+    if then == now or then is None or now is None:
+        return None
+    return f"the run was recorded by commit {then}; this is {now}, whose core may be another one"
+
+
+def _reasons(found: Property, facts: dict[str, Any]) -> list[str]:
+    if not found.violations:
+        return []
+    more = f" (and {len(found.violations) - 1} more)" if len(found.violations) > 1 else ""
+    first = f"{found.name} is violated: {found.violations[0].words}{more}"
+    return [first, *filter(None, [other_version(facts)])]
