@@ -23,6 +23,7 @@ from faults.registry import describe_kinds
 from faults.scenario import Expect, Nemesis, Scenario, Workload, load
 from harness.catalogue import shipped
 from harness.commands.bench import shown
+from model import replay
 from model.properties import ALL
 from node.core import messages
 from node.core.broadcast import Peer
@@ -83,8 +84,10 @@ def message_table() -> str:
 
 
 def properties() -> str:
-    """What the oracle checks."""
-    return table(("property", "source", "statement"), ((kind.name, kind.source, kind.statement) for kind in ALL))
+    """What the oracle checks, and the replay."""
+    rows = [(kind.name, kind.source, kind.statement) for kind in ALL]
+    rows.append((replay.NAME, "ours", replay.STATEMENT[0].upper() + replay.STATEMENT[1:] + "."))
+    return table(("property", "source", "statement"), rows)
 
 
 def defects() -> str:
