@@ -33,7 +33,7 @@ class OpsFile:
             "seq": operation.seq,
             "node": client.node,
         }
-        self._lines.append(_encode(line | _described(operation.request)))
+        self._lines.append(_encode(line | described(operation.request)))
 
     def complete(self, client: Client, operation: Operation, outcome: Outcome) -> str:
         """Returns the outcome's name: ok, failed or unknown."""
@@ -44,7 +44,7 @@ class OpsFile:
             "seq": operation.seq,
             "node": client.node if operation.node is None else operation.node,
         }
-        line |= _told(outcome)
+        line |= told(outcome)
         self._lines.append(_encode(line))
         name: str = line["outcome"]
         return name
@@ -63,10 +63,10 @@ class OpsFile:
             os.close(self._file)
 
 
-def _described(request: Request) -> dict[str, Any]:
+def described(request: Request) -> dict[str, Any]:
     """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step."""
     if isinstance(request, Multi):
-        return _described(request.steps[-1]) | {"op": "multi"}
+        return described(request.steps[-1]) | {"op": "multi"}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
     if isinstance(request, Create | Set):
         fields["value"] = crc32(request.data)
@@ -76,7 +76,7 @@ def _described(request: Request) -> dict[str, Any]:
     return fields
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def told(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Failed):
         return {"outcome": "failed", "error": outcome.error}
     if isinstance(outcome, Unknown):

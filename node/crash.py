@@ -73,6 +73,10 @@ class CrashPoints:
     def on_send(self) -> bool:
         return any(step in SEND_STEPS for step, _ in self._armed)
 
+    @property
+    def pausing(self) -> bool:
+        return any(action == "pause" for _, _, action in self._armed.values())
+
     def arm(self, point: str, action: str = "crash") -> None:
         """Raises BadPoint."""
         check_action(action)

@@ -1,0 +1,193 @@
+"""A run in the simulated world: the same walk, conductor, faults and judge as on processes, in virtual time.
+
+Everything that is random is drawn from the seed, and no file says when or where it was made: the same scenario, seed and
+commit leave the same bytes.
+"""
+
+import dataclasses
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from faults.cluster import ClusterError
+from faults.conductor import Conductor
+from faults.host import Host
+from faults.network import Network, NetworkError
+from faults.scenario import Scenario
+from harness import machine, results
+from harness.exits import Exit, HarnessError
+from harness.interrupt import Forced, Interrupt
+from harness.progress import Display, Quiet
+from harness.results import RunFolder
+from harness.run import Ran, Wish
+from harness.simcluster import SimCluster, SimHost, SimNetwork
+from harness.simload import SimLoad, load_of
+from harness.simrecords import Records
+from harness.walk import INTERRUPTED, Walk
+from model import events as ev
+from model.simnode import build
+from model.verdict import Verdict
+from model.world import BEGINNING, Plan, World
+from node.net.link import Links
+from node.parts import parts_with
+
+SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
+
+
+class SimGround:
+    """Implements `harness.walk.Ground`: a world with its machines, all of them down. `plan`: to be built otherwise."""
+
+    def __init__(
+        self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
+        plan: Plan | None = None,
+    ) -> None:  # fmt: skip
+        self.world = World(seed)
+        self.records = Records(self.world, folder.path if folder is not None else None, record)
+        net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records)
+        self._scenario = scenario
+        self._cluster = SimCluster(self.world, self.machines, scenario.faithful)
+        self._network = SimNetwork(net)
+        self._host = SimHost(self.world, self.machines)
+
+    @property
+    def cluster(self) -> SimCluster:
+        return self._cluster
+
+    @property
+    def network(self) -> Network:
+        return self._network
+
+    @property
+    def host(self) -> Host:
+        return self._host
+
+    @property
+    def fault_log(self) -> Any:
+        return self.records.fault
+
+    def workload(self, seed: int) -> SimLoad:
+        machines = [self.machines[node] for node in sorted(self.machines)]
+        return SimLoad(self.world, machines, self.records, load_of(self._scenario.workload), seed)
+
+    @property
+    def seconds(self) -> float:
+        """How much time has passed in it."""
+        return (self.world.now - BEGINNING) / 1e9
+
+
+def plan_of(scenario: Scenario, defect: str | None) -> Plan:
+    """The parts that the nodes are built of. `defect`: as NodeConfig.defect has it."""
+    parts, name = parts_with(defect)
+    limits = scenario.limits
+    return Plan(
+        nodes=scenario.nodes,
+        timing=scenario.timing,
+        limits=msgspec.structs.replace(limits, segment_bytes=min(limits.segment_bytes, SEGMENT_BYTES)),
+        faithful=scenario.faithful,
+        defect=name,
+        peer_type=parts.peer,
+        store_type=parts.store,
+        session_type=parts.links.session_type,
+        raw=parts.links.redial is not Links.redial,
+        immediate=parts.links.immediate,
+    )
+
+
+@dataclass(slots=True)
+class _Onlooker:
+    """Nobody looks at a simulated run from another thread."""
+
+    phase: str = "starting"
+    begun: float | None = None
+    conductor: Conductor | None = None
+    workload: Any = None
+
+
+def live(scenario: Scenario, seed: int, ground: SimGround, display: Display, interrupt: Interrupt) -> tuple[str, str]:
+    """The whole run; its outcome (results/README.md, run.json) and, if the harness failed, where."""
+    records = ground.records
+    records.milestone("started", seed=seed)
+    trouble = ""
+    try:
+        outcome = Walk(scenario, seed, records, display, ground, _Onlooker(), interrupt).whole()
+    except (HarnessError, ClusterError, NetworkError) as error:
+        outcome, trouble = f"harness-error: {error}", traceback.format_exc()
+    except Exception as error:
+        outcome, trouble = f"harness-error: {type(error).__name__}: {error}", traceback.format_exc()
+    late = ground.cluster.close()
+    if late:
+        records.milestone("leftovers", nodes=late)
+    records.milestone("stopped")
+    return outcome, trouble
+
+
+def judge(scenario: Scenario, outcome: str, ground: SimGround) -> Verdict:
+    expect = dataclasses.asdict(scenario.expect)
+    return ground.records.oracle.finish(ev.Run(nodes=scenario.nodes, outcome=outcome, expect=expect))
+
+
+def run_sim(scenario: Scenario, wish: Wish, display: Display) -> Ran:
+    """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
+    folder = results.create(wish.results, scenario.name, wish.seed)
+    folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
+    facts = _facts(scenario, wish)
+    folder.write_run(facts)
+    with Interrupt() as interrupt:
+        ground = SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
+        try:
+            facts["outcome"], trouble = live(scenario, wish.seed, ground, display, interrupt)
+        except Forced:
+            facts["outcome"], trouble = INTERRUPTED, ""
+            raise
+        finally:
+            ground.records.close()
+            folder.write_run(facts)
+        if trouble:
+            folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
+        verdict = judge(scenario, facts["outcome"], ground)
+    folder.file("verdict.json").write_bytes(verdict.to_json())
+    if verdict.exit != Exit.PASS or wish.keep_data:
+        ground.cluster.export_disks(folder.file("data"))
+    else:
+        folder.remove_disks()
+    return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
+
+
+def _facts(scenario: Scenario, wish: Wish) -> dict[str, Any]:
+    """run.json. It says neither when nor on which machine: nothing depends on either."""
+    return {
+        "run": f"{scenario.name}-{wish.seed}",
+        "scenario": scenario.name,
+        "seed": wish.seed,
+        "nodes": scenario.nodes,
+        "backend": "sim",
+        "defect": wish.defect[0] if wish.defect else None,
+        "disk": scenario.disk,
+        "record": wish.record,
+        "versions": machine.versions(None),
+        "commit": machine.commit(),
+        "machine": None,
+        "command": wish.command,
+        "started": None,
+        "ended": None,
+        "outcome": "unfinished",
+        "expect": dataclasses.asdict(scenario.expect),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A run of which only the judgement is kept. `seconds`: of virtual time."""
+
+    verdict: Verdict
+    outcome: str
+    seconds: float
+
+
+def simulate(scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None) -> Simulated:
+    """A run without a folder, for many seeds. `defect` as NodeConfig.defect has it."""
+    ground = SimGround(scenario, seed, defect, None, record=False, plan=plan)
+    outcome, _ = live(scenario, seed, ground, Quiet(), Interrupt())
+    return Simulated(judge(scenario, outcome, ground), outcome, ground.seconds)

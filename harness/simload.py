@@ -1,0 +1,132 @@
+"""The open-loop workload of `harness.workload` over virtual time, with the same draws."""
+
+import dataclasses
+from collections import deque
+from collections.abc import Sequence
+
+from harness.load import Draw, Load, key_path
+from harness.simrecords import Records
+from harness.workload import SETUP_WINDOW, Counters
+from model.simclients import SimClient, SimOperation
+from model.simnode import SimNode
+from model.world import World
+from node.tree.outcomes import Failed, Ok, Outcome
+from node.tree.refusal import NODE_EXISTS
+from node.tree.requests import Create, Request
+
+TIMEOUT_NS = 10_000_000_000  # after which an operation is unknown
+
+
+class _Lane:
+    """One client: what it has been sent and owes."""
+
+    def __init__(self, load: "SimLoad", machines: Sequence[SimNode], number: int) -> None:
+        self.load = load
+        self.number = number
+        self.sent = 0
+        self.draw = Draw(load.load, load.seed, number + 1)
+        self.waits = False  # a turn stands on the world's heap
+        self.client = SimClient(
+            load.world, machines, number % len(machines), number + 1, TIMEOUT_NS, self.known, self.turn
+        )
+
+    def due_ns(self) -> int:
+        load = self.load.load
+        return self.load.start_ns + int((self.sent * load.clients + self.number) * 1e9 / load.rate)
+
+    def turn(self, woken: object = None) -> None:
+        """Send what is due, and come back when something will be."""
+        if woken:
+            self.waits = False
+        shared = self.load
+        if not shared.begun:
+            shared.make_keys(self)
+            return
+        if shared.stopping:
+            return
+        now, client, due = shared.world.now, self.client, self.due_ns()
+        while due <= now and client.connected and client.outstanding < shared.load.max_outstanding:
+            self.sent += 1
+            self.ask(self.draw.request(), due)
+            due = self.due_ns()
+        client.flush()
+        if due > now and not self.waits:
+            self.waits = True
+            shared.world.at(due - now, self.turn, True)
+
+    def ask(self, request: Request, due: int) -> None:
+        operation = self.client.submit(request, due)
+        self.load.counts["invoked"] += 1
+        self.load.records.invoke(self.client.number, self.client.node, operation)
+
+    def known(self, operation: SimOperation, outcome: Outcome) -> None:
+        shared = self.load
+        kind, _ = shared.records.complete(self.client.number, self.client.node, operation, outcome)
+        shared.counts[kind] += 1
+        if shared.begun:
+            self.draw.learn(operation.request, outcome)
+        else:
+            shared.key_known(operation, outcome)
+
+
+class SimLoad:
+    """Implements `harness.walk.Load`: the keys' znodes first, then the load."""
+
+    def __init__(self, world: World, machines: Sequence[SimNode], records: Records, load: Load, seed: int) -> None:
+        self.world = world
+        self.records = records
+        self.load = load
+        self.seed = seed
+        self.begun = self.stopping = False
+        self.start_ns = 0
+        self.counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
+        self._machines = machines
+        self._lanes: list[_Lane] = []
+        self._missing: deque[int] = deque()
+        self._asked: dict[int, int] = {}  # key by the seq of its creation
+        self._keys = Draw(load, seed, client=0)
+
+    @property
+    def counters(self) -> Counters:
+        return Counters(**self.counts)
+
+    def start(self) -> None:
+        self._missing = deque(range(self.load.keys))
+        self._lanes = [_Lane(self, self._machines, number) for number in range(self.load.clients)]
+
+    def wait_begun(self, timeout: float) -> bool:
+        return self.begun
+
+    def stop(self, grace: float = 5.0) -> Counters:
+        """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""
+        self.stopping = True
+        self.world.until(lambda: not any(lane.client.outstanding for lane in self._lanes), int(grace * 1e9))
+        for lane in self._lanes:
+            lane.client.close()
+        return self.counters
+
+    def make_keys(self, lane: _Lane) -> None:
+        """The first client creates them; whatever fails or is unknown is asked for again."""
+        if lane.number != 0 or self.stopping:
+            return
+        while self._missing and lane.client.connected and lane.client.outstanding < SETUP_WINDOW:
+            key = self._missing.popleft()
+            lane.ask(Create(key_path(key), self._keys.payload()), self.world.now)
+            self._asked[lane.client.last_seq] = key
+        lane.client.flush()
+        if not self._missing and not lane.client.outstanding:
+            self.begun = True
+            self.start_ns = self.world.now
+            for each in self._lanes:
+                each.turn()
+
+    def key_known(self, operation: SimOperation, outcome: Outcome) -> None:
+        key = self._asked.pop(operation.seq)
+        there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
+        if not there:
+            self._missing.append(key)
+
+
+def load_of(parameters: object) -> Load:
+    """A scenario's `[workload]` as the load's parameters."""
+    return Load(**dataclasses.asdict(parameters))  # type: ignore[call-overload]

@@ -1,0 +1,114 @@
+"""One simulated machine: a disk that outlives the lives of the process on it, and what is done to that process."""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from model.simdisk import SimDisk
+from model.simnet import SimNet
+from model.simserver import KILLED, SimServer, die
+from model.world import Plan, Sink, World
+
+MS = 1_000_000
+START_NS = (20 * MS, 200 * MS)  # from the spawn to the first look at the disk
+LOOK_NS = 20 * MS  # how soon a start goes on when a process that was stopped goes on
+
+
+class SimNode:
+    """`machines`: all of the world, by id."""
+
+    def __init__(
+        self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, "SimNode"]
+    ) -> None:
+        self.id = number
+        self.world = world
+        self.net = net
+        self.plan = plan
+        self.sink = sink
+        self.machines = machines
+        self.peers = [peer for peer in range(1, plan.nodes + 1) if peer != number]
+        self.drift = world.weather.drift()
+        self.disk = SimDisk(faithful=plan.faithful, draw_sync=world.weather.sync, die=self._power_gone)
+        self.server: SimServer | None = None
+        self.life = 0
+        self.exit: int | None = None  # of the latest life
+        self.armed = False  # the present life was told to die somewhere
+        self._ending = False  # its end is no news
+
+    @staticmethod
+    def _power_gone() -> NoReturn:
+        die()
+
+    @property
+    def alive(self) -> bool:
+        return self.server is not None and self.server.alive
+
+    @property
+    def up(self) -> bool:
+        """Alive and past its boot."""
+        return self.server is not None and self.server.alive and self.server.booted
+
+    @property
+    def stopped(self) -> bool:
+        return self.server is not None and self.server.alive and self.server.stopped
+
+    def pid(self, life: int) -> int:
+        """No process has it; but all lives differ."""
+        return 100 * life + self.id
+
+    def spawn(self, crash_at: str | None = None) -> None:
+        """A new life; it boots after the time that a process takes to start."""
+        self.life += 1
+        self.exit = None
+        self._ending, self.armed = False, crash_at is not None
+        self.server = server = SimServer(self, self.life)
+        least, most = START_NS
+
+        def boot(_: object) -> None:
+            if server.stopped:
+                self.world.at(LOOK_NS, boot)
+            elif server.alive:
+                server.boot(crash_at)
+
+        self.world.at(least + self.world.weather.up_to(most - least), boot)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.server is not None and self.server.alive:
+            self._ending = True
+            self.server.end(KILLED)
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        assert self.server is not None
+        self._ending = True
+        self.server.terminate()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        assert self.server is not None
+        self.server.pause()
+        self.went_to_sleep()
+
+    def went_to_sleep(self) -> None:
+        assert self.server is not None
+        self.server.port.asleep()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self.server is not None
+        self.server.resume()
+
+    def server_ended(self, server: SimServer, code: int) -> None:
+        self.exit = code
+        self.disk.lose_power()
+        if not self._ending:
+            self.sink.ended(self.id, server.life, code, self.armed and code == KILLED)
+
+
+def build(world: World, plan: Plan, sink: Sink) -> tuple[SimNet, dict[int, SimNode]]:
+    """The machines of a world, all of them down, and the links between them."""
+    net = SimNet(world, plan.nodes)
+    machines: dict[int, SimNode] = {}
+    for number in range(1, plan.nodes + 1):
+        machines[number] = SimNode(number, world, net, plan, sink, machines)
+    return net, machines

@@ -1,0 +1,366 @@
+"""One life of one simulated server: the rounds of `node.server`, over virtual time.
+
+A round takes what has come. Where the replica stops, the disk writes: time passes, events gather, and the power may go. A
+server looks at its clock when something is due, late by what polling costs; in between it would only find that nothing is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from model.simlinks import NEVER, SimLinks
+from model.simport import SimPort
+from model.simtrace import SimTrace
+from model.stopping import Stoppable
+from node.boot import boot_event
+from node.clock import Clock
+from node.commands import Commands
+from node.config import NodeConfig
+from node.driver import Aborted
+from node.store.errors import Corrupt, DiskFailed
+
+if TYPE_CHECKING:
+    from model.simnet import Pipe
+    from model.simnode import SimNode
+
+POLL_NS = 10_000_000  # how late a server may look at its clock (node.server, POLL_MS)
+KILLED = -9
+ENDS = {Corrupt: 65, Aborted: 70, DiskFailed: 74}
+
+
+class Died(BaseException):
+    """The process is gone from here on."""
+
+
+def die() -> NoReturn:
+    raise Died
+
+
+class SimServer:
+    """`node` is the machine that it runs on."""
+
+    def __init__(self, node: "SimNode", life: int) -> None:
+        self.node = node
+        self.id = node.id
+        self.life = life
+        self.plan = node.plan
+        self.world = node.world
+        self.net = node.net
+        self.alive = True
+        self.booted = False
+        self.stopped = False  # SIGSTOP
+        self.stopping: str | None = None
+        self.settled = False  # what was sent had left the process when it died
+        self.inbox: deque[tuple[Any, Any]] = deque()
+        self.port = SimPort(self)
+        self.links = SimLinks(self, node.peers, life)
+        self.trace = SimTrace(self.world, node.sink, node.id, life)
+        self.clock = Clock(lambda: self.world.now)
+        self.clock.rate = node.drift
+        self._round: Iterator[None] | None = None
+        self._busy = False  # in a round that waits for the disk
+        self._stoppable: Stoppable | None = None
+        self._after_resume: list[Callable[[], None]] = []
+        self._wake_at = NEVER  # of the world
+        self._settled_phase = False
+
+    # ---- birth ----
+
+    def boot(self, crash_at: str | None) -> None:
+        """Recover, and begin. The life may end of it."""
+        node, plan = self.node, self.plan
+        self._booting = True
+        self.crash = crash = plan.crash_type(self._report_point)
+        crash.die = die
+        crash.settle = self._settle
+        crash.pause = self._pause_here
+        if crash_at is not None:
+            crash.arm(crash_at)
+        node.disk.new_life()
+        try:
+            store, recovered, report = plan.store_type.open(
+                node.disk,
+                bootstrap=self.life == 1,
+                segment_bytes=plan.limits.segment_bytes,
+                crash=crash.hit if crash.on_disk else None,
+            )
+        except (Corrupt, DiskFailed) as error:
+            self._fail(error)
+            return
+        except Died:
+            self.end(KILLED)
+            return
+        config = self._config()
+        self.trace.add("boot", boot_event(config, recovered, report, plan.defect, node.pid(self.life)))
+        self.trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": 0})
+        self.trace.flush()
+        self._booting = False
+        for point in crash.armed:
+            self._report_point(point, "armed")
+        self.recording = node.sink.recording(node.id, self.life)
+        self.replica = plan.replica_type(
+            config,
+            self.life,
+            plan.peer_type,
+            store,
+            recovered,
+            self.trace,
+            self.recording,
+            crash,
+            self.links,
+            self.port,
+        )
+        self.commands = Commands(self.replica, self.clock, node.disk, self._stop)
+        self.booted = True
+        self.links.open()
+        self._begin(self.replica.start(self.clock.now_ns()))
+
+    def _config(self) -> NodeConfig:
+        plan, node = self.plan, self.node
+        return NodeConfig(
+            id=node.id,
+            cluster="simulated",
+            listen="",
+            peers=dict.fromkeys(node.peers, ""),
+            client="",
+            control="",
+            secret_file="",
+            data="",
+            trace="",
+            faithful=plan.faithful,
+            timing=plan.timing,
+            limits=plan.limits,
+        )
+
+    def _report_point(self, point: str, state: str) -> None:
+        if self._booting and state == "armed":
+            return  # a life's first event is `boot`
+        self.trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
+        self.trace.flush()
+
+    def _stop(self, why: str) -> None:
+        self.stopping = why
+
+    def _settle(self) -> None:
+        self.settled = True
+
+    # ---- what comes ----
+
+    def poke(self) -> None:
+        """Something is in an inbox."""
+        if not self._busy and not self.stopped:
+            self._rounds()
+
+    def notice(self, pipe: "Pipe", connected: bool) -> None:
+        """A connection of one of this server's pipes stands, or is gone."""
+        if self.booted and self.alive:
+            self.inbox.append((None, (pipe, connected)))
+            self.poke()
+
+    def peer_server(self, peer: int) -> "SimServer | None":
+        """Who answers at a peer's address now."""
+        server = self.node.machines[peer].server
+        return server if server is not None and server.alive and server.booted else None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it would take a command now."""
+        return self.booted and not self._busy and not self.stopped
+
+    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The control port. Raises CommandError, and Died if the process died of it."""
+        answer = self.commands.handle(name, arguments)
+        self._wake_at = NEVER
+        self.world.at(0, self._look)
+        return answer
+
+    # ---- rounds ----
+
+    def _rounds(self) -> None:
+        """Rounds, one after the other, as long as there is something to take at once."""
+        replica = self.replica
+        while True:
+            frames = self.links.receive(self.inbox) if self.inbox or self.links.pending else ()
+            clients = self.port.receive() if self.port.pending else ()
+            now = self.clock.now_ns()
+            try:
+                self.commands.due(now)
+            except Died:
+                self.end(KILLED)
+                return
+            self.links.tick(now)
+            self._begin(replica.round(self.clock.now_ns, frames, clients))
+            if self._busy or not self.alive or self.stopped or not (self.links.pending or self.inbox):
+                return
+
+    def _begin(self, steps: Iterator[None]) -> None:
+        self._busy = True
+        self._round = steps
+        self._go_on()
+
+    def _go_on(self, _: object = None) -> None:
+        """Run to where the disk writes, to the end of the round, or of the life."""
+        if not self.alive:
+            return
+        if self.stopped:
+            self._after_resume.append(self._go_on)
+            return
+        assert self._round is not None
+        try:
+            if self.crash.pausing:
+                self._stoppable = Stoppable(self._next)
+                self._stoppable.go()
+            else:
+                self._next()
+        except Died:
+            self.end(KILLED)
+        except (Aborted, DiskFailed) as error:
+            self._fail(error)
+
+    def _next(self) -> None:
+        assert self._round is not None
+        for _ in self._round:
+            self.world.at(self.node.disk.sync_time(), self._synced)
+            return
+        self._over()
+
+    def _synced(self, _: object) -> None:
+        """The disk is done; what has come meanwhile is taken when the round is over."""
+        self._go_on()
+        if (
+            self.alive
+            and not self._busy
+            and not self.stopped
+            and (self.inbox or self.port.pending or self.links.pending)
+        ):
+            self._rounds()
+
+    def _over(self) -> None:
+        """The round is over."""
+        runs = self.links.runs()
+        if runs:
+            self._trace_runs(runs)
+            self.replica.driver.flush()
+        if self.stopping is not None:
+            self._close(self.stopping)
+            return
+        owed, self.node.disk.owed = self.node.disk.owed, 0
+        if owed:
+            self.world.at(owed, self._idle)
+            return
+        self._busy = False
+        self._plan_wake()
+
+    def _idle(self, _: object) -> None:
+        if not self.alive:
+            return
+        self._busy = False
+        self._plan_wake()
+        if not self.stopped:
+            self._rounds()
+
+    def _trace_runs(self, runs: list[Any]) -> None:
+        for run in runs:
+            fields = {name: getattr(run, name) for name in ("peer", "incarnation", "session", "first", "last", "ended")}
+            self.trace.add("channel", fields)
+
+    # ---- the clock ----
+
+    def _plan_wake(self) -> None:
+        """Look at the clock when something is due. In steady state nothing comes due before the next heartbeat."""
+        if self._wake_at != NEVER and self._settled_phase and self.replica.machine.in_broadcast and self.links.quiet:
+            return
+        machine, now = self.replica.machine, self.clock.now_ns()
+        due = [machine.wakes_at(), self.links.wakes_at()]
+        command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
+        if command is not None:
+            due.append(command)
+        if patience is not None and patience > now:
+            due.append(patience)
+        self._settled_phase = machine.in_broadcast and self.links.quiet
+        self.wake_in(int(max(0, min(due) - now) / self.clock.rate) + 1)
+
+    def wake_in(self, nanoseconds: int) -> None:
+        """Look at the clock then, unless it will be looked at before."""
+        at = self.world.now + nanoseconds
+        if at < self._wake_at:
+            self._wake_at = at
+            self.world.at(nanoseconds + self.world.weather.up_to(POLL_NS), self._look, at)
+
+    def _look(self, at: object = None) -> None:
+        """Some time has come."""
+        if not self.alive or not self.booted or (at is not None and at != self._wake_at):
+            return
+        if self._busy or self.stopped:
+            self._wake_at = NEVER  # planned anew when the round is over, or the process goes on
+            return
+        self._wake_at = NEVER
+        self._rounds()
+
+    # ---- being stopped, and the end ----
+
+    def pause(self) -> None:
+        self.stopped = True
+
+    def terminate(self) -> None:
+        """SIGTERM: end after a round. What has not booted yet just ends."""
+        if not self.booted:
+            self.end(KILLED)
+            return
+        self._stop("SIGTERM")
+        self.poke()
+
+    def _pause_here(self) -> None:
+        """SIGSTOP of itself, in the middle of a round."""
+        assert self._stoppable is not None
+        self.stopped = True
+        self.node.went_to_sleep()
+        self._stoppable.stop()
+
+    def resume(self) -> None:
+        self.stopped = False
+        self._wake_at = NEVER
+        waiting, self._after_resume = self._after_resume, []
+        try:
+            if self._stoppable is not None and not self._stoppable.finished:
+                self._stoppable.go()
+        except Died:
+            self.end(KILLED)
+        except (Aborted, DiskFailed) as error:
+            self._fail(error)
+        for action in waiting:
+            action()
+        if self.alive and self.booted and not self.stopped and not self._busy:
+            self._rounds()
+
+    def _fail(self, error: Exception) -> None:
+        """The life ends by its own decision."""
+        if isinstance(error, Aborted):
+            self.trace.add("abort", {"why": str(error)})
+        code = next(code for kind, code in ENDS.items() if isinstance(error, kind))
+        self.trace.add("exit", {"code": code, "why": str(error)})
+        self.trace.flush()
+        self.end(code)
+
+    def _close(self, why: str) -> None:
+        self.links.close()
+        self._trace_runs(self.links.runs())
+        self.replica.driver.flush()
+        if self.recording is not None:
+            self.recording.close()
+        self.trace.add("exit", {"code": 0, "why": why})
+        self.trace.flush()
+        self.end(0)
+
+    def end(self, code: int) -> None:
+        """The process is gone."""
+        if not self.alive:
+            return
+        self.alive = False
+        if self._stoppable is not None and not self._stoppable.finished:
+            self._stoppable.abandon()
+        whole = self.settled or code != KILLED
+        self.links.die(-1 if whole else self.world.weather.up_to(200_000))
+        self.net.died(self)
+        self.port.die()
+        self.node.server_ended(self, code)
