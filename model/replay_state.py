@@ -14,13 +14,12 @@ State = list[tuple[str, str]]
 
 def state(machine: Peer, tree: Tree) -> State:
     """Everything that the core would act upon, in the order in which a reader asks."""
+    started = machine.iteration > 0  # before, there are neither votes nor sessions
     return [
         *_position(machine),
         *_durable(machine),
         *_history(machine),
-        *_election(machine),
-        *_sessions(machine),
-        *_leadership(machine),
+        *(_election(machine) + _sessions(machine) + _leadership(machine) if started else []),
         ("tree", f"{len(tree.znodes)} znodes at {zx.show(tree.zxid)}, digest {dg.show(tree.digest)}"),
     ]
 

@@ -1,0 +1,214 @@
+"""Recorded runs without processes: real replicas, stores, traces and recordings over channels in memory, in lockstep."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.boot import boot_event
+from node.config import Limits, NodeConfig
+from node.core.broadcast import Peer
+from node.core.machine import MS
+from node.crash import CrashPoints
+from node.driver import Aborted
+from node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received
+from node.recording import Recording
+from node.replica import Replica
+from node.store.disk import FaithfulDisk
+from node.store.store import Store
+from node.trace import Trace
+from node.tree.requests import Create, Set
+
+STEP = 10 * MS  # between two rounds of all nodes
+
+
+@dataclass
+class Link:
+    """One node's end of its channels: what has come and waits for the next round."""
+
+    world: "World"
+    node: int
+    frames: dict[int, int] = field(default_factory=dict)
+    inbox: list[Any] = field(default_factory=list)
+    resets: list[int] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+
+    def send(self, peer: int, messages: list[Any]) -> None:
+        """To a peer, or to a client: both only remember."""
+        if peer > 100:
+            self.answers += messages
+        elif (self.node, peer) in self.world.open:
+            self.world.links[peer].inbox.append(Received(self.node, list(messages)))
+
+    def reset(self, peer: int, why: str) -> None:
+        self.world.close(self.node, peer, why, told=(peer,))
+
+    def drop(self, client: int, why: str) -> None:
+        raise AssertionError(f"client {client} is dropped: {why}")
+
+
+class World:
+    """n replicas in one folder, which looks like a run's. A killed one is simply never asked again."""
+
+    def __init__(self, folder: Path, nodes: int, peer_type: type[Peer] = Peer) -> None:
+        self.folder = folder
+        self.peer_type = peer_type
+        self.members = range(1, nodes + 1)
+        self.now = 1_000 * MS
+        self.open: set[tuple[int, int]] = set()
+        self.session = 0
+        self.seq = 0
+        self.clients: set[int] = set()
+        self.lives = dict.fromkeys(self.members, 0)
+        self.replicas: dict[int, Replica] = {}
+        self.links: dict[int, Link] = {}
+        for part in ("trace", "record", "data"):
+            (folder / part).mkdir(parents=True)
+
+    def start(self, *nodes: int) -> None:
+        for node in nodes:
+            self.lives[node] += 1
+            config = NodeConfig(
+                id=node, cluster="c", listen="", client="", control="", secret_file="", data="", trace="",
+                peers={peer: "" for peer in self.members if peer != node},
+                limits=Limits(snapshot_bytes=3000, segment_bytes=2**16),
+            )  # fmt: skip
+            place = self.folder / "data" / f"node-{node}"
+            place.mkdir(exist_ok=True)
+            first = self.lives[node] == 1
+            store, recovered, report = Store.open(FaithfulDisk(place), bootstrap=first, segment_bytes=2**16)
+            trace = Trace(str(self.folder / "trace"), node, self.lives[node])
+            trace.add("boot", boot_event(config, recovered, report, None, 1))
+            recording = Recording(str(self.folder / "record"), node, self.lives[node])
+            self.links[node] = link = Link(self, node)
+            self.replicas[node] = Replica(
+                config, self.lives[node], self.peer_type, store, recovered, trace, recording,
+                CrashPoints(lambda *_: None), link, link,
+            )  # fmt: skip
+            for _ in self.replicas[node].start(self.now):
+                pass
+        for a in nodes:
+            for b in self.replicas:
+                if a != b and (a, b) not in self.open:
+                    self.connect(a, b)
+
+    def connect(self, a: int, b: int) -> None:
+        self.session += 1
+        self.open |= {(a, b), (b, a)}
+        self.links[a].inbox.append(LinkUp(b, self.session))
+        self.links[b].inbox.append(LinkUp(a, self.session))
+
+    def close(self, a: int, b: int, why: str, told: tuple[int, ...]) -> None:
+        """The session is over, and what is on its way is lost; a new one opens at once if both are there."""
+        if (a, b) not in self.open:
+            return
+        self.open -= {(a, b), (b, a)}
+        for end, other in ((a, b), (b, a)):
+            link = self.links[end]
+            link.inbox = [it for it in link.inbox if not (type(it) is Received and it.peer == other)]
+            if end in told:
+                link.inbox.append(LinkDown(other, self.session, why))
+        if a in self.replicas and b in self.replicas:
+            self.connect(a, b)
+
+    def kill(self, *nodes: int) -> None:
+        """As SIGKILL: what is not in a file is gone."""
+        for node in nodes:
+            replica = self.replicas.pop(node)
+            replica.driver.recording = None
+            for peer in self.members:
+                self.close(node, peer, "closed", told=(peer,))
+
+    def stop(self) -> None:
+        """As a node ends that is asked to."""
+        for replica in self.replicas.values():
+            assert replica.driver.recording is not None
+            replica.driver.recording.close()
+            replica.trace.add("exit", {"code": 0, "why": "SIGTERM"})
+            replica.trace.flush()
+            replica.store.close()
+
+    def rounds(self, count: int, writes: int = 0, at: int | None = None) -> None:
+        for _ in range(count):
+            self.now += STEP
+            for node in list(self.replicas):
+                self.round(node, writes if node == at else 0)
+
+    def round(self, node: int, writes: int) -> None:
+        link = self.links[node]
+        events, link.inbox = link.inbox, []
+        for _ in self.replicas[node].round(lambda: self.now, events, self.requests(node, writes)):
+            pass
+
+    def requests(self, node: int, count: int) -> Iterator[Any]:
+        client = 100 * node + self.lives[node]
+        if client not in self.clients and count:
+            self.clients.add(client)
+            yield ClientUp(client, 0)
+        for _ in range(count):
+            self.seq += 1
+            asked = Create("/a") if self.seq == 1 else Set("/a", b"%d" % self.seq * 20)
+            yield ClientRequests(client, [(self.seq, asked)])
+
+    def until_led(self) -> int:
+        for _ in range(1000):
+            self.rounds(1)
+            led = [node for node, replica in self.replicas.items() if replica.machine.primary]
+            if led and all(replica.machine.in_broadcast for replica in self.replicas.values()):
+                return led[0]
+        raise AssertionError("no leader within ten seconds")
+
+
+def eventful(folder: Path, peer_type: type[Peer] = Peer) -> None:
+    """Writes at the leader and a follower, a follower killed and brought back with a snapshot, a leader killed."""
+    world = World(folder, 3, peer_type)
+    world.start(1, 2, 3)
+    leader = world.until_led()
+    world.rounds(5, writes=2, at=leader)
+    follower = min(set(world.members) - {leader})
+    world.kill(follower)
+    for _ in range(30):
+        world.rounds(2, writes=4, at=leader)
+    world.start(follower)
+    world.until_led()
+    world.rounds(5, writes=3, at=follower)
+    world.kill(leader)
+    world.until_led()
+    world.start(leader)
+    world.until_led()
+    world.rounds(10, writes=1, at=leader)
+    world.rounds(20)
+    world.stop()
+    facts = {"nodes": 3, "record": True, "defect": None, "outcome": "finished", "commit": None}
+    (folder / "run.json").write_text(json.dumps(facts))
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded") / "run"
+    eventful(folder)
+    return folder
+
+
+@pytest.fixture
+def run(original: Path, tmp_path: Path) -> Path:
+    """A recorded run to be damaged."""
+    return Path(shutil.copytree(original, tmp_path / "run", ignore=shutil.ignore_patterns("data")))
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[[type[Peer]], Path]:
+    """Record a run of nodes with this core."""
+
+    def make(peer_type: type[Peer]) -> Path:
+        folder = tmp_path / "made"
+        with suppress(Aborted):
+            eventful(folder, peer_type)
+        return folder
+
+    return make

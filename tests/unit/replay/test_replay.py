@@ -1,0 +1,425 @@
+"""A recorded run replays equal; nothing in it can be changed without that being seen, and seen where it is."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from faults.defects import AckBeforeSync, PromiseNotDurable
+from model.replay import Replayed, equality, recorded_lives, replay, replay_life
+from model.replay_difference import Difference
+from model.replay_life import Mark, Rerun
+from model.verdict import Judgement
+from node.core.broadcast import Peer
+from node.core.messages import Commit, Phase, Propose, Role
+from node.recording import MAGIC, Answered, Entry, Reader, SnapshotTaken, Stepped, Submitted, Synced, seal
+
+LIVES = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]  # 3 leads first; 1 is killed, then 3
+
+
+def recording(run: Path, node: int, life: int) -> Path:
+    return run / "record" / f"node-{node}-{life}.bin"
+
+
+def trace(run: Path, node: int, life: int) -> Path:
+    return run / "trace" / f"node-{node}-{life}.jsonl"
+
+
+def blocks(path: Path) -> list[list[Entry]]:
+    return [list(block) for block in Reader(path).blocks()]
+
+
+def write(path: Path, content: list[list[Entry]]) -> None:
+    """A forger's recording: all checksums fit."""
+    running, parts = 0, [MAGIC]
+    for block in content:
+        body = msgspec.msgpack.encode(block)
+        header, running = seal(body, running)
+        parts += [header, body]
+    path.write_bytes(b"".join(parts))
+
+
+def difference(run: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> Difference:
+    found = replay_life(run, node, life, peer_type).difference
+    assert found is not None
+    return found
+
+
+# ---- equal ----
+
+
+def test_every_life_of_an_eventful_run_is_equal(original: Path) -> None:
+    lives = list(replay(original))
+    assert [(one.node, one.life) for one in lives] == LIVES == recorded_lives(original)
+    assert [one.difference for one in lives] == [None] * 5
+    assert all(one.inputs > 20 and one.outputs > 20 and one.events > 20 for one in lives)
+    found = equality(lives)
+    assert found.verdict is Judgement.PASS
+    assert found.checked == sum(one.inputs + one.outputs + one.events for one in lives)
+
+
+def test_the_run_has_what_is_to_be_compared(original: Path) -> None:
+    """Else the tests below show little: snapshots taken, installed and restored, and a life that leads."""
+    names = set()
+    for file in (original / "trace").iterdir():
+        for line in map(json.loads, file.read_text().splitlines()):
+            names.add(line["event"] + (":" + line["kind"] if line["event"] == "snapshot" else ""))
+    assert {"snapshot:taken", "snapshot:installed", "snapshot:restored", "established", "broadcast", "deliver"} <= names
+    kinds = {type(entry) for life in LIVES for block in blocks(recording(original, *life)) for entry in block}
+    assert len(kinds) == 11
+
+
+def test_writing_a_recording_anew_gives_the_same_bytes(run: Path) -> None:
+    """The forger below forges well."""
+    path = recording(run, 2, 1)
+    before = path.read_bytes()
+    write(path, blocks(path))
+    assert path.read_bytes() == before
+
+
+def test_nothing_recorded_is_not_applicable() -> None:
+    assert equality([]).verdict is Judgement.NOT_APPLICABLE
+
+
+# ---- damage that checksums show ----
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_any_changed_byte_is_caught(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    good = path.read_bytes()
+    step = max(1, len(good) // 40)
+    for place in {*range(40), *range(0, len(good), step), *range(len(good) - 20, len(good))}:
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :])
+        found = difference(run, *life)
+        assert found.file == f"record/node-{life[0]}-{life[1]}.bin"
+        assert found.place <= place, "the offset is where the damaged block begins"
+
+
+def raw_entries(body: bytes) -> tuple[bytes, list[bytes]]:
+    """The array's header, and each entry's bytes."""
+    entries = [msgspec.msgpack.encode(each) for each in msgspec.msgpack.decode(body)]
+    header = body[: len(body) - sum(map(len, entries))]
+    assert header + b"".join(entries) == body
+    return header, entries
+
+
+def bodies(path: Path) -> Iterator[tuple[int, bytes]]:
+    data, end = path.read_bytes(), len(MAGIC)
+    while end < len(data):
+        length = int.from_bytes(data[end : end + 4], "little")
+        yield end + 12, data[end + 12 : end + 12 + length]
+        end += 12 + length
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_two_swapped_inputs_of_one_block_are_caught(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    good, swapped = path.read_bytes(), 0
+    for start, body in list(bodies(path))[:: 1 + len(list(bodies(path))) // 60]:
+        header, entries = raw_entries(body)
+        if len(entries) > 1 and entries[0] != entries[1]:
+            forged = header + b"".join([entries[1], entries[0], *entries[2:]])
+            path.write_bytes(good[:start] + forged + good[start + len(body) :])
+            assert difference(run, *life).place == start - 12
+            swapped += 1
+    assert swapped > 10
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_dropped_and_a_doubled_and_two_swapped_blocks_are_caught(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    good = path.read_bytes()
+    whole = [good[start - 12 : start + len(body)] for start, body in bodies(path)]
+    for i in range(0, len(whole) - 2, 1 + len(whole) // 30):
+        for forged in (
+            [*whole[:i], *whole[i + 1 :]],
+            [*whole[: i + 1], *whole[i:]],
+            [*whole[:i], whole[i + 1], whole[i], *whole[i + 2 :]],
+        ):
+            path.write_bytes(MAGIC + b"".join(forged))
+            assert "checksum" in difference(run, *life).what
+
+
+@pytest.mark.parametrize("life", [(1, 2), (2, 1), (3, 2)])
+def test_a_life_that_ended_by_itself_must_be_recorded_to_its_end(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    good = path.read_bytes()
+    last = list(bodies(path))[-1][0] - 12
+    for size in (0, 1, len(MAGIC), 100, last // 2, last, last + 5, last + 12, len(good) - 1):
+        path.write_bytes(good[:size])
+        assert difference(run, *life)
+
+
+@pytest.mark.parametrize("life", [(1, 1), (3, 1)])
+def test_a_killed_life_may_stop_in_its_last_block_and_not_before(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    good, places = path.read_bytes(), [start - 12 for start, _ in bodies(path)]
+    lines = trace(run, *life).read_text().splitlines(keepends=True)
+    untold = [n for n in range(1, 8) if "exit" not in lines[-n]]
+    assert len(untold) == 7, "the node was killed"
+    silent = Rerun(run, *life, Peer)
+    silent.run()
+    for place in places[-3:]:  # what comes behind is heartbeats: no event is missing
+        for cut in (place, place + 3, place + 12):
+            path.write_bytes(good[:cut])
+            one = replay_life(run, *life)
+            assert one.difference is None or "goes on" in one.difference.what
+    path.write_bytes(good[: places[len(places) // 2]])
+    assert "the trace goes on where the recording ends" in difference(run, *life).what
+
+
+def test_more_behind_the_end_is_caught(run: Path) -> None:
+    path = recording(run, 2, 1)
+    content = blocks(path)
+    write(path, [*content, content[-2]])
+    assert "after the end" in difference(run, 2, 1).what
+
+
+def test_another_lifes_recording_is_caught(run: Path) -> None:
+    recording(run, 1, 2).write_bytes(recording(run, 2, 1).read_bytes())
+    assert "another life" in difference(run, 1, 2).what
+
+
+def test_a_missing_recording_and_a_missing_trace_are_caught(run: Path) -> None:
+    recording(run, 1, 1).unlink()
+    trace(run, 2, 1).unlink()
+    found = {(one.node, one.life): one.difference for one in replay(run)}
+    assert "no recording" in str(found[1, 1])
+    assert "no trace" in str(found[2, 1])
+    assert found[3, 1] is None
+
+
+def test_a_block_that_no_node_writes_is_caught(run: Path) -> None:
+    path = recording(run, 2, 1)
+    for body in (b"\x91\x92\xa4tick\xa1x", b"\xc1", b"\x91\x91\xa5vote!"):
+        path.write_bytes(MAGIC + seal(body, 0)[0] + body)
+        found = difference(run, 2, 1)
+        assert "no node writes" in found.what
+        assert found.place == len(MAGIC)
+
+
+# ---- damage whose checksums fit: the re-execution shows it ----
+
+
+def matters(entry: Entry) -> bool:
+    """An input without which the core does something else."""
+    if isinstance(entry, Stepped):
+        return isinstance(entry.message, Propose | Commit)
+    return isinstance(entry, Submitted | Synced | Answered | SnapshotTaken)
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_forged_recording_without_one_input_is_caught(run: Path, life: tuple[int, int]) -> None:
+    path = recording(run, *life)
+    content = blocks(path)
+    places = [(b, e) for b, block in enumerate(content) for e, entry in enumerate(block) if matters(entry)]
+    assert len(places) > 20
+    for b, e in places[:: 1 + len(places) // 40]:
+        if content[b][e] == Answered(b""):
+            continue  # asking a core that has nothing to do may well change nothing
+        forged = list(content)
+        forged[b] = [*content[b][:e], *content[b][e + 1 :]]
+        write(path, forged)
+        assert difference(run, *life)
+
+
+def test_forged_arguments_are_caught(run: Path) -> None:
+    path = recording(run, 2, 1)
+    content = blocks(path)
+    caught = 0
+    for b, block in enumerate(content):
+        for e, entry in enumerate(block):
+            if isinstance(entry, Stepped) and isinstance(entry.message, Propose) and caught < 40:
+                run_ = entry.message.run
+                other = msgspec.structs.replace(run_, txns=[run_.txns[0][:-1] + b"?", *run_.txns[1:]])
+                forged = Stepped(entry.source, msgspec.structs.replace(entry.message, run=other))
+                write(path, [*content[:b], [*block[:e], forged, *block[e + 1 :]], *content[b + 1 :]])
+                found = difference(run, 2, 1)
+                assert "differs" in found.what
+                caught += 1
+    assert caught > 10
+
+
+def test_an_input_in_another_place_is_caught(run: Path) -> None:
+    """Two PROPOSEs, swapped with all that lies between them left where it was."""
+    path = recording(run, 2, 1)
+    content = blocks(path)
+    places = [
+        (b, e)
+        for b, block in enumerate(content)
+        for e, entry in enumerate(block)
+        if isinstance(entry, Stepped) and isinstance(entry.message, Propose)
+    ]
+    assert len(places) > 10
+    for (b1, e1), (b2, e2) in pairwise(places):
+        forged = [list(block) for block in content]
+        forged[b1][e1], forged[b2][e2] = forged[b2][e2], forged[b1][e1]
+        write(path, forged)
+        assert difference(run, 2, 1)
+
+
+# ---- a trace that does not say what the core did ----
+
+
+def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    change(lines)
+    for n, line in enumerate(lines, 1):
+        line["n"] = n
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+EDITS: list[tuple[str, str, Any]] = [
+    ("role", "why", "elected by nobody"),
+    ("phase", "epoch", 99),
+    ("vote", "round", 99),
+    ("accepted_epoch", "leader", 1),
+    ("current_epoch", "last_zxid", [9, 9]),
+    ("established", "quorum", [1, 2, 3]),
+    ("broadcast", "delivered", [0, 9]),
+    ("accept", "digests", [1]),
+    ("deliver", "digest", "0" * 16),
+    ("deliver", "tree", "0" * 16),
+    ("snapshot", "digest", "0" * 16),
+    ("link", "peer", 9),
+    ("boot", "current_epoch", 9),
+    ("boot", "snapshot_zxid", [9, 9]),
+]
+
+
+@pytest.mark.parametrize(("event", "name", "value"), EDITS)
+def test_a_changed_field_of_an_event_is_caught(run: Path, event: str, name: str, value: Any) -> None:
+    life = (3, 1)
+
+    def change(lines: list[dict[str, Any]]) -> None:
+        line = next(line for line in lines if line["event"] == event)
+        assert line[name] != value
+        line[name] = value
+
+    edit(trace(run, *life), change)
+    found = difference(run, *life)
+    assert found.file == "trace/node-3-1.jsonl"
+    assert str(value).strip("[]") in found.expected.replace(",", ", ")
+    assert found.got != found.expected
+
+
+def test_a_field_that_is_not_there_and_one_too_many_are_caught(run: Path) -> None:
+    edit(trace(run, 2, 1), lambda lines: next(line for line in lines if line["event"] == "vote").update(more=1))
+    edit(trace(run, 1, 2), lambda lines: next(line for line in lines if line["event"] == "deliver").pop("tree"))
+    assert "differs" in difference(run, 2, 1).what
+    assert "differs" in difference(run, 1, 2).what
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_dropped_and_an_invented_line_of_the_core_are_caught(run: Path, life: tuple[int, int]) -> None:
+    path = trace(run, *life)
+    good = path.read_text()
+    names = [json.loads(line)["event"] for line in good.splitlines()]
+    places = [i for i, name in enumerate(names) if name in ("role", "accept", "deliver", "link", "vote")]
+    for i in places[:: 1 + len(places) // 20]:
+        edit(path, lambda lines, i=i: lines.pop(i))  # type: ignore[misc]
+        assert difference(run, *life)
+        path.write_text(good)
+        edit(path, lambda lines, i=i: lines.insert(i, dict(lines[i])))  # type: ignore[misc]
+        assert difference(run, *life)
+        path.write_text(good)
+
+
+def test_the_order_of_json_and_its_blanks_do_not_matter(run: Path) -> None:
+    path = trace(run, 2, 1)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
+    assert replay_life(run, 2, 1).difference is None
+
+
+def test_lines_that_are_not_readable_or_of_another_life_or_miscounted_are_caught(run: Path) -> None:
+    path = trace(run, 2, 1)
+    good = path.read_bytes().splitlines(keepends=True)
+    for line, words in (
+        (b"{\n", "not readable"),
+        (good[9], "event number"),
+        (good[7].replace(b'"life":1', b'"life":2'), "life 2"),
+    ):
+        path.write_bytes(b"".join([*good[:7], line, *good[8:]]))
+        found = difference(run, 2, 1)
+        assert words in found.what
+        assert found.place == 8
+
+
+# ---- another core ----
+
+
+def test_a_defects_recording_replays_with_that_defect_and_with_no_other(
+    record: Callable[[type[Peer]], Path],
+) -> None:
+    run = record(AckBeforeSync)
+    assert all(one.difference is None for one in replay(run, AckBeforeSync))
+    found = [one.difference for one in replay(run) if one.difference is not None]
+    assert found
+    assert {one.what for one in found} == {"an output differs"}
+    assert any("message: to 3: ACK e=1" in one.expected for one in found)
+    assert not all(one.difference is None for one in replay(run, PromiseNotDurable))
+
+
+def test_a_difference_tells_the_last_twenty_inputs(original: Path) -> None:
+    """Which are those before it: a core that forgets its third ACK."""
+
+    class Forgetful(Peer):
+        acks = 0
+
+        def on_propose(self, source: int, message: Propose) -> None:
+            super().on_propose(source, message)
+            self.acks += 1
+            self.ack_due = self.acks != 3
+
+    found = difference(original, 2, 1, Forgetful)
+    assert found.expected == "message after sync: to 3: ACK e=1 upto=1:6"
+    assert found.got.startswith("delivery: 1:3..1:4, digest"), "what comes next instead"
+    assert len(found.inputs) == 20
+    assert found.inputs[-1].startswith(f"{found.input}: tick ")
+    assert any(words.endswith("from 3: PROPOSE e=1 1:5..1:6") for words in found.inputs[-3:])
+
+
+def test_a_core_that_fails_is_a_difference_and_no_traceback(original: Path) -> None:
+    class Failing(Peer):
+        def on_commit(self, source: int, message: Commit) -> None:
+            raise ZeroDivisionError("a bug")
+
+    assert "ZeroDivisionError: a bug" in difference(original, 2, 1, Failing).what
+
+
+# ---- time travel ----
+
+
+def test_until_stops_where_the_event_has_been_written(original: Path) -> None:
+    lines = [json.loads(line) for line in trace(original, 3, 1).read_text().splitlines()]
+    n = next(line["n"] for line in lines if line["event"] == "established")
+    rerun = Rerun(original, 3, 1, Peer)
+    assert rerun.run(Mark(n))
+    assert (rerun.machine.role, rerun.machine.phase) == (Role.LEADING, Phase.BROADCAST)
+    before = Rerun(original, 3, 1, Peer)
+    assert before.run(Mark(n - 3))
+    assert before.machine.phase is not Phase.BROADCAST
+    assert rerun.recent()[-1].split(":")[0] == str(rerun.inputs)
+    assert rerun.coming(3)[0].split(":")[0] == str(rerun.inputs + 1)
+
+
+def test_until_an_input_counts_from_the_boot(original: Path) -> None:
+    rerun = Rerun(original, 3, 2, Peer)
+    assert rerun.run(Mark(2, input=True))
+    assert rerun.inputs == 2
+    assert rerun.recent()[0].startswith("1: node 3 boots its life 2")
+    assert rerun.run(Mark(50, input=True)), "it can go on"
+    assert rerun.inputs == 50
+    assert not rerun.run(Mark(10**9, input=True))
+    assert rerun.difference is None
+
+
+def test_the_replayed_lives_are_what_json_shows(original: Path) -> None:
+    one = replay_life(original, 2, 1)
+    assert msgspec.convert(msgspec.to_builtins(one), Replayed) == one
