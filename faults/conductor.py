@@ -22,6 +22,7 @@ from faults.registry import KINDS
 from faults.scenario import FaultStep
 from faults.targets import NobodyError, resolve
 
+SETTLE_SECONDS = 20.0  # how long a fault waits for the one that it awaits
 LEADER_SECONDS = 10.0  # how long a fault waits for what it is aimed at: a leader, a node that is down or paused
 SOON = 0.02  # seconds until it looks again
 
@@ -64,8 +65,8 @@ class Conductor:
         patience: float = 10.0,
         host: Host = THIS_HOST,
     ) -> None:
-        """`log`: faults.jsonl, or what takes its lines. `keep_quorum`: put a fault off while the ensemble has not recovered enough for it (for
-        drawn schedules). `patience`: seconds a fault may take to show its effect.
+        """`log`: faults.jsonl, or what takes its lines. `keep_quorum`: put a fault off while the ensemble has not
+        recovered enough for it (for drawn schedules). `patience`: seconds a fault may take to show its effect.
         """
         self.cluster = cluster
         self.network = network
@@ -152,6 +153,8 @@ class Conductor:
         assert self._begun is not None
         if self.keep_quorum and not self._affordable(step):
             return False
+        if self._awaited(step) and now < self._begun + step.at + SETTLE_SECONDS:
+            return False
         kind = KINDS[step.do]
         number = len(self.runs) + 1
         random = Random(f"fault {self.seed} {number}")
@@ -167,6 +170,11 @@ class Conductor:
             return True
         self._inject(step, kind, number, nodes, random, now)
         return True
+
+    def _awaited(self, step: FaultStep) -> bool:
+        """Whether the fault that `step` awaits is still to take effect."""
+        runs = [run for run in self.runs if step.awaits is not None and run.step.name == step.awaits]
+        return bool(runs) and runs[-1].fault is not None and not runs[-1].fault.settled()
 
     def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
         if step.target is None:

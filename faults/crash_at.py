@@ -55,6 +55,9 @@ class CrashAt(NodeDown):
         up = came_up(self.scene, self.nodes)
         return Confirmation(self._reached() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
+    def settled(self) -> bool:
+        return self._reached()
+
     def over(self) -> bool:
         return self._reached() and super().over()
 
@@ -140,10 +143,12 @@ class PauseAt(Fault):
             elif node not in self.reached:
                 self.cluster.control(node, "disarm")
 
+    def settled(self) -> bool:
+        return len(self.reached) >= (1 if self.params["enough"] == "one" else len(self.nodes))
+
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
-        enough = 1 if self.params["enough"] == "one" else len(self.nodes)
-        return Confirmation(len(self.reached) >= enough, evidence)
+        return Confirmation(self.settled(), evidence)
 
     def describe(self) -> str:
         return f"{named(self.nodes)} to pause at {self.params['point']}"

@@ -58,7 +58,7 @@ TABLES: dict[str, dict[str, Rule]] = {
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 ALL_TABLES = ("scenario", "workload", "timing", "limits", "fault", "nemesis", "expect")
-STEP_KEYS = ("at", "do", "target", "for", "as")
+STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
@@ -152,17 +152,28 @@ class _Reader:
         lasts = self._lasts(path, kind, table)
         target = self._target(path, kind, table, params, self._earlier(at))
         name = self._name(path, kind, table, target)
+        awaits = self._awaits(path, table, self._earlier(at))
         if len(self.mistakes) == before and kind.check is not None:
             for wrong in kind.check(params, target, self.nodes):
                 self._wrong(path, wrong)
         if len(self.mistakes) > before:
             return None
-        return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, params=params)
+        return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, awaits=awaits, params=params)
 
     def _earlier(self, at: Any) -> set[str]:
         """What the faults before `at` call their nodes."""
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
         return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
+
+    def _awaits(self, path: Path, table: dict[str, Any], names: set[str]) -> str | None:
+        if "awaits" not in table:
+            return None
+        name = table["awaits"]
+        if name not in names:
+            allowed = ", ".join(sorted(names)) or "nothing: no earlier fault has a name"
+            self._wrong((*path, "awaits"), f"no earlier fault is called {name!r}", allowed, suggest(str(name), names))
+            return None
+        return str(name)
 
     def _name(self, path: Path, kind: Kind, table: dict[str, Any], target: Any) -> str | None:
         if "as" not in table:

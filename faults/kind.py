@@ -112,6 +112,10 @@ class Fault(ABC):
         """Hear that another fault has just killed these nodes."""
         return
 
+    def settled(self) -> bool:
+        """Whether its effect has come about: what other faults may wait for."""
+        return True
+
     def over(self) -> bool:
         """True when there is nothing left to heal: it was over at once, or a restart or a resume has undone it."""
         return False

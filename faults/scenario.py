@@ -53,6 +53,7 @@ class FaultStep:
     target: Target | None
     lasts: float | None = None
     name: str | None = None  # `as`: what later faults may call the nodes that this one hits
+    awaits: str | None = None  # put off until the fault of that name has taken effect (its point was reached)
     params: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -21,7 +21,15 @@ def write(scenario: Scenario) -> str:
         _table("[limits]", overrides(scenario.limits)),
     ]
     for step in scenario.faults:
-        fault = {"at": step.at, "do": step.do, "target": step.target, "for": step.lasts, "as": step.name, **step.params}
+        fault = {
+            "at": step.at,
+            "do": step.do,
+            "target": step.target,
+            "for": step.lasts,
+            "as": step.name,
+            "awaits": step.awaits,
+            **step.params,
+        }
         parts.append(_table("[[fault]]", fault))
     if scenario.nemesis is not None:
         nemesis = scenario.nemesis

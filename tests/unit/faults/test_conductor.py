@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faults.conductor import LEADER_SECONDS, Conductor
+from faults.conductor import LEADER_SECONDS, SETTLE_SECONDS, Conductor
 from faults.registry import KINDS
 from faults.scenario import FaultStep
 from node.core.ready import EpochRecord
@@ -182,6 +182,23 @@ def test_a_restart_waits_for_the_node_to_get_to_its_crash_point(play: Callable[.
     p.conductor.due(102.0)
     assert p.conductor.runs[1].nodes == [1]
     assert all(confirmed for _, _, confirmed in p.told())
+
+
+def test_a_fault_awaits_another_ones_effect_but_not_for_ever(play: Callable[..., Play]) -> None:
+    dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
+    p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert len(p.conductor.runs) == 1
+    os.kill(p.cluster.pid(1), signal.SIGKILL)
+    p.cluster.wait_exit(1, 5.0)
+    p.conductor.due(103.0)
+    assert p.conductor.runs[1].nodes == [2]
+
+    q = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
+    q.conductor.due(100.0)
+    q.conductor.due(101.0 + SETTLE_SECONDS)
+    assert q.conductor.runs[1].nodes == [2]
 
 
 def test_nobody_ever_goes_down(play: Callable[..., Play]) -> None:
