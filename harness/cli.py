@@ -115,6 +115,21 @@ def replay(
 
 
 @app.command()
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or `latest`.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of report.html in the run's folder.", show_default=False)
+    ] = None,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Write a run's HTML report, and print where it is."""
+    from harness.commands.report import report_command
+
+    return report_command(run, results=results, out=out, json=json)
+
+
+@app.command()
 def scenarios(
     check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
     only: Annotated[

@@ -1,0 +1,158 @@
+// The panels of what happened: faults with cut links, and the nodes' lanes with the evidence on them.
+const FAULT_ROW = 20, LINK_ROW = 16, LANE = 46, RUN_ROW = 22;
+
+const faultsPanel = {
+  rows: () => Math.max(0, ...run.faults.map((fault) => fault.row + 1)),
+  height: () => faultsPanel.rows() * FAULT_ROW + run.cuts.length * LINK_ROW + 6 + AXIS,
+  draw(area) {
+    const { ctx } = area;
+    if (run.faults.length) rowName(area, "faults", FAULT_ROW / 2);
+    for (const fault of run.faults) {
+      const begin = area.x(fault.begin), y = fault.row * FAULT_ROW + 2;
+      ctx.fillStyle = fault.mends ? theme.green : fault.confirmed ? theme.orange : theme.hatch;
+      const end = fault.end === null ? begin + 3 : area.x(fault.end);
+      const seen = fillClipped(area, begin, y, end, FAULT_ROW - 4);
+      const inside = seen && fitText(ctx, fault.name, seen[0], seen[1], y + FAULT_ROW / 2 - 2, theme["on-fill"]);
+      if (seen && !inside) beside(area, fault, seen[1], y + FAULT_ROW / 2 - 2);
+    }
+    run.cuts.forEach((cut, index) => {
+      const y = faultsPanel.rows() * FAULT_ROW + index * LINK_ROW;
+      rowName(area, cut.link, y + LINK_ROW / 2);
+      ctx.fillStyle = theme.red;
+      for (const time of cut.times) fillClipped(area, area.x(time.begin), y + 3, area.x(time.end), LINK_ROW - 7);
+    });
+  },
+  hit(area, x, y) {
+    const t = area.t(x), near = area.t(x + 5) - t;
+    const covers = (begin, end) => t >= begin - near && t <= (end ?? begin) + near;
+    const fault = run.faults.find((one) => Math.floor(y / FAULT_ROW) === one.row && covers(one.begin, one.end ?? one.begin + near));
+    if (fault) return faultWords(fault);
+    const cut = run.cuts[Math.floor((y - faultsPanel.rows() * FAULT_ROW) / LINK_ROW)];
+    const time = cut && cut.times.find((one) => covers(one.begin, one.end));
+    return time ? `link ${cut.link} cut\n${seconds(time.begin)} to ${seconds(time.end)}, ${duration(time.end - time.begin)}` : null;
+  },
+};
+
+// A name next to its bar, if the next bar on its row leaves room.
+function beside(area, fault, x, y) {
+  const next = run.faults.filter((other) => other.row === fault.row && other.begin > fault.begin);
+  const end = Math.min(area.right, ...next.map((other) => area.x(other.begin)));
+  fitText(area.ctx, fault.name, x, end, y, theme.ink);
+}
+
+function faultWords(fault) {
+  const healed = fault.end === null ? "" : ` to ${seconds(fault.end)}, ${duration(fault.end - fault.begin)}`;
+  return [`${fault.name}${fault.confirmed ? "" : ": NOT CONFIRMED"}`, seconds(fault.begin) + healed, fault.detail].filter(Boolean).join("\n");
+}
+
+const lanesPanel = {
+  height: () => RUN_ROW + run.nodes.length * LANE + AXIS,
+  top: (node) => RUN_ROW + run.nodes.indexOf(node) * LANE,
+  draw(area) {
+    const { ctx } = area;
+    rowName(area, "run", RUN_ROW / 2);
+    ctx.fillStyle = theme.faint;
+    for (const one of run.milestones) fillClipped(area, area.x(one.t) - 1, 4, area.x(one.t) + 1, RUN_ROW - 10);
+    for (const node of run.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
+    for (const stretch of run.lanes) paintStretch(area, stretch);
+    overlay(area, run.pauses, "paused");
+    overlay(area, run.amnesia, "amnesiac");
+    for (const event of run.events) paintEvent(area, event);
+    for (const group of markGroups(area)) paintMarks(area, group);
+  },
+  hit(area, x, y) {
+    const group = markGroups(area).find((one) => Math.abs(one.x - x) < 10 && Math.abs(one.y - y) < LANE / 2);
+    if (group) return group.marks.map((mark) => `${mark.number}: ${mark.words}\nat ${seconds(mark.t)}`).join("\n");
+    if (y < RUN_ROW) return nearest(area, run.milestones, x, (one) => `${one.words} at ${seconds(one.t)}`);
+    const node = run.nodes[Math.floor((y - RUN_ROW) / LANE)];
+    const event = nearest(area, run.events.filter((one) => one.node === node), x, (one) => `${one.words}\nat ${seconds(one.t)}`);
+    return event || stretchWords(node, area.t(x));
+  },
+};
+
+function nearest(area, things, x, words) {
+  const close = things.filter((one) => Math.abs(area.x(one.t) - x) <= 4);
+  return close.length ? close.slice(0, 6).map(words).join("\n") + (close.length > 6 ? `\nand ${close.length - 6} more` : "") : null;
+}
+
+function fillOf(stretch) {
+  if (stretch.phase === "BROADCAST") return stretch.role === "LEADING" ? theme.blue : theme.green;
+  return { ELECTION: theme.orange, DISCOVERY: theme.yellow, SYNCHRONIZATION: theme.sky }[stretch.phase] || theme.line;
+}
+
+function paintStretch(area, stretch) {
+  const { ctx } = area, y = lanesPanel.top(stretch.node) + 4, height = LANE - 10;
+  const begin = area.x(stretch.begin), end = area.x(stretch.end), down = stretch.state === "down";
+  ctx.fillStyle = down ? hatch(ctx, "down") : fillOf(stretch);
+  const seen = fillClipped(area, begin, y, end, height);
+  if (!seen) return;
+  if (down) {
+    fitText(ctx, "down", ...seen, y + height / 2, theme.ink);
+    return;
+  }
+  if (stretch.role === "LEADING") {
+    ctx.fillStyle = theme.ink;
+    ctx.fillRect(seen[0], y - 3, seen[1] - seen[0], 3);
+  }
+  fitText(ctx, `${stretch.role} ${stretch.phase}`, ...seen, y + 11, theme["on-fill"]) || fitText(ctx, stretch.role, ...seen, y + 11, theme["on-fill"]);
+  ctx.fillStyle = theme.series[stretch.epoch % theme.series.length];
+  ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
+  ctx.fillStyle = "rgba(255, 255, 255, 0.72)"; // a tint, so that the epoch's number can be read on it
+  ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
+  fitText(ctx, `epoch ${stretch.epoch}`, ...seen, y + height - 6, "#000000") || fitText(ctx, `${stretch.epoch}`, ...seen, y + height - 6, "#000000");
+}
+
+function overlay(area, times, kind) {
+  area.ctx.fillStyle = hatch(area.ctx, kind);
+  for (const one of times) fillClipped(area, area.x(one.begin), lanesPanel.top(one.node) + 4, area.x(one.end), LANE - 23);
+}
+
+// A small sign on the lane: ▲ established, ▼ truncated, ✕ stopped itself, ◆ anything else.
+function paintEvent(area, event) {
+  const x = area.x(event.t);
+  if (x < area.left || x > area.right) return;
+  area.ctx.fillStyle = theme.ink;
+  area.ctx.textAlign = "center";
+  area.ctx.fillText({ established: "▲", truncate: "▼", abort: "✕" }[event.kind] || "◆", x, lanesPanel.top(event.node) + LANE - 2);
+}
+
+// Evidence that lies on one spot of the screen is one sign.
+function markGroups(area) {
+  const groups = [];
+  for (const mark of run.marks) {
+    const x = area.x(mark.t), y = mark.node === null ? RUN_ROW / 2 : lanesPanel.top(mark.node) + LANE / 2 - 4;
+    if (x < area.left - 1 || x > area.right + 1) continue;
+    const group = groups.find((one) => one.y === y && Math.abs(one.x - x) < 16);
+    if (group) group.marks.push(mark);
+    else groups.push({ x, y, marks: [mark] });
+  }
+  return groups;
+}
+
+function paintMarks(area, group) {
+  const { ctx } = area, text = group.marks.map((mark) => mark.number).join(" ");
+  line(ctx, theme.red, group.x, group.y - LANE / 2, group.x, group.y + LANE / 2);
+  const half = Math.max(ctx.measureText(text).width / 2 + 5, 10);
+  ctx.fillStyle = theme.red;
+  ctx.strokeStyle = theme.paper;
+  ctx.lineWidth = 2;
+  ctx.beginPath();
+  ctx.roundRect(group.x - half, group.y - 10, 2 * half, 20, 10);
+  ctx.fill();
+  ctx.stroke();
+  ctx.lineWidth = 1;
+  ctx.fillStyle = "#000000";
+  ctx.textAlign = "center";
+  ctx.fillText(text, group.x, group.y);
+}
+
+function stretchWords(node, t) {
+  const during = (one) => one.node === node && one.begin <= t && t < one.end;
+  const stretch = run.lanes.find(during);
+  if (!stretch) return null;
+  const what = stretch.state === "down" ? "down" : `${stretch.role} ${stretch.phase}, epoch ${stretch.epoch}`;
+  const leader = stretch.leader !== null && stretch.role === "FOLLOWING" ? `follows node ${stretch.leader}` : "";
+  const states = [run.pauses.some(during) && "paused", run.amnesia.some(during) && "amnesiac"].filter(Boolean).join(", ");
+  const times = `${seconds(stretch.begin)} to ${seconds(stretch.end)}, ${duration(stretch.end - stretch.begin)}`;
+  return [`node ${node}, life ${stretch.life}: ${what}`, leader, states, stretch.why, times].filter(Boolean).join("\n");
+}

@@ -1,0 +1,193 @@
+// The panels of what the clients saw and how far the nodes are: latency, throughput, commit lag.
+const TOP = 10;
+
+const latencyPanel = {
+  height: () => 230,
+  // Microseconds, over the whole run, so that zooming in time does not move the scale.
+  limits: (() => {
+    let low = Infinity, high = 0;
+    for (const took of operations.took) if (took > 0) (low = Math.min(low, took)), (high = Math.max(high, took));
+    return high ? [10 ** Math.floor(Math.log10(low)), high * 1.5] : [100, 1e6];
+  })(),
+  scale(area) {
+    const ticks = [];
+    for (let tick = latencyPanel.limits[0]; tick <= latencyPanel.limits[1]; tick *= 10) ticks.push(tick / 1000);
+    const y = paintScale(area, TOP + 12, latencyPanel.limits[0] / 1000, latencyPanel.limits[1] / 1000, Math.log10, ticks, " ms");
+    return (took) => y(Math.max(took, latencyPanel.limits[0]) / 1000);
+  },
+  // Where an operation is painted; one without an answer lies on the upper edge.
+  place: (i, area, y) => [area.x(operations.due[i]), operations.took[i] === UNANSWERED ? TOP : y(operations.took[i])],
+  draw(area) {
+    const y = (latencyPanel.y = latencyPanel.scale(area));
+    const first = lowerBound(operations.due, view.begin), last = lowerBound(operations.due, view.end);
+    const columns = Math.ceil(area.width), taken = new Uint8Array(columns * Math.ceil(area.height));
+    for (let i = first; i < last; i++) {
+      const [x, at] = latencyPanel.place(i, area, y), kind = operations.kind[i];
+      const cell = Math.round(at) * columns + Math.round(x), bit = 1 << kind;
+      if (taken[cell] & bit) continue; // one dot a pixel: the picture is the same, and stays fast
+      taken[cell] |= bit;
+      paintDot(area.ctx, kind, x, at);
+    }
+    paintQuantiles(area, y, first, last);
+  },
+  hit(area, x, y) {
+    if (!latencyPanel.y) return null;
+    let best = -1, distance = 100;
+    const first = lowerBound(operations.due, area.t(x - 10)), last = lowerBound(operations.due, area.t(x + 10));
+    for (let i = first; i < last; i++) {
+      const [px, py] = latencyPanel.place(i, area, latencyPanel.y), far = (px - x) ** 2 + (py - y) ** 2;
+      if (far < distance) (best = i), (distance = far);
+    }
+    return best < 0 ? null : operationWords(best);
+  },
+};
+
+function operationWords(i) {
+  const answer = operations.took[i] === UNANSWERED ? "never answered" : `after ${duration(operations.took[i])}`;
+  return `${OPS[operations.op[i]]} at node ${operations.node[i]}: ${["ok", "failed", "unknown"][operations.outcome[i]]}, ${answer}\ndue at ${seconds(operations.due[i])}, ops.jsonl:${operations.line[i]}`;
+}
+
+function paintDot(ctx, kind, x, y) {
+  ctx.fillStyle = ctx.strokeStyle = theme.kinds[kind];
+  if (kind === 0) ctx.fillRect(x - 1, y - 1, 2, 2);
+  else if (kind === 1) ctx.strokeRect(x - 1.5, y - 1.5, 3, 3);
+  else if (kind === 2) line(ctx, theme.kinds[2], x - 3, y - 3, x + 3, y + 3), line(ctx, theme.kinds[2], x - 3, y + 3, x + 3, y - 3);
+  else {
+    ctx.beginPath();
+    ctx.moveTo(x, y - 4);
+    ctx.lineTo(x + 4, y + 3);
+    ctx.lineTo(x - 4, y + 3);
+    ctx.fill();
+  }
+}
+
+// p50 and p99 of the operations that succeeded, for each 12 pixels of due time.
+function paintQuantiles(area, y, first, last) {
+  const bins = new Map();
+  for (let i = first; i < last; i++) {
+    if (operations.outcome[i]) continue;
+    const bin = Math.floor(area.x(operations.due[i]) / 12);
+    if (!bins.has(bin)) bins.set(bin, []);
+    bins.get(bin).push(operations.took[i]);
+  }
+  for (const values of bins.values()) values.sort((a, b) => a - b);
+  for (const [share, dashes] of [[0.5, []], [0.99, [6, 3]]]) {
+    const points = [...bins].map(([bin, values]) => [bin * 12 + 6, y(values[Math.max(0, Math.ceil(share * values.length) - 1)]), bin]);
+    path(area.ctx, points, theme.paper, dashes, 4);
+    path(area.ctx, points, theme.ink, dashes, 1.6);
+  }
+}
+
+// A line through points [x, y, bin]; it breaks where a bin is missing.
+function path(ctx, points, colour, dashes, width) {
+  ctx.setLineDash(dashes);
+  ctx.lineWidth = width;
+  ctx.strokeStyle = colour;
+  ctx.beginPath();
+  points.forEach(([x, y, bin], i) => (i && points[i - 1][2] + 1 === bin ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.lineWidth = 1;
+}
+
+const throughputPanel = {
+  height: () => 160,
+  count(area) {
+    const width = Math.max(roundStep(view.end - view.begin, (area.right - area.left) / 6), 1000);
+    const first = Math.floor(view.begin / width), bins = Math.ceil(view.end / width) - first;
+    const counts = [0, 1, 2].map(() => new Float64Array(bins));
+    for (let i = 0; i < operations.count; i++) {
+      const bin = Math.floor(operations.done[i] / width) - first;
+      if (bin >= 0 && bin < bins) counts[operations.outcome[i]][bin]++;
+    }
+    return { width, first, bins, counts };
+  },
+  draw(area) {
+    const counted = (throughputPanel.counted = throughputPanel.count(area)), { ctx } = area;
+    const rate = 1e6 / counted.width;
+    const most = Math.max(1, ...counted.counts.map((column) => column.reduce((a, b) => Math.max(a, b), 0))) * rate;
+    const step = roundStep(most, 4), ticks = [];
+    for (let tick = 0; tick <= most; tick += step) ticks.push(tick);
+    const y = paintScale(area, TOP, 0, most, (value) => value, ticks, " /s");
+    ctx.fillStyle = hatch(ctx, "paused");
+    for (const one of run.windows) {
+      ctx.globalAlpha = 0.45;
+      const seen = fillClipped(area, area.x(one.begin), TOP, area.x(one.end), area.bottom - TOP);
+      ctx.globalAlpha = 1;
+      if (seen) label(ctx, duration(one.end - one.begin), seen, TOP + 10);
+      ctx.fillStyle = hatch(ctx, "paused");
+    }
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(area.left, 0, area.right - area.left, area.bottom);
+    ctx.clip();
+    [theme.blue, theme.orange, theme.red].forEach((colour, outcome) => {
+      const column = counted.counts[outcome], points = [];
+      column.forEach((count, bin) => {
+        const begin = area.x((counted.first + bin) * counted.width), end = area.x((counted.first + bin + 1) * counted.width);
+        points.push([begin, y(count * rate), 2 * bin], [end, y(count * rate), 2 * bin + 1]);
+      });
+      if (outcome === 0 || column.some(Boolean)) path(ctx, points, colour, outcome ? [4, 2] : [], outcome ? 1.2 : 1.8);
+    });
+    ctx.restore();
+  },
+  hit(area, x) {
+    const counted = throughputPanel.counted, t = area.t(x);
+    if (!counted) return null;
+    const bin = Math.floor(t / counted.width) - counted.first;
+    const numbers = ["ok", "failed", "unknown"].map((name, outcome) => `${Math.round(((counted.counts[outcome][bin] || 0) * 1e6) / counted.width)} ${name}/s`);
+    const from = (counted.first + bin) * counted.width;
+    const gap = run.windows.find((one) => one.begin <= t && t <= one.end);
+    const words = gap ? `\nno write succeeded from ${seconds(gap.begin)} to ${seconds(gap.end)}: ${duration(gap.end - gap.begin)}` : "";
+    return `${seconds(from)}, ${duration(counted.width)} long\n${numbers.join(", ")}${words}`;
+  },
+};
+
+// Words on the paper's colour, so that they can be read on hatching.
+function label(ctx, text, [begin, end], y) {
+  const width = ctx.measureText(text).width;
+  if (width > end - begin - 8) return;
+  ctx.fillStyle = theme.paper;
+  ctx.fillRect(begin + 1, y - 8, width + 6, 16);
+  fitText(ctx, text, begin + 1, end, y, theme.ink);
+}
+
+const lagPanel = {
+  height: () => 170,
+  dashes: [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4]],
+  draw(area) {
+    const { ctx } = area;
+    const most = Math.max(10, run.lags.reduce((high, lag) => lag.before.reduce((a, b) => Math.max(a, b), high), 0));
+    const ticks = [0];
+    for (let tick = 1; tick <= most; tick *= 10) ticks.push(tick);
+    const y = paintScale(area, TOP + 16, 0, most, (value) => Math.log10(1 + value), ticks, "");
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(area.left, 0, area.right - area.left, area.bottom);
+    ctx.clip();
+    for (const lag of run.lags) {
+      const index = run.nodes.indexOf(lag.node), points = [];
+      const first = Math.max(lowerBound(lag.t, view.begin) - 1, 0), last = lowerBound(lag.t, view.end) + 1;
+      for (let i = first; i < Math.min(last, lag.t.length); i++) points.push([area.x(lag.t[i]), y(lag.before[i]), 2 * i], [area.x(lag.t[i]), y(lag.after[i]), 2 * i + 1]);
+      path(ctx, points, theme.series[index % theme.series.length], lagPanel.dashes[index % lagPanel.dashes.length], 1.4);
+    }
+    ctx.restore();
+    lagPanel.legend(area);
+  },
+  legend({ ctx, left }) {
+    run.nodes.forEach((node, index) => {
+      const x = left + 6 + index * 92;
+      path(ctx, [[x, 8, 0], [x + 26, 8, 1]], theme.series[index % theme.series.length], lagPanel.dashes[index % lagPanel.dashes.length], 2);
+      fitText(ctx, `node ${node}`, x + 28, x + 92, 8, theme.ink);
+    });
+  },
+  hit(area, x) {
+    const t = area.t(x);
+    const words = run.lags.map((lag) => {
+      if (!(lag.t[0] <= t && t <= lag.t[lag.t.length - 1])) return null;
+      return `node ${lag.node}: ${lag.after[Math.max(0, lowerBound(lag.t, t) - 1)]} behind after its last delivery`;
+    });
+    const known = words.filter(Boolean);
+    return known.length ? `${seconds(t)}\n${known.join("\n")}` : null;
+  },
+};

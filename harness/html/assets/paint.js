@@ -1,0 +1,123 @@
+// What all panels need to paint: a sharp canvas, the theme's colours, hatching, the time axis, the faults' shade.
+const LEFT = 78, RIGHT = 14, AXIS = 20; // CSS pixels; the time axis lies under every panel
+let theme = {};
+
+function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["paper", "ink", "faint", "line", "panel", "shade", "blue", "green", "orange", "yellow", "sky", "red", "purple", "hatch", "on-fill"];
+  theme = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  theme.kinds = [theme.blue, theme.green, theme.orange, theme.red];
+  theme.series = [theme.blue, theme.orange, theme.green, theme.purple, theme.sky, theme.red, theme.ink];
+}
+
+// A canvas of this height, cleared, with the scale of time on it. `width`: CSS pixels; the bitmap has the screen's.
+function prepare(canvas, height, width) {
+  const scale = Math.max(window.devicePixelRatio || 1, printing ? 2 : 1);
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.height = `${height}px`;
+  const ctx = canvas.getContext("2d");
+  ctx.setTransform(scale, 0, 0, scale, 0, 0);
+  ctx.font = "12px system-ui, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+  ctx.textBaseline = "middle";
+  const left = LEFT, right = width - RIGHT, bottom = height - AXIS;
+  const perMicro = (right - left) / (view.end - view.begin);
+  const x = (t) => left + (t - view.begin) * perMicro;
+  return { ctx, width, height, left, right, bottom, x, t: (at) => view.begin + (at - left) / perMicro };
+}
+
+// A round step (1, 2 or 5 times a power of ten) of which about `many` fit into `span`.
+function roundStep(span, many) {
+  const raw = span / many, power = 10 ** Math.floor(Math.log10(raw));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw);
+}
+
+function paintTime(area) {
+  const { ctx } = area;
+  const step = roundStep(view.end - view.begin, Math.max(area.width / 110, 2));
+  const digits = Math.max(0, Math.ceil(6 - Math.log10(step)));
+  ctx.textAlign = "center";
+  for (let t = Math.ceil(view.begin / step) * step; t <= view.end; t += step) {
+    const x = Math.round(area.x(t)) + 0.5;
+    line(ctx, theme.line, x, 0, x, area.bottom + 4);
+    ctx.fillStyle = theme.faint;
+    ctx.fillText(`${(t / 1e6).toFixed(digits)} s`, x, area.height - 8);
+  }
+}
+
+function line(ctx, colour, x1, y1, x2, y2) {
+  ctx.strokeStyle = colour;
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x2, y2);
+  ctx.stroke();
+}
+
+// What was broken when, behind everything else; a dashed line where a fault was injected, a dotted one where it healed.
+function paintFaults(area) {
+  const { ctx } = area;
+  for (const fault of run.faults) {
+    const begin = area.x(fault.begin), end = fault.end === null ? begin : area.x(fault.end);
+    ctx.fillStyle = theme.shade;
+    if (!fault.mends) fillClipped(area, begin, 0, end, area.bottom);
+    dashed(area, begin, [5, 4]);
+    if (fault.end !== null) dashed(area, end, [1, 4]);
+  }
+}
+
+function dashed(area, x, dashes, colour = theme.red) {
+  if (x < area.left || x > area.right) return;
+  area.ctx.setLineDash(dashes);
+  line(area.ctx, colour, x, 0, x, area.bottom);
+  area.ctx.setLineDash([]);
+}
+
+// A rectangle from x1 to x2, cut off at the plot's edges; its visible part, or null.
+function fillClipped(area, x1, y, x2, height) {
+  const begin = Math.max(x1, area.left), end = Math.min(Math.max(x2, x1 + 1), area.right);
+  if (end <= begin) return null;
+  area.ctx.fillRect(begin, y, end - begin, height);
+  return [begin, end];
+}
+
+// Hatching that also a black and white print shows. `kind`: down, paused, amnesiac.
+function hatch(ctx, kind) {
+  const tile = document.createElement("canvas"), size = kind === "down" ? 8 : 5;
+  tile.width = tile.height = size;
+  const paint = tile.getContext("2d");
+  paint.strokeStyle = kind === "down" ? theme.hatch : theme.ink;
+  paint.fillStyle = theme.ink;
+  paint.lineWidth = kind === "down" ? 1 : 1.6;
+  if (kind === "amnesiac") paint.fillRect(1, 1, 2, 2);
+  else
+    for (const shift of [-size, 0, size]) line(paint, paint.strokeStyle, shift, size, shift + size, 0);
+  return ctx.createPattern(tile, "repeat");
+}
+
+// Text inside [begin, end] if it fits there.
+function fitText(ctx, text, begin, end, y, colour) {
+  if (ctx.measureText(text).width > end - begin - 6) return false;
+  ctx.fillStyle = colour;
+  ctx.textAlign = "left";
+  ctx.fillText(text, begin + 3, y);
+  return true;
+}
+
+function rowName(area, text, y) {
+  area.ctx.fillStyle = theme.ink;
+  area.ctx.textAlign = "right";
+  area.ctx.fillText(text, area.left - 8, y);
+}
+
+// A scale for the y axis: value -> pixel, with its ticks painted.
+function paintScale(area, top, from, to, transform, ticks, unit) {
+  const low = transform(from), high = transform(to), height = area.bottom - top;
+  const y = (value) => area.bottom - ((transform(value) - low) / (high - low || 1)) * height;
+  for (const tick of ticks) {
+    line(area.ctx, theme.line, area.left, Math.round(y(tick)) + 0.5, area.right, Math.round(y(tick)) + 0.5);
+    area.ctx.fillStyle = theme.faint;
+    area.ctx.textAlign = "right";
+    area.ctx.fillText(`${tick.toLocaleString("en")}${unit}`, area.left - 6, y(tick));
+  }
+  return y;
+}

@@ -1,0 +1,55 @@
+"""HTML that can't be broken out of: every text is escaped unless this module made it."""
+
+from collections.abc import Iterable
+from html import escape
+
+VOID = {"meta", "br", "hr"}
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *content: object, **attributes: object) -> Html:
+    """`<tag attributes>content</tag>`. `class_` is `class`, `data_x` is `data-x`; None and False leave one out."""
+    words = [tag]
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            name = name.rstrip("_").replace("_", "-")
+            words.append(name if value is True else f'{name}="{escape(str(value))}"')
+    opening = f"<{' '.join(words)}>"
+    return Html(opening if tag in VOID else f"{opening}{join(*content)}</{tag}>")
+
+
+def join(*content: object) -> Html:
+    """Pieces one after the other; None is nothing."""
+    return Html(
+        "".join(piece if isinstance(piece, Html) else escape(str(piece)) for piece in content if piece is not None)
+    )
+
+
+def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[object]], numbers: Iterable[int] = ()) -> Html:
+    """A table that scrolls in a narrow window; `numbers`: the columns that are aligned to the right."""
+    right = set(numbers)
+
+    def cells(tag: str, row: Iterable[object]) -> Html:
+        return element(
+            "tr",
+            *(
+                element(tag, cell, class_="number" if i in right else None, scope="col" if tag == "th" else None)
+                for i, cell in enumerate(row)
+            ),
+        )
+
+    return element(
+        "div",
+        element(
+            "table",
+            element("caption", caption),
+            element("thead", cells("th", heads)),
+            element("tbody", *(cells("td", row) for row in rows)),
+        ),
+        class_="scroll",
+    )
