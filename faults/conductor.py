@@ -93,6 +93,11 @@ class Conductor:
         return [run for run in self.runs if run.fault is not None and run.recovered is None]
 
     @property
+    def unsettled(self) -> list[FaultRun]:
+        """What was injected and has yet to take effect: crash points that were not reached."""
+        return [run for run in self.active if run.fault is not None and not run.fault.settled()]
+
+    @property
     def upcoming(self) -> FaultStep | None:
         """What comes next; None when the schedule is through."""
         return self._waiting[0] if self._waiting else None
@@ -173,8 +178,7 @@ class Conductor:
 
     def _awaited(self, step: FaultStep) -> bool:
         """Whether the fault that `step` awaits is still to take effect."""
-        runs = [run for run in self.runs if step.awaits is not None and run.step.name == step.awaits]
-        return bool(runs) and runs[-1].fault is not None and not runs[-1].fault.settled()
+        return step.awaits is not None and any(run.step.name == step.awaits for run in self.unsettled)
 
     def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
         if step.target is None:

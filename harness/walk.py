@@ -143,11 +143,15 @@ class Walk:
         begun = self._watch.begun = self._host.now()
         self._conductor.begin(begun)
         end, latest = begun + self._scenario.duration, begun + self._scenario.duration + 2 * LEADER_SECONDS
-        while (now := self._host.now()) < end or (self._unfinished_schedule() and now < latest):
+        while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
             wish = self._carry_out(now)
             self._sleep(min(wish if wish is not None else end, now + STEP) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _awaited(self) -> bool:
+        """Whether a fault is still to take effect: a crash point is armed, and on a slow machine not reached yet."""
+        return self._conductor is not None and bool(self._conductor.unsettled)
 
     def _direct(self) -> Conductor:
         """The one who carries out the schedule. Before there is one, nothing is broken and nothing has to be healed."""
