@@ -15,7 +15,7 @@ from harness.html.words import in_words
 from harness.results import read_json
 
 WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
-ROOM = 0.12  # of the run; a fault's name needs about that much before the next one on the same row
+LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it
 
 
 @dataclass(slots=True)
@@ -103,7 +103,9 @@ class Story:
         rows: list[int] = []
         found = []
         for span in self.spans:
-            until = max(span.healed or span.at, span.at + int(ROOM * (self.end - self.begin)))
+            name = f"{span.do} {span.on}"
+            healed, room = span.healed or span.at, int(LETTER * (len(name) + 3) * (self.end - self.begin))
+            until = healed if healed - span.at >= room else healed + room
             row = next((index for index, free in enumerate(rows) if free <= span.at), len(rows))
             rows[row : row + 1] = [until]
             found.append(
@@ -111,7 +113,7 @@ class Story:
                     "begin": self._micros(span.at),
                     "end": None if span.healed is None else self._micros(span.healed),
                     "row": row,
-                    "name": f"{span.do} {span.on}",
+                    "name": name,
                     "mends": span.do in MENDS,
                     "confirmed": span.confirmed,
                     "detail": span.detail,

@@ -33,21 +33,26 @@ def violations(story: Story) -> Html | None:
 
 
 def _violated(story: Story, item: Property, findings: list[Finding]) -> Html:
+    """The first violation is shown, the others can be opened: one bug often shows many times."""
     state = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
-    more = element("p", f"and {item.more} more of these, not listed") if item.more else None
+    first, *others = (_found(story, finding) for finding in findings)
+    rest = element("details", element("summary", f"{len(others)} more like this"), *others) if others else None
+    unlisted = element("p", f"and {item.more} more that the verdict counts but does not list") if item.more else None
     return element(
         "article",
         element("h3", f"{item.name} {state}"),
         element("p", f"{item.statement} ({item.source})", class_="statement"),
-        *(
-            join(
-                element("p", finding.words, class_="words"),
-                element("ol", *(_cited(story, mark) for mark in finding.marks)),
-            )
-            for finding in findings
-        ),
-        more,
-        class_="violation",
+        first,
+        rest,
+        unlisted,
+        class_="violated",
+    )
+
+
+def _found(story: Story, finding: Finding) -> Html:
+    return join(
+        element("p", finding.words, class_="words"),
+        element("ol", *(_cited(story, mark) for mark in finding.marks)),
     )
 
 

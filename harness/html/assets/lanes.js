@@ -2,11 +2,11 @@
 const FAULT_ROW = 20, LINK_ROW = 16, LANE = 46, RUN_ROW = 22;
 
 const faultsPanel = {
-  rows: () => Math.max(0, ...run.faults.map((fault) => fault.row + 1)),
+  rows: () => Math.max(1, ...run.faults.map((fault) => fault.row + 1)),
   height: () => faultsPanel.rows() * FAULT_ROW + run.cuts.length * LINK_ROW + 6 + AXIS,
   draw(area) {
     const { ctx } = area;
-    if (run.faults.length) rowName(area, "faults", FAULT_ROW / 2);
+    rowName(area, run.faults.length ? "faults" : "no faults", FAULT_ROW / 2);
     for (const fault of run.faults) {
       const begin = area.x(fault.begin), y = fault.row * FAULT_ROW + 2;
       ctx.fillStyle = fault.mends ? theme.green : fault.confirmed ? theme.orange : theme.hatch;
@@ -51,8 +51,11 @@ const lanesPanel = {
   draw(area) {
     const { ctx } = area;
     rowName(area, "run", RUN_ROW / 2);
-    ctx.fillStyle = theme.faint;
-    for (const one of run.milestones) fillClipped(area, area.x(one.t) - 1, 4, area.x(one.t) + 1, RUN_ROW - 10);
+    run.milestones.forEach((one, i) => {
+      const x = area.x(one.t), next = run.milestones[i + 1];
+      ctx.fillStyle = theme.faint;
+      if (fillClipped(area, x - 1, 4, x + 1, RUN_ROW - 10)) fitText(ctx, one.words, x, next ? area.x(next.t) : area.right, RUN_ROW / 2 - 1, theme.faint);
+    });
     for (const node of run.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
     for (const stretch of run.lanes) paintStretch(area, stretch);
     overlay(area, run.pauses, "paused");
@@ -94,7 +97,8 @@ function paintStretch(area, stretch) {
     ctx.fillStyle = theme.ink;
     ctx.fillRect(seen[0], y - 3, seen[1] - seen[0], 3);
   }
-  fitText(ctx, `${stretch.role} ${stretch.phase}`, ...seen, y + 11, theme["on-fill"]) || fitText(ctx, stretch.role, ...seen, y + 11, theme["on-fill"]);
+  const colour = theme[fillOf(stretch) === theme.blue ? "on-blue" : "on-fill"];
+  fitText(ctx, `${stretch.role} ${stretch.phase}`, ...seen, y + 11, colour) || fitText(ctx, stretch.role, ...seen, y + 11, colour);
   ctx.fillStyle = theme.series[stretch.epoch % theme.series.length];
   ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
   ctx.fillStyle = "rgba(255, 255, 255, 0.72)"; // a tint, so that the epoch's number can be read on it

@@ -11,7 +11,7 @@ function draw() {
     paintTime(area);
     if (panel !== faultsPanel) paintFaults(area);
     panel.draw(area);
-    if (panel !== lanesPanel) for (const mark of run.marks) dashed(area, area.x(mark.t), [3, 2]);
+    if (panel !== lanesPanel) for (const mark of run.marks) dashed(area, area.x(mark.t), [], theme.red);
   }
   document.getElementById("range").textContent = `${seconds(view.begin)} to ${seconds(view.end)}`;
   Object.assign(pictures.dataset, { begin: Math.round(view.begin), end: Math.round(view.end) });

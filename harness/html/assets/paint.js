@@ -4,7 +4,7 @@ let theme = {};
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["paper", "ink", "faint", "line", "panel", "shade", "blue", "green", "orange", "yellow", "sky", "red", "purple", "hatch", "on-fill"];
+  const names = ["paper", "ink", "faint", "line", "panel", "shade", "blue", "green", "orange", "yellow", "sky", "red", "purple", "hatch", "on-fill", "on-blue"];
   theme = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   theme.kinds = [theme.blue, theme.green, theme.orange, theme.red];
   theme.series = [theme.blue, theme.orange, theme.green, theme.purple, theme.sky, theme.red, theme.ink];
@@ -60,12 +60,12 @@ function paintFaults(area) {
     const begin = area.x(fault.begin), end = fault.end === null ? begin : area.x(fault.end);
     ctx.fillStyle = theme.shade;
     if (!fault.mends) fillClipped(area, begin, 0, end, area.bottom);
-    dashed(area, begin, [5, 4]);
-    if (fault.end !== null) dashed(area, end, [1, 4]);
+    dashed(area, begin, [5, 4], theme.faint);
+    if (fault.end !== null) dashed(area, end, [1, 4], theme.faint);
   }
 }
 
-function dashed(area, x, dashes, colour = theme.red) {
+function dashed(area, x, dashes, colour) {
   if (x < area.left || x > area.right) return;
   area.ctx.setLineDash(dashes);
   line(area.ctx, colour, x, 0, x, area.bottom);
