@@ -4,6 +4,7 @@ Everything comes from the run's folder, so a stored run is shown exactly as it w
 """
 
 import json
+import shlex
 from typing import Any
 
 from rich.console import Console
@@ -109,6 +110,7 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     for reason in verdict.get("reasons", []):
         _say(console, f"  {reason}")
     _say(console, f"results  {folder.path}")
+    _say(console, f"picture  zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
         _say(console, f"again    {facts['command']}")
 
