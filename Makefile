@@ -9,18 +9,24 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup browser demo test check bench docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy
 	@$(BIN)/python -m harness.toxiproxy_fetch
 
+browser: ## install Chromium for the HTML report's tests, where that can be done: as root, with apt-get
+	@command -v chromedriver >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; \
+	fi || echo "Chromium could not be installed; the tests that need it are skipped"
+
 demo: setup ## three nodes, a power cut in the middle of a burst of writes, and the verdict
 	$(BIN)/zab run power-outage
 
-test: setup ## the whole test suite, on all cores
+test: setup browser ## the whole test suite, on all cores
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 check: $(READY) ## formatting, lint, types, import contracts and the unit tests: under a minute

@@ -21,7 +21,9 @@ const latencyPanel = {
     const y = (latencyPanel.y = latencyPanel.scale(area));
     const first = lowerBound(operations.due, view.begin), last = lowerBound(operations.due, view.end);
     const dots = new Dots(area);
-    for (let i = first; i < last; i++) dots.stamp(operations.kind[i], ...latencyPanel.place(i, area, y));
+    for (const rare of [false, true]) // what failed lies on top, however much did not
+      for (let i = first; i < last; i++)
+        if (operations.kind[i] > 1 === rare) dots.stamp(operations.kind[i], ...latencyPanel.place(i, area, y));
     dots.show();
     paintQuantiles(area, y, first, last);
   },
