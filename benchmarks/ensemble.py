@@ -1,6 +1,7 @@
 """An ensemble to be measured: real processes, no proxy between them, and the settings that a production would have.
 
-That is: fsync on, trace on, recording off, and the ordinary disk, on which a written byte is in the kernel's hands.
+That is: fsync on, trace on, recording off (unless the recording is what is wanted), and the ordinary disk, on which a
+written byte is in the kernel's hands.
 """
 
 import tempfile
@@ -30,8 +31,9 @@ class Ensemble:
     cluster: Processes
     folder: results.RunFolder
 
-    def __init__(self, folder: Path, size: int) -> None:
+    def __init__(self, folder: Path, size: int, *, record: bool = False) -> None:
         self.size = size
+        self._record = record
         self._folder = folder
         self._stack = ExitStack()
 
@@ -60,7 +62,7 @@ class Ensemble:
             links=links,
             secret_file=secret,
             faithful=False,
-            record=False,
+            record=self._record,
         )
         self.cluster = Processes(self.folder, plan)
         stack.callback(self.cluster.close)

@@ -22,6 +22,7 @@ from benchmarks.birth import birth
 from benchmarks.failover import failover
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.memory import memory
+from benchmarks.replay import replaying
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from faults.cluster import ClusterError
@@ -86,6 +87,7 @@ MEASUREMENTS: dict[str, Measurement] = {
         ),
         Measurement(name="memory", about="resident memory after a long history", measure=memory),
         Measurement(name="oracle", about="transaction events judged in a second", measure=oracle),
+        Measurement(name="replay", about="inputs of a recorded run re-executed in a second", measure=replaying),
         Measurement(name="curve", about="what encryption costs on a link", measure=curve),
         Measurement(name="sizes", about="throughput against the ensemble's size", measure=sizes, full=True),
         Measurement(name="payloads", about="throughput against the payload", measure=payloads, full=True),

@@ -31,6 +31,7 @@ FIGURES = {
     "start": ["first acknowledged write"],
     "failover": ["first commit p50", "first commit max", "client's answer p50", "client's answer max"],
     "oracle": ["one core"],
+    "replay": ["one core"],
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
     "sizes": ["1 nodes", "1 nodes: busy", "3 nodes", "3 nodes: busy"],
     "payloads": ["16 bytes", "16 bytes: busy", "4096 bytes", "4096 bytes: busy"],

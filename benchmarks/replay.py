@@ -1,0 +1,59 @@
+"""How fast a recorded run is re-executed: `python benchmarks/replay.py [RUN]`.
+
+Without a run, three real nodes are recorded for it while one client writes, a few outstanding at a time, so that most
+inputs are single messages, as they are in chaos runs. An input is what the core was told: a message, a tick, a sync, a
+submission. The median of several rounds is what counts.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.ensemble import Ensemble
+from benchmarks.figures import NORMAL, Figure, Scale, median
+from benchmarks.load import Loop, create_keys
+from harness.exits import HarnessError
+from model.replay import replay
+from node.core.broadcast import Peer
+
+OUTSTANDING = 5
+
+
+def replaying(folder: Path, scale: Scale) -> list[Figure]:
+    """Record an ensemble under load, then replay it on one core, all comparisons included. Raises HarnessError."""
+    with Ensemble(folder, scale.nodes, record=True) as ensemble:
+        ensemble.start()
+        with ensemble.client(ensemble.settle()) as client:
+            create_keys(client, scale.keys)
+            Loop(client, OUTSTANDING).writes(scale.writes, scale.keys, scale.payload)
+        ensemble.cluster.close()
+        rates = [round_of(ensemble.folder.path) for _ in range(scale.rounds)]
+    return [median("one core", "inputs/s", rates)]
+
+
+def round_of(run: Path, peer_type: type[Peer] = Peer) -> float:
+    """Inputs in a second of this process's time, which others on the machine cannot stretch. Raises HarnessError if
+    something differs: then this measures nothing."""
+    begin, inputs = time.process_time(), 0
+    for life in replay(run, peer_type):
+        if life.difference is not None:
+            raise HarnessError(f"the replay differs, so this measures nothing: {life.difference}")
+        inputs += life.inputs
+    return inputs / (time.process_time() - begin)
+
+
+def main(arguments: list[str]) -> None:
+    if arguments:
+        rates = [round_of(Path(arguments[0])) for _ in range(NORMAL.rounds)]
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            rates = replaying(Path(folder), NORMAL)[0].rounds
+    sys.stdout.write(f"{statistics.median(rates):,.0f} inputs/s ({', '.join(f'{rate:,.0f}' for rate in rates)})\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
