@@ -1,0 +1,238 @@
+"""The page as a file: complete without a script, closed to the outside, and not to be broken by what a folder says."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.html.markup import Html, element
+from harness.html.page import page
+from harness.html.story import read_story
+from harness.html.words import in_words
+from harness.judgement import judge
+from tests.corpus import conduct, delivery, promises
+from tests.corpus.cases import CASES, Case
+from tests.corpus.story import Story
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
+assert conduct
+assert delivery
+assert promises
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, the content of each script and style, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self.text = ""
+        self._open: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = tag if tag in self.inside else None
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = None
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.inside[self._open].append(data)
+        else:
+            self.text += data
+
+    def data(self) -> Any:
+        return json.loads(self.inside["script"][0])
+
+
+def read(folder: Path) -> Page:
+    return Page(page(read_story(folder)))
+
+
+def test_nothing_in_the_page_refers_to_anything_outside(folder: Path) -> None:
+    text = page(read_story(folder))
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|import\(", text)
+    for tag, attributes in Page(text).elements:
+        assert tag not in ("link", "img", "iframe", "object", "base", "form", "a")
+        assert not {"src", "href", "style", "action"} & attributes.keys()
+        assert not any(name.startswith("on") for name in attributes)
+
+
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(folder: Path) -> None:
+    found = read(folder)
+    (policy,) = [attributes["content"] for _, attributes in found.elements if "http-equiv" in attributes]
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    (style,), (_, script) = found.inside["style"], found.inside["script"]
+    for name, content in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    assert rules["default-src"] == "'none'"
+
+
+def test_what_a_folder_says_is_text_wherever_it_is_shown(told: Story, tmp_path: Path) -> None:
+    told.run |= {
+        "scenario": HOSTILE,
+        "command": HOSTILE,
+        "seed": HOSTILE,
+        "outcome": [HOSTILE],
+        "versions": {HOSTILE: 1},
+    }
+    told.event(1, "role", role="LOOKING", leader=None, why=HOSTILE)
+    told.event(1, "abort", why=HOSTILE)
+    told.inject(HOSTILE, [1], target=HOSTILE, params={HOSTILE: HOSTILE})
+    told.milestone(HOSTILE)
+    told.save(tmp_path / "run")
+    event = {"event": {"t": 1, "event": "abort", "why": HOSTILE}, "file": f"trace/{HOSTILE}", "line": 1}
+    item = {
+        "name": HOSTILE,
+        "source": HOSTILE,
+        "verdict": "VIOLATION",
+        "statement": HOSTILE,
+        "checked": 1,
+        "violations": [{"words": HOSTILE, "evidence": [event]}],
+        "more": 0,
+    }
+    verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [HOSTILE], "metrics": {}}
+    tmp_path.joinpath("run/verdict.json").write_text(json.dumps(verdict))
+    tmp_path.joinpath("run/harness.jsonl").open("a").close()
+    tmp_path.joinpath("run/ops.jsonl").write_text(HOSTILE + "\n")
+    found = read(tmp_path / "run")
+    assert len(found.inside["script"]) == 2
+    assert "img" not in [tag for tag, _ in found.elements]
+    assert HOSTILE in found.text
+    assert HOSTILE in [one["words"] for one in found.data()["milestones"]]
+
+
+def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: Path) -> None:
+    data, story = read(folder).data(), read_story(folder)
+    assert data["nodes"] == [1, 2, 3]
+    crash = story.spans[0]
+    assert data["faults"][0]["begin"] == (crash.at - story.zero) // 1000
+    assert data["begin"] < 0 < data["end"]  # it began before its workload
+    operations = data["operations"]
+    assert len(operations["due"]) == len(operations["took"]) == len(operations["outcome"]) == 10
+    due = [sum(operations["due"][: i + 1]) for i in range(10)]
+    assert due == [(one - story.zero) // 1000 for one in story.operations.due]
+
+
+def test_faults_at_one_time_are_on_different_rows(told: Story, tmp_path: Path) -> None:
+    told.inject("partition", [1], pairs=[[1, 2]])
+    told.inject("pause", [2])
+    told.save(tmp_path / "run")
+    *_, cut, pause = read(tmp_path / "run").data()["faults"]
+    assert cut["row"] != pause["row"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_known_run_good_or_bad_has_a_report_that_says_its_verdict(case: Case, tmp_path: Path) -> None:
+    case.tell().save(tmp_path / "run")
+    verdict = judge(tmp_path / "run")
+    tmp_path.joinpath("run/verdict.json").write_bytes(verdict.to_json())
+    story = read_story(tmp_path / "run")
+    found = Page(page(story))
+    assert f" {verdict.verdict}" in found.text
+    for item in verdict.properties:
+        assert item.statement in found.text
+        assert all(violation.words in found.text for violation in item.violations)
+    cited = {(one.file, one.line) for item in verdict.properties for v in item.violations for one in v.evidence}
+    assert {(mark.file, mark.line) for mark in story.judged.marks} == cited
+    assert all(f"{file}:{line}" in found.text for file, line in cited)
+
+
+def test_a_long_line_is_cut_short_in_its_citation(folder: Path) -> None:
+    event = {"t": 1, "node": 1, "life": 1, "event": "deliver", "epoch": 1, "first": 1, "digests": list(range(500))}
+    violation = {"words": "bad", "evidence": [{"file": "trace/node-1-1.jsonl", "line": 3, "event": event}]}
+    item = {
+        "name": "p",
+        "source": "s",
+        "verdict": "VIOLATION",
+        "statement": "st",
+        "checked": 1,
+        "violations": [violation],
+    }
+    verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [], "metrics": {}}
+    folder.joinpath("verdict.json").write_text(json.dumps(verdict))
+    text = read(folder).text
+    assert "node 1 (life 1) delivered 1:1 to 1:500 (500 transactions)" in text
+    assert "and 492 more" in text
+
+
+def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
+    text = read(folder).text
+    assert "NOT JUDGED" in text
+    assert f"zab verify {folder}" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "words"),
+    [
+        (
+            "trace/node-2-1.jsonl",
+            {"event": "truncate", "keep": [1, 4], "last": [1, 9]},
+            "truncated its log from 1:9 to 1:4",
+        ),
+        ("trace/node-2-1.jsonl", {"event": "truncate"}, "wrote `truncate`"),
+        ("trace/node-2-1.jsonl", {"event": "accept", "digests": 5}, "wrote `accept`"),
+        (
+            "ops.jsonl",
+            {"type": "complete", "client": 4, "outcome": "ok", "node": 1, "seq": 2, "zxid": [1, 3]},
+            "zxid 1:3",
+        ),
+        (
+            "faults.jsonl",
+            {"type": "inject", "id": 3, "do": "crash", "target": "leader"},
+            "fault 3 injected: crash of leader",
+        ),
+        ("harness.jsonl", {"event": "not-converged"}, "the run: not-converged"),
+    ],
+)
+def test_a_line_is_told_in_words_also_one_of_an_unexpected_form(file: str, line: dict[str, Any], words: str) -> None:
+    assert words in in_words(file, line)
+
+
+def test_markup_escapes_everything_that_it_did_not_make() -> None:
+    made = element("p", "a<b", element("b", "&"), None, title='"x"', hidden=True, class_="k", data_x=None)
+    assert made == '<p title="&quot;x&quot;" hidden class="k">a&lt;b<b>&amp;</b></p>'
+    assert isinstance(made, Html)
+
+
+def test_zab_report_writes_the_file_and_prints_its_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr() == (f"{folder}/report.html\n", "")
+    assert folder.joinpath("report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+def test_zab_report_answers_programs_too_and_counts_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.joinpath("harness.jsonl").write_text("?\n")
+    out = folder.parent / "other.html"
+    assert main(["report", str(folder), "--json", "--out", str(out)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {
+        "report": str(out),
+        "folder": str(folder),
+        "verdict": None,
+        "bytes": out.stat().st_size,
+        "damages": 1,
+    }
+    assert not folder.joinpath("report.html").exists()
+
+
+def test_zab_report_tells_a_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "nowhere", "--results", str(folder.parent)]) == 4
+    assert "no run at nowhere" in capsys.readouterr().err
+    assert main(["report", str(folder), "--out", str(folder)]) == 4
+    assert "is a folder" in capsys.readouterr().err
+    assert main(["report", str(folder), "--out", str(folder / "no" / "file.html")]) == 4
+    assert "there is no folder" in capsys.readouterr().err

@@ -1,0 +1,212 @@
+"""What is read from a run's folder for the report: lanes, faults, latency, lag, and what could not be read."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.html.story import Story as Read
+from harness.html.story import read_story
+from harness.judgement import judge
+from model import oracle
+from tests.corpus.story import Story
+
+SECOND = 10**9
+
+
+def lane(read: Read, node: int) -> list[Any]:
+    return [stretch for stretch in read.lanes if stretch.node == node]
+
+
+def test_a_lane_has_no_gap_and_says_role_phase_and_epoch(folder: Path) -> None:
+    read = read_story(folder)
+    for node in (1, 2, 3):
+        stretches = lane(read, node)
+        assert all(one.end == other.begin for one, other in pairwise(stretches))
+        assert stretches[-1].end == read.end
+    states = [(one.state, one.role, one.phase, one.epoch, one.life) for one in lane(read, 2)]
+    assert ("up", "FOLLOWING", "BROADCAST", 1, 1) in states
+    assert ("up", "LEADING", "BROADCAST", 2, 1) in states
+
+
+def test_a_killed_node_is_down_from_the_kill_to_its_next_life(folder: Path) -> None:
+    read = read_story(folder)
+    (down,) = [one for one in lane(read, 3) if one.state == "down" and one.life == 1]
+    kill = read.spans[0]
+    assert (kill.do, down.begin) == ("crash", kill.at)
+    assert down.end == next(life.begin for life in read.lives if (life.node, life.number) == (3, 2))
+    assert down.why == "crash (fault 1)"
+
+
+def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down_since(
+    told: Story, tmp_path: Path
+) -> None:
+    told.boot(2)
+    told.milestone("ended", node=2, life=2, code=74, armed=False)
+    told.save(tmp_path / "run")
+    lives = {(life.node, life.number): life for life in read_story(tmp_path / "run").lives}
+    assert lives[1, 2].why == "ended itself: asked to"
+    assert lives[2, 2].why == "ended with exit code 74"
+
+
+def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
+    read = read_story(folder)
+    crash, pause, wipe, cut = read.spans
+    assert read.pauses == {3: [(pause.at, pause.healed)]}
+    amnesiac = next(life for life in read.lives if (life.node, life.number) == (1, 2))
+    assert amnesiac.amnesiac_until is not None
+    assert amnesiac.begin < amnesiac.amnesiac_until < cut.at
+    assert read.cuts == {(2, 1): [(cut.at, cut.healed)], (2, 3): [(cut.at, cut.healed)]}
+    assert (crash.on, wipe.on) == ("one = 3", "one = 1")
+
+
+def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: Story, tmp_path: Path) -> None:
+    told.inject("pause-at", [1, 2])
+    told.event(1, "fault", do="crash-at", state="fired", detail="before-send:ACK")
+    fired = told.t
+    told.heal()
+    told.save(tmp_path / "run")
+    read = read_story(tmp_path / "run")
+    assert read.pauses[1] == [(fired, read.spans[-1].healed)]
+    assert 2 not in read.pauses
+
+
+def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Story, tmp_path: Path) -> None:
+    told.inject("restart", [3])
+    told.heal()
+    told.inject("partition", [1], pairs=[[1, 2]], confirmed=False)
+    told.save(tmp_path / "run")
+    read = read_story(tmp_path / "run")
+    restart, cut = read.spans[-2:]
+    assert restart.healed is None
+    assert (cut.healed, cut.confirmed) == (None, False)
+    assert read.cuts[1, 2] == [(cut.at, read.end)]
+
+
+def operation(due: float, took: float | None, outcome: str = "ok", op: str = "set") -> list[dict[str, Any]]:
+    key = {"client": 1, "seq": int(due * 1000), "node": 2}
+    begin = int(due * SECOND)
+    lines: list[dict[str, Any]] = [{"type": "invoke", "t": begin + 5, "due": begin, "op": op, "path": "/a", **key}]
+    if took is not None:
+        lines.append({"type": "complete", "t": begin + int(took * SECOND), "outcome": outcome, **key})
+    return lines
+
+
+def write_operations(folder: Path, *operations: list[dict[str, Any]], stopped: float = 20) -> None:
+    folder.mkdir(exist_ok=True)
+    folder.joinpath("run.json").write_text('{"nodes": 3, "outcome": "finished"}')
+    lines = sorted((line for one in operations for line in one), key=lambda line: line["t"])
+    folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    milestones = [{"t": SECOND, "event": "workload-started"}, {"t": int(stopped * SECOND), "event": "workload-stopped"}]
+    folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in milestones))
+
+
+def test_latency_counts_from_the_due_time_and_of_what_succeeded(tmp_path: Path) -> None:
+    write_operations(
+        tmp_path,
+        *(operation(1 + i / 100, (i + 1) / 1000) for i in range(100)),
+        operation(3, 0.5, op="get"),
+        operation(4, 9.0, "failed"),
+        operation(5, None),
+    )
+    read = read_story(tmp_path)
+    rows = {name: (count, values) for name, count, values in read.operations.quantiles()}
+    assert rows["writes"][0] == 100
+    assert rows["writes"][1] == pytest.approx([50, 90, 99, 100, 100])
+    assert rows["reads"] == (1, pytest.approx([500] * 5))
+    assert rows["all"][1][-1] == pytest.approx(500)
+    assert read.operations.counts() == {"ok": 101, "failed": 1, "unknown": 1}
+
+
+def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
+    write_operations(
+        tmp_path,
+        operation(1, 0.01),
+        operation(2, 1.5),  # due at 2, done at 3.5: nothing succeeded for 1.5 s
+        operation(2.5, 3.0, "failed"),
+        operation(3, 0.6, op="get"),  # a read does not end it
+        operation(4, None),  # due at 4, and no write ever succeeded again: to the end, at 6
+        stopped=6,
+    )
+    read = read_story(tmp_path)
+    assert read.windows == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 6 * SECOND)]
+    assert (
+        max(end - begin for begin, end in read.windows) / SECOND
+        == oracle.judge(tmp_path).metrics["longest_unavailability_s"]
+    )
+
+
+def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story, tmp_path: Path) -> None:
+    told.save(tmp_path / "run")
+    lags = {(lag.node, lag.life): lag for lag in read_story(tmp_path / "run").lags}
+    assert max(lags[3, 1].before) <= 1
+    assert lags[3, 2].before[0] == 3  # it delivers again what it had, and is three writes behind
+    assert lags[3, 2].after[-1] == 0
+    assert lags[1, 2].before[0] == 7  # its disk was lost: it is behind by everything
+    assert lags[1, 2].after[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("run.json", "{", "does not describe a run"),
+        ("verdict.json", "[]", "is not readable"),
+        (
+            "ops.jsonl",
+            '{"t":1,"type":"invoke","client":1,"seq":1,"due":99999999999999999999,"op":"set"}\n',
+            "not readable",
+        ),
+        ("ops.jsonl", '{"t":1,"type":"complete","client":1,"seq":1,"outcome":"ok"}\n', "unexpected"),
+        ("ops.jsonl", '{"t":1,"type":"inv', "is incomplete"),
+        ("faults.jsonl", '{"t":1,"type":"heal","id":7}\n', "which was not injected"),
+        ("faults.jsonl", '{"t":1,"type":"inject","id":[7],"nodes":"all"}\n', "is not readable"),
+        ("harness.jsonl", "\x00\n", "is not readable"),
+        ("trace/node-1-1.jsonl", '{"t":-5,"event":"boot"}\n', "is not readable"),
+        ("trace/node-1-1.jsonl", '{"t":5,"event":"deliver","epoch":"x"}\n', "is not readable"),
+    ],
+)
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(folder: Path, file: str, content: str, why: str) -> None:
+    folder.joinpath(file).write_text(content)
+    read = read_story(folder)
+    (damage,) = [one for one in read.source.damages if why in one.why]
+    assert damage.file == file
+    assert read.nodes == [1, 2, 3]
+    assert lane(read, 2)
+
+
+def test_a_trace_cut_off_by_a_kill_is_no_damage_and_a_folder_for_a_file_is(folder: Path) -> None:
+    with folder.joinpath("trace/node-3-1.jsonl").open("a") as file:
+        file.write('{"t":12')
+    folder.joinpath("faults.jsonl").unlink()
+    folder.joinpath("faults.jsonl").mkdir()
+    (damage,) = read_story(folder).source.damages
+    assert damage.file == "faults.jsonl"
+
+
+def test_a_million_bad_lines_are_counted_not_listed(folder: Path) -> None:
+    folder.joinpath("harness.jsonl").write_text("?\n" * 200)
+    source = read_story(folder).source
+    assert (len(source.damages), source.more) == (50, 150)
+
+
+def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path) -> None:
+    from tests.corpus.delivery import agreement_fork
+
+    agreement_fork().save(tmp_path / "run")
+    verdict = judge(tmp_path / "run")
+    tmp_path.joinpath("run/verdict.json").write_bytes(verdict.to_json())
+    judged = read_story(tmp_path / "run").judged
+    assert "agreement" in [item.name for item, _ in judged.findings]
+    assert [mark.number for mark in judged.marks] == list(range(1, len(judged.marks) + 1))
+    assert len({(mark.file, mark.line) for mark in judged.marks}) == len(judged.marks)
+    delivered = [mark for mark in judged.marks if " delivered " in mark.words]
+    assert delivered
+    assert all(mark.node in (1, 2, 3) and mark.t for mark in delivered)
+
+
+def test_an_empty_folder_is_an_empty_story(tmp_path: Path) -> None:
+    read = read_story(tmp_path)
+    assert (read.nodes, read.lanes, len(read.operations)) == ([], [], 0)
+    assert read.begin < read.end
