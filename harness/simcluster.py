@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class SimHost:
     def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
         if until is not None and until.is_set():
             return True
-        self._world.pass_time(max(0, int(seconds * NANO)))
+        self._world.pass_time(max(0, ceil(seconds * NANO)))  # not a moment too soon
         return until is not None and until.is_set()
 
     def process_state(self, pid: int | None) -> str | None:
@@ -161,14 +162,16 @@ class SimCluster:
             raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
         if command in DEADLY:
             machine.armed = True
-        if not self._world.until(lambda: not server.alive or server.listens, int(CONTROL_SECONDS * NANO)):
+        answers: list[dict[str, Any] | CommandError] = []
+        server.ask(command, arguments, answers.append)
+        self._world.until(lambda: bool(answers) or not server.alive, int(CONTROL_SECONDS * NANO))
+        if not answers and server.alive:
             raise ClusterError(f"node {node} did not answer {command} within {CONTROL_SECONDS:g} s")
-        if not server.alive:
+        if not answers:
             return {"ended": machine.exit}
-        try:
-            return server.command(command, arguments)
-        except CommandError as error:
-            raise ClusterError(f"node {node}: {error}") from error
+        if isinstance(answers[0], CommandError):
+            raise ClusterError(f"node {node}: {answers[0]}")
+        return answers[0]
 
     def disk_folder(self, node: int) -> str:
         """The disk as files, until the node is started again."""

@@ -14,7 +14,7 @@ from model.simtrace import SimTrace
 from model.stopping import Stoppable
 from node.boot import boot_event
 from node.clock import Clock
-from node.commands import Commands
+from node.commands import CommandError, Commands
 from node.config import NodeConfig
 from node.driver import Aborted
 from node.store.errors import Corrupt, DiskFailed
@@ -63,6 +63,7 @@ class SimServer:
         self._after_resume: list[Callable[[], None]] = []
         self._wake_at = NEVER  # of the world
         self._settled_phase = False
+        self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
     # ---- birth ----
 
@@ -162,17 +163,20 @@ class SimServer:
         server = self.node.machines[peer].server
         return server if server is not None and server.alive and server.booted else None
 
-    @property
-    def listens(self) -> bool:
-        """Whether it would take a command now."""
-        return self.booted and not self._busy and not self.stopped
+    def ask(self, name: str, arguments: dict[str, Any], answered: Callable[[Any], None]) -> None:
+        """A request on the control port, answered at the beginning of a round: with a dict, or a CommandError."""
+        self._asked.append((name, arguments, answered))
+        if self.booted:
+            self.poke()
 
-    def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The control port. Raises CommandError, and Died if the process died of it."""
-        answer = self.commands.handle(name, arguments)
-        self._wake_at = NEVER
-        self.world.at(0, self._look)
-        return answer
+    def _answer(self) -> None:
+        while self._asked:
+            name, arguments, answered = self._asked.popleft()
+            try:
+                answered(self.commands.handle(name, arguments))
+            except CommandError as error:
+                answered(error)
+        self._settled_phase = False  # something may be due sooner now
 
     # ---- rounds ----
 
@@ -180,6 +184,8 @@ class SimServer:
         """Rounds, one after the other, as long as there is something to take at once."""
         replica = self.replica
         while True:
+            if self._asked:
+                self._answer()
             frames = self.links.receive(self.inbox) if self.inbox or self.links.pending else ()
             clients = self.port.receive() if self.port.pending else ()
             now = self.clock.now_ns()
@@ -190,8 +196,13 @@ class SimServer:
                 return
             self.links.tick(now)
             self._begin(replica.round(self.clock.now_ns, frames, clients))
-            if self._busy or not self.alive or self.stopped or not (self.links.pending or self.inbox):
+            if self._busy or not self.alive or self.stopped or not self._waiting:
                 return
+
+    @property
+    def _waiting(self) -> bool:
+        """Something is to be taken at once."""
+        return bool(self.inbox or self._asked or self.links.pending or self.port.pending)
 
     def _begin(self, steps: Iterator[None]) -> None:
         self._busy = True
@@ -227,12 +238,7 @@ class SimServer:
     def _synced(self, _: object) -> None:
         """The disk is done; what has come meanwhile is taken when the round is over."""
         self._go_on()
-        if (
-            self.alive
-            and not self._busy
-            and not self.stopped
-            and (self.inbox or self.port.pending or self.links.pending)
-        ):
+        if self.alive and not self._busy and not self.stopped and self._waiting:
             self._rounds()
 
     def _over(self) -> None:
