@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness import results as stored
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit
+from harness.exits import BadInput, Exit, HarnessError
 from harness.judgement import UnknownDefect, core_of, other_version
 from harness.results import RunFolder
 from model.replay import Replayed, recorded_lives, replay, replay_life
@@ -39,9 +39,21 @@ def replay_command(
     mark, chosen = _understand(recorded, node, life, until, show=show)
     if not recorded:
         return _unknown("nothing is recorded (`zab run --no-record`, or record = false)", console, json=json)
+    try:
+        return _replay(
+            folder, mark, chosen, peer_type, console, show=show, json=json, whole=node is None and life is None
+        )
+    except OSError as error:
+        raise HarnessError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _replay(
+    folder: RunFolder, mark: Mark | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
+    *, show: bool, json: bool, whole: bool,
+) -> int:  # fmt: skip
+    """`whole`: every life of the run, also those of which there should be a recording and is none."""
     if mark is not None or show:
         return _visit(folder, chosen[0], mark, peer_type, console, show=show, json=json)
-    whole = node is None and life is None
     lives = replay(folder.path, peer_type) if whole else (replay_life(folder.path, *one, peer_type) for one in chosen)
     return _all(folder, lives, console, json=json)
 

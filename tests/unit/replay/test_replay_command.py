@@ -113,6 +113,14 @@ def test_a_run_that_is_not_there_is_exit_4(tmp_path: Path, capsys: pytest.Captur
     assert "no run at gone" in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_read_is_exit_3_and_no_verdict(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "record" / "node-2-9.bin").mkdir()
+    (run / "trace" / "node-2-9.jsonl").touch()
+    assert main(["replay", str(run)]) == 3
+    assert "node-2-9.bin cannot be read" in capsys.readouterr().err
+    assert judge(run).property("replay equality").verdict is Judgement.UNKNOWN
+
+
 def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = map(json.loads, (original / "trace" / "node-3-1.jsonl").read_text().splitlines())
     n = next(line["n"] for line in lines if line["event"] == "broadcast")
