@@ -43,7 +43,7 @@ Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where t
 Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout; everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
 Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
-World = Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes.")]
+World = Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes, or sim (the simulated world).")]
 RESULTS = Path("results")
 
 

@@ -33,6 +33,7 @@ class Wish:
     defect: tuple[str, str] | None = None
     record: bool = True
     keep_data: bool = False
+    on: str = "processes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def check(only: list[str], *, on: str, times: int, results: Path, json: bool) ->
     console = console_for(json=json)
     tried = []
     for defect in defects:
-        tried.append(_try(defect, scenarios[defect.name], times, results))
+        tried.append(_try(defect, scenarios[defect.name], on, times, results))
         console.print(_line(tried[-1]), highlight=False, soft_wrap=True)
         for folder in tried[-1].strange:
             console.print(Text(f"  {folder}"), soft_wrap=True)
@@ -88,22 +88,22 @@ def check(only: list[str], *, on: str, times: int, results: Path, json: bool) ->
     return Exit.VIOLATION if any(one.survives for one in tried) else Exit.PASS
 
 
-def _try(defect: Defect, scenario: Scenario, times: int, results: Path) -> Tried:
+def _try(defect: Defect, scenario: Scenario, on: str, times: int, results: Path) -> Tried:
     tried = Tried(defect)
     for number in range(times):
-        ran = _run(defect, scenario, number, results)
+        ran = _run(defect, scenario, on, number, results)
         tried.violated.append(_violated(ran))
         if defect.property not in tried.violated[-1]:
             tried.strange.append(ran.folder.path)
-        ran = _run(defect, replace(scenario, defect=None), number, results)
+        ran = _run(defect, replace(scenario, defect=None), on, number, results)
         tried.without.append(str(ran.verdict.verdict))
         if ran.verdict.exit != Exit.PASS:
             tried.strange.append(ran.folder.path)
     return tried
 
 
-def _run(defect: Defect, scenario: Scenario, number: int, results: Path) -> Ran:
-    wish = wish_for(f"defects/{defect.scenario}", scenario, seed=scenario.seed + number, results=results)
+def _run(defect: Defect, scenario: Scenario, on: str, number: int, results: Path) -> Ran:
+    wish = wish_for(f"defects/{defect.scenario}", scenario, seed=scenario.seed + number, results=results, on=on)
     return unseen(scenario, wish)
 
 

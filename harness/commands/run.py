@@ -15,7 +15,7 @@ from harness.exits import BadInput, Interrupted
 from harness.progress import display
 from harness.run import Ran, Wish, run
 
-WORLDS = ("processes",)
+WORLDS = ("processes", "sim")
 
 
 def run_command(
@@ -24,7 +24,7 @@ def run_command(
 ) -> int:  # fmt: skip
     """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput."""
     scenario = read(name, on=on, nodes=nodes, defect=defect)
-    wish = wish_for(name, scenario, seed=seed, results=results, record=record, keep_data=keep_data, nodes=nodes)
+    wish = wish_for(name, scenario, on=on, seed=seed, results=results, record=record, keep_data=keep_data, nodes=nodes)
     console = console_for(json=json)
     ran = one(scenario, wish, console, quiet=quiet)
     report.show(ran.folder, console, brief=quiet)
@@ -50,11 +50,11 @@ def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenar
 
 def wish_for(
     name: str, scenario: Scenario, *, seed: int | None, results: Path, record: bool | None = None,
-    keep_data: bool = False, nodes: int | None = None,
+    keep_data: bool = False, nodes: int | None = None, on: str = "processes",
 ) -> Wish:  # fmt: skip
     """What the run is told beside the scenario, and the command that repeats it."""
     seed = scenario.seed if seed is None else seed
-    command = ["zab", "run", name, "--seed", str(seed)]
+    command = ["zab", "run", name, *(["--on", on] if on != "processes" else []), "--seed", str(seed)]
     if nodes is not None:
         command += ["--nodes", str(nodes)]
     if scenario.defect is not None:
@@ -68,6 +68,7 @@ def wish_for(
         defect=(scenario.defect, DEFECTS[scenario.defect].path) if scenario.defect is not None else None,
         record=scenario.record if record is None else record,
         keep_data=keep_data,
+        on=on,
     )
 
 
@@ -76,6 +77,10 @@ def one(scenario: Scenario, wish: Wish, console: Console, *, quiet: bool) -> Ran
     with display(console, quiet=quiet) as screen:
         defect = f", defect {scenario.defect}" if scenario.defect else ""
         screen.say(f"seed {wish.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
+        if wish.on == "sim":
+            from harness.sim import run_sim
+
+            return run_sim(scenario, wish, screen)
         return run(scenario, wish, screen)
 
 
