@@ -166,6 +166,8 @@ class Conductor:
         try:
             nodes = self._resolve(step, kind, random)
         except NobodyError as error:
+            if self.keep_quorum:
+                return False  # drawn for whoever is well; somebody will be
             may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
             if may_come and now < self._begun + step.at + LEADER_SECONDS:
                 return False
@@ -176,6 +178,13 @@ class Conductor:
         self._inject(step, kind, number, nodes, random, now)
         return True
 
+    def _afflicted(self) -> set[int]:
+        """With a drawn schedule: the nodes that a fault is about to take down, or has; a second one would find them
+        gone. A written schedule means what it says."""
+        if not self.keep_quorum:
+            return set()
+        return {node for run in self.active if run.kind.impairs for node in run.nodes}
+
     def _awaited(self, step: FaultStep) -> bool:
         """Whether the fault that `step` awaits is still to take effect."""
         return step.awaits is not None and any(run.step.name == step.awaits for run in self.unsettled)
@@ -183,7 +192,7 @@ class Conductor:
     def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
         if step.target is None:
             return sorted(self.cluster.nodes)
-        nodes = resolve(step.target, self.cluster, kind.need, random, self._named)
+        nodes = resolve(step.target, self.cluster, kind.need, random, self._named, self._afflicted())
         if step.name is not None:
             self._named[step.name] = nodes
         return nodes

@@ -94,11 +94,16 @@ def _fits(cluster: Cluster, node: int, need: Need) -> bool:
 
 
 def resolve(
-    target: Target, cluster: Cluster, need: Need, random: Random, named: Mapping[str, Sequence[int]] | None = None
+    target: Target,
+    cluster: Cluster,
+    need: Need,
+    random: Random,
+    named: Mapping[str, Sequence[int]] | None = None,
+    spared: Collection[int] = (),
 ) -> list[int]:
-    """The nodes that are hit now, ascending. `named`: what earlier faults called theirs. Raises NobodyError; with
-    `leader` set it is worth asking again."""
-    pool = candidates(cluster, need)
+    """The nodes that are hit now, ascending. `named`: what earlier faults called theirs; `spared`: nodes that are not
+    to be hit. Raises NobodyError; with `leader` set it is worth asking again."""
+    pool = [node for node in candidates(cluster, need) if node not in spared]
     words = (target,) if isinstance(target, str) else target
     chosen: set[int] = set()
     for word in sorted(words, key=_freedom):  # who has no choice comes first

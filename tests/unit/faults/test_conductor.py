@@ -196,6 +196,13 @@ def test_a_fault_awaits_another_ones_effect(play: Callable[..., Play]) -> None:
     assert p.conductor.runs[1].nodes == [2]
 
 
+def test_a_drawn_fault_spares_a_node_that_another_one_is_about_to_take_down(play: Callable[..., Play]) -> None:
+    p = play(step(0, "disk-full", "node-1", 5), step(1, "clock-jump", "all", ms=5), nodes=5, keep_quorum=True)
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    assert [run.nodes for run in p.conductor.runs] == [[1], [2, 3, 4, 5]]
+
+
 def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
