@@ -22,7 +22,16 @@ from node.tree.requests import Request
 
 
 def test_without_names_all_but_the_long_ones() -> None:
-    assert chosen([], full=False) == ["throughput", "latency", "start", "failover", "memory", "oracle", "replay", "curve"]
+    assert chosen([], full=False) == [
+        "throughput",
+        "latency",
+        "start",
+        "failover",
+        "memory",
+        "oracle",
+        "replay",
+        "curve",
+    ]
     assert chosen([], full=True) == list(MEASUREMENTS)
 
 
