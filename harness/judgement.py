@@ -21,7 +21,11 @@ class UnknownDefect(Exception):
 
 def judge(folder: Path) -> Verdict:
     """All properties of the run in `folder`. Does not raise for what is wrong with the folder."""
-    verdict = oracle.judge(folder)
+    return with_replay(oracle.judge(folder), folder)
+
+
+def with_replay(verdict: Verdict, folder: Path) -> Verdict:
+    """The oracle's verdict on the run in `folder` and, if the run was recorded, what its replay says."""
     facts = RunFolder(folder).read_run()
     if not facts.get("record"):
         return verdict
