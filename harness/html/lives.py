@@ -13,6 +13,7 @@ from harness.html.spans import KILLS, Span
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
 BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery"}  # too many, or not drawn
+KILLED = "killed (SIGKILL)"
 
 
 @dataclass(slots=True)
@@ -68,16 +69,22 @@ def settle_ends(lives: list[Life], spans: list[Span], milestones: list[Milestone
         if own is not None:
             life.end, life.why = life.last, f"ended itself: {own.why or own.event}"
             continue
-        deaths = sorted(_deaths(life.node, spans, milestones))
-        # A fault is logged when it is confirmed, at most moments before or after the last line.
-        deaths = [death for death in deaths if death[0] > life.begin and (limit is None or death[0] <= limit)]
-        after = bisect_left(deaths, (life.last,))
-        if after < len(deaths):
-            life.end, life.why = deaths[after]
-        elif deaths:
-            life.end, life.why = life.last, deaths[-1][1]
-        elif limit is not None:
-            life.end, life.why = life.last, "ended, nothing says why"
+        deaths = _deaths(life.node, spans, milestones)
+        _end(life, sorted(one for one in deaths if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
+
+
+def _end(life: Life, deaths: list[tuple[int, str]], limit: int | None) -> None:
+    """The end of a life that was killed, if it was. `limit`: the next life's begin."""
+    after = bisect_left(deaths, (life.last,))
+    if after < len(deaths):
+        life.end, life.why = deaths[after]
+    elif deaths:  # a fault is logged when it is confirmed, at most moments before the last line
+        life.end, life.why = life.last, deaths[-1][1]
+    elif limit is not None:
+        life.end, life.why = life.last, KILLED
+    last = life.events[-1] if life.events and life.events[-1].t == life.last else None
+    if life.why == KILLED and last is not None and last.event == "fault" and last.state == "fired":
+        life.end, life.why = life.last, f"killed at {last.detail} (crash-at)"
 
 
 def _deaths(node: int, spans: list[Span], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
@@ -88,7 +95,7 @@ def _deaths(node: int, spans: list[Span], milestones: list[MilestoneLine]) -> li
         if span.do in KILLS and span.do != "crash-at" and node in span.nodes
     ]
     ended = [
-        (line.t, "killed" if line.code is None else f"ended with exit code {line.code}")
+        (line.t, KILLED if line.code in (None, -9) else f"ended with exit code {line.code}")
         for line in milestones
         if line.event == "ended" and line.node == node
     ]

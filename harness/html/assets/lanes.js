@@ -60,6 +60,7 @@ const lanesPanel = {
     for (const stretch of run.lanes) paintStretch(area, stretch);
     overlay(area, run.pauses, "paused");
     overlay(area, run.amnesia, "amnesiac");
+    for (const stretch of run.lanes) nameStretch(area, stretch);
     for (const event of run.events) paintEvent(area, event);
     for (const group of markGroups(area)) paintMarks(area, group);
   },
@@ -85,25 +86,27 @@ function fillOf(stretch) {
 
 function paintStretch(area, stretch) {
   const { ctx } = area, y = lanesPanel.top(stretch.node) + 4, height = LANE - 10;
-  const begin = area.x(stretch.begin), end = area.x(stretch.end), down = stretch.state === "down";
-  ctx.fillStyle = down ? hatch(ctx, "down") : fillOf(stretch);
-  const seen = fillClipped(area, begin, y, end, height);
-  if (!seen) return;
-  if (down) {
-    fitText(ctx, "down", ...seen, y + height / 2, theme.ink);
-    return;
-  }
+  ctx.fillStyle = stretch.state === "down" ? hatch(ctx, "down") : fillOf(stretch);
+  const seen = fillClipped(area, area.x(stretch.begin), y, area.x(stretch.end), height);
+  if (!seen || stretch.state === "down") return;
   if (stretch.role === "LEADING") {
     ctx.fillStyle = theme.ink;
     ctx.fillRect(seen[0], y - 3, seen[1] - seen[0], 3);
   }
-  const colour = theme[fillOf(stretch) === theme.blue ? "on-blue" : "on-fill"];
-  fitText(ctx, `${stretch.role} ${stretch.phase}`, ...seen, y + 11, colour) || fitText(ctx, stretch.role, ...seen, y + 11, colour);
   ctx.fillStyle = theme.series[stretch.epoch % theme.series.length];
   ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
   ctx.fillStyle = "rgba(255, 255, 255, 0.72)"; // a tint, so that the epoch's number can be read on it
   ctx.fillRect(seen[0], y + height - 13, seen[1] - seen[0], 13);
-  fitText(ctx, `epoch ${stretch.epoch}`, ...seen, y + height - 6, "#000000") || fitText(ctx, `${stretch.epoch}`, ...seen, y + height - 6, "#000000");
+}
+
+// The longest name that fits, on a ground of its own: what it stands on may be hatched.
+function nameStretch(area, stretch) {
+  const { ctx } = area, y = lanesPanel.top(stretch.node) + 4, height = LANE - 10;
+  const seen = [Math.max(area.x(stretch.begin), area.left), Math.min(area.x(stretch.end), area.right)];
+  if (stretch.state === "down") return label(ctx, "down", seen, y + height / 2);
+  const fill = fillOf(stretch), colour = theme[fill === theme.blue ? "on-blue" : "on-fill"];
+  label(ctx, `${stretch.role} ${stretch.phase}`, seen, y + 11, fill, colour) || label(ctx, stretch.role, seen, y + 11, fill, colour);
+  return fitText(ctx, `epoch ${stretch.epoch}`, ...seen, y + height - 6, "#000000") || fitText(ctx, `${stretch.epoch}`, ...seen, y + height - 6, "#000000");
 }
 
 function overlay(area, times, kind) {

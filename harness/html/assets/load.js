@@ -145,7 +145,7 @@ const throughputPanel = {
     const y = paintScale(area, TOP, 0, most, (value) => value, ticks, " /s");
     ctx.fillStyle = hatch(ctx, "paused");
     for (const one of run.windows) {
-      ctx.globalAlpha = 0.45;
+      ctx.globalAlpha = 0.3;
       const seen = fillClipped(area, area.x(one.begin), TOP, area.x(one.end), area.bottom - TOP);
       ctx.globalAlpha = 1;
       if (seen) label(ctx, duration(one.end - one.begin), seen, TOP + 10);
@@ -176,15 +176,6 @@ const throughputPanel = {
     return `${seconds(from)}, ${duration(counted.width)} long\n${numbers.join(", ")}${words}`;
   },
 };
-
-// Words on the paper's colour, so that they can be read on hatching.
-function label(ctx, text, [begin, end], y) {
-  const width = ctx.measureText(text).width;
-  if (width > end - begin - 8) return;
-  ctx.fillStyle = theme.paper;
-  ctx.fillRect(begin + 1, y - 8, width + 6, 16);
-  fitText(ctx, text, begin + 1, end, y, theme.ink);
-}
 
 const lagPanel = {
   height: () => 170,

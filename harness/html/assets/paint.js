@@ -103,6 +103,15 @@ function fitText(ctx, text, begin, end, y, colour) {
   return true;
 }
 
+// The same on a ground of its own, so that it can be read on hatching.
+function label(ctx, text, [begin, end], y, ground = theme.paper, colour = theme.ink) {
+  const width = ctx.measureText(text).width;
+  if (width > end - begin - 6) return false;
+  ctx.fillStyle = ground;
+  ctx.fillRect(begin + 1, y - 7, width + 4, 14);
+  return fitText(ctx, text, begin, end, y, colour);
+}
+
 function rowName(area, text, y) {
   area.ctx.fillStyle = theme.ink;
   area.ctx.textAlign = "right";

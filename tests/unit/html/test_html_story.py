@@ -51,6 +51,21 @@ def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down
     assert lives[2, 2].why == "ended with exit code 74"
 
 
+def test_a_node_that_reached_its_crash_point_died_there(told: Story, tmp_path: Path) -> None:
+    told.inject("crash-at", [2])
+    told.event(2, "fault", do="crash-at", state="fired", detail="before-sync:TXN")
+    fired = told.t
+    told.milestone("ended", node=2, life=1, code=-9, armed=True)
+    told.heal()
+    told.boot(2)
+    told.save(tmp_path / "run")
+    # settle() ended every node that was up; the story goes on after it, so that exit is taken out
+    trace = tmp_path / "run/trace/node-2-1.jsonl"
+    trace.write_text("".join(line for line in trace.read_text().splitlines(keepends=True) if '"exit"' not in line))
+    life = next(one for one in read_story(tmp_path / "run").lives if (one.node, one.number) == (2, 1))
+    assert (life.end, life.why) == (fired, "killed at before-sync:TXN (crash-at)")
+
+
 def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     read = read_story(folder)
     crash, pause, wipe, cut = read.spans
