@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from faults.defects import AckBeforeSync, PromiseNotDurable
+from faults.defects.durability import AckBeforeSync, PromiseNotDurable
 from model.replay import Replayed, equality, recorded_lives, replay, replay_life
 from model.replay_difference import Difference
 from model.replay_life import Mark, Rerun

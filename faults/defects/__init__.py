@@ -1,0 +1,225 @@
+"""Known Zab bugs that a node can be built with: a checker that never fails proves nothing.
+
+Each defect is a subclass of a core or store or link class that overrides the one method in which the bug lived. Its
+scenario (scenarios/defects/) leads a real ensemble into the situation in which the bug shows; the same scenario passes
+without it. Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
+"""
+
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from faults.defects.channels import RawLinks
+from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady
+from faults.defects.durability import (
+    AckBeforeSync,
+    AckLeaderBeforeSync,
+    CountOwnAckEarly,
+    EpochBeforeHistory,
+    LeaderPromiseNotDurable,
+    PromiseNotDurable,
+)
+from faults.defects.taking import GapAccepted, JoinRace, MemoryNotLog, NoTruncate, StaleEpochAccepted, TruncateTooFar
+from node.core.broadcast import Peer
+from node.parts import Parts
+from node.store.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """One known bug. `property` is the one that its scenario must find violated."""
+
+    name: str
+    about: str
+    ticket: str | None
+    property: str
+    scenario: str
+    replace: Callable[[Parts], None]
+    probabilistic: str | None = None  # why a run may miss it, or None
+
+    @builtins.property
+    def path(self) -> str:
+        """What NodeConfig.defect takes."""
+        return f"{__name__}:{self.name.upper().replace('-', '_')}"
+
+    def build(self, parts: Parts) -> None:
+        self.replace(parts)
+
+
+def _peer(kind: type[Peer]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.peer = kind
+
+    return build
+
+
+def _store(kind: type[Store]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.store = kind
+
+    return build
+
+
+def _raw_links(parts: Parts) -> None:
+    parts.links = RawLinks
+
+
+def _peer_on_raw_links(kind: type[Peer]) -> Callable[[Parts], None]:
+    def build(parts: Parts) -> None:
+        parts.peer = kind
+        parts.links = RawLinks
+
+    return build
+
+
+ACK_BEFORE_SYNC = Defect(
+    name="ack-before-sync",
+    about="a follower acknowledges a proposal when it is queued, not when it is durable",
+    ticket=None,
+    property="committed stays",
+    scenario="ack-before-sync",
+    replace=_peer(AckBeforeSync),
+)
+ACK_LD_BEFORE_SYNC = Defect(
+    name="ack-ld-before-sync",
+    about="a follower sends ACK-LD before the initial history is durable",
+    ticket="ZOOKEEPER-3911, 4646",
+    property="committed stays",
+    scenario="ack-ld-before-sync",
+    replace=_peer(AckLeaderBeforeSync),
+)
+EPOCH_BEFORE_HISTORY = Defect(
+    name="epoch-before-history",
+    about="current_epoch is durable before the history it stands for",
+    ticket="ZOOKEEPER-4643, 4785",
+    property="committed stays",
+    scenario="epoch-before-history",
+    replace=_store(EpochBeforeHistory),
+)
+PROMISE_NOT_DURABLE = Defect(
+    name="promise-not-durable",
+    about="a follower's promise (accepted_epoch) does not survive a crash",
+    ticket="ZOOKEEPER-335, 1082",
+    property="one leader an epoch",
+    scenario="promise-not-durable",
+    replace=_peer(PromiseNotDurable),
+)
+COMMIT_WITHOUT_QUORUM = Defect(
+    name="commit-without-quorum",
+    about="the leader commits at n/2 acknowledgements",
+    ticket=None,
+    property="agreement",
+    scenario="commit-without-quorum",
+    replace=_peer(CommitWithoutQuorum),
+)
+NO_TRUNCATE = Defect(
+    name="no-truncate",
+    about="the leader sends a suffix where a truncation is needed",
+    ticket="ZOOKEEPER-1154",
+    property="agreement",
+    scenario="no-truncate",
+    replace=_peer(NoTruncate),
+)
+GAP_ACCEPTED = Defect(
+    name="gap-accepted",
+    about="a follower takes any zxid above its last one; on raw links, since sessions would close at the gap",
+    ticket=None,
+    property="local primary order",
+    scenario="gap-accepted",
+    replace=_peer_on_raw_links(GapAccepted),
+)
+RAW_ZMQ = Defect(
+    name="raw-zmq",
+    about="links without sessions: ZeroMQ loses frames around a reconnect and says nothing",
+    ticket=None,
+    property="channels",
+    scenario="raw-zmq",
+    replace=_raw_links,
+)
+AMNESIAC_VOTES = Defect(
+    name="amnesiac-votes",
+    about="a node that lost its disk votes and counts in quorums",
+    ticket="ZOOKEEPER-261, 2325",
+    property="committed stays",
+    scenario="amnesiac-votes",
+    replace=_peer(AmnesiacVotes),
+)
+STALE_EPOCH_ACCEPTED = Defect(
+    name="stale-epoch-accepted",
+    about="a follower takes proposals of an older epoch's leader; on raw links, since sessions would drop them",
+    ticket=None,
+    property="global primary order",
+    scenario="stale-epoch-accepted",
+    replace=_peer_on_raw_links(StaleEpochAccepted),
+)
+
+LEADER_PROMISE_NOT_DURABLE = Defect(
+    name="leader-promise-not-durable",
+    about="the leader proposes an epoch that it has not stored itself",
+    ticket="ZOOKEEPER-1291",
+    property="epochs",
+    scenario="leader-promise-not-durable",
+    replace=_peer(LeaderPromiseNotDurable),
+)
+COUNT_OWN_ACK_EARLY = Defect(
+    name="count-own-ack-early",
+    about="the leader counts its own ACK before its own disk has the proposal",
+    ticket=None,
+    property="committed stays",
+    scenario="count-own-ack-early",
+    replace=_peer(CountOwnAckEarly),
+)
+TRUNCATE_TOO_FAR = Defect(
+    name="truncate-too-far",
+    about="the leader truncates a follower below the common point",
+    ticket="ZOOKEEPER-1156",
+    property="committed stays",
+    scenario="truncate-too-far",
+    replace=_peer(TruncateTooFar),
+)
+MEMORY_NOT_LOG = Defect(
+    name="memory-not-log",
+    about="an election without a restart uses the delivered state instead of the log",
+    ticket="ZOOKEEPER-2845",
+    property="agreement",
+    scenario="memory-not-log",
+    replace=_peer(MemoryNotLog),
+)
+JOIN_RACE = Defect(
+    name="join-race",
+    about="a joiner's difference is computed before it joins the broadcast list; gaps are taken, or they would mask it",
+    ticket="ZOOKEEPER-962, 1264",
+    property="local primary order",
+    scenario="join-race",
+    replace=_peer(JoinRace),
+)
+EARLY_READY = Defect(
+    name="early-ready",
+    about="the primary broadcasts before a quorum has acknowledged its initial history",
+    ticket=None,
+    property="primary integrity",
+    scenario="early-ready",
+    replace=_peer(EarlyReady),
+)
+
+DEFECTS: dict[str, Defect] = {
+    defect.name: defect
+    for defect in (
+        ACK_BEFORE_SYNC,
+        ACK_LD_BEFORE_SYNC,
+        EPOCH_BEFORE_HISTORY,
+        PROMISE_NOT_DURABLE,
+        COMMIT_WITHOUT_QUORUM,
+        NO_TRUNCATE,
+        GAP_ACCEPTED,
+        RAW_ZMQ,
+        AMNESIAC_VOTES,
+        STALE_EPOCH_ACCEPTED,
+        LEADER_PROMISE_NOT_DURABLE,
+        COUNT_OWN_ACK_EARLY,
+        TRUNCATE_TOO_FAR,
+        MEMORY_NOT_LOG,
+        JOIN_RACE,
+        EARLY_READY,
+    )
+}
