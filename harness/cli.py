@@ -116,14 +116,17 @@ def replay(
 
 @app.command()
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The folder of a run, or `latest`.", show_default=False)],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's folder, `latest`, or a folder with runs.", show_default=False)
+    ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead of report.html in the run's folder.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of report.html (campaign.html) there.", show_default=False),
     ] = None,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Write a run's HTML report, and print where it is."""
+    """Write the HTML report of a run, or of all runs below a folder, and print where it is."""
     from harness.commands.report import report_command
 
     return report_command(run, results=results, out=out, json=json)
