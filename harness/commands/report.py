@@ -1,12 +1,15 @@
-"""`zab report`: one run as a single HTML file."""
+"""`zab report`: one run, or many, as a single HTML file."""
 
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from harness import results as stored
 from harness.commands.output import print_json
 from harness.exits import BadInput, Exit, HarnessError
+from harness.html.campaign import read_campaign
+from harness.html.campaign_page import campaign_page
 from harness.html.page import page
 from harness.html.story import read_story
 
@@ -14,33 +17,50 @@ from harness.html.story import read_story
 def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:
     """Write the report and print where it is. A run that failed has a report like any other, so the exit code is 0.
 
-    Raises BadInput for a run or a file that can't be, HarnessError if the file can't be written.
+    `run`: a run's folder, or one with runs below it. Raises BadInput for a run or a file that can't be, HarnessError if
+    the file can't be written.
     """
+    several = Path(run)
+    if not several.joinpath("run.json").exists() and next(several.glob("**/run.json"), None) is not None:
+        return _campaign(several.resolve(), out, json=json)
     folder = stored.find(results, run)
-    file = folder.file("report.html") if out is None else out.absolute()
+    file = _free(folder.file("report.html"), out)
+    story = read_story(folder.path)
+    _write(file, page(story))
+    verdict, damages = story.judged.verdict, len(story.source.damages) + story.source.more
+    if damages:
+        Console(stderr=True).print(f"{damages} places could not be read; the report lists them", highlight=False)
+    answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
+    return _say(file, answer, json=json)
+
+
+def _campaign(root: Path, out: Path | None, *, json: bool) -> int:
+    file = _free(root / "campaign.html", out)
+    runs = read_campaign(root)
+    _write(file, campaign_page(runs, str(root)))
+    surprising = sum(not run.as_expected for run in runs)
+    return _say(file, {"folder": str(root), "runs": len(runs), "not_as_expected": surprising}, json=json)
+
+
+def _free(usual: Path, out: Path | None) -> Path:
+    """Where to write. Raises BadInput before any work is done."""
+    file = usual if out is None else out.absolute()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else f"can't be written: there is no folder {file.parent}"
         raise BadInput(f"--out {out} {what}. Give the name of a file in a folder that exists.")
-    story = read_story(folder.path)
-    text = page(story)
+    return file
+
+
+def _write(file: Path, text: str) -> None:
     try:
         stored.write_whole(file, text)
     except OSError as error:
         raise HarnessError(f"{file} can't be written: {error.strerror}. Name another file with --out FILE.") from error
-    damages = len(story.source.damages) + story.source.more
+
+
+def _say(file: Path, answer: dict[str, Any], *, json: bool) -> int:
     if json:
-        verdict = story.judged.verdict
-        print_json(
-            {
-                "report": str(file),
-                "folder": str(folder.path),
-                "verdict": None if verdict is None else verdict.verdict,
-                "bytes": file.stat().st_size,
-                "damages": damages,
-            }
-        )
+        print_json({"report": str(file), "bytes": file.stat().st_size, **answer})
     else:
-        if damages:
-            Console(stderr=True).print(f"{damages} places could not be read; the report lists them", highlight=False)
         print(file)  # noqa: T201
     return Exit.PASS

@@ -1,18 +1,10 @@
-"""The page: text, data and scripts in one file that loads nothing and runs nothing but its own scripts.
-
-The content security policy in its head names the one style sheet and the one script by their hashes, so that a browser
-refuses everything else, also what a trace might smuggle in.
-"""
-
-from base64 import b64encode
-from functools import cache
-from hashlib import sha256
-from importlib.resources import files
+"""The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
 
 import msgspec
 
 from harness.html import tables
 from harness.html.markup import Html, element
+from harness.html.shell import document
 from harness.html.story import Story
 
 SCRIPTS = ("data.js", "view.js", "paint.js", "lanes.js", "load.js", "pointer.js", "main.js")
@@ -49,22 +41,8 @@ KEYS = (
 
 def page(story: Story) -> str:
     """The whole file."""
-    style, script = _asset("report.css"), _script()
-    policy = (
-        f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
-    )
     title = f"{story.facts.get('scenario', story.folder.name)}: {_verdict(story)}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{title} – zab-chaos"),
-        element("style", Html(style)),
-    )
-    body = element("body", _header(story), _main(story), _data(story), element("script", Html(script)))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return document(title, _header(story), _main(story), _data(story), scripts=SCRIPTS)
 
 
 def _verdict(story: Story) -> str:
@@ -141,17 +119,3 @@ def _data(story: Story) -> Html:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return element("script", Html(text), type="application/json", id="data")
-
-
-def _script() -> str:
-    """All scripts as one, in a scope of its own: nothing of it is to be found on `window`."""
-    return "\n".join(["(() => {", '"use strict";', *map(_asset, SCRIPTS), "})();"])
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("harness.html").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"

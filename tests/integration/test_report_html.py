@@ -329,3 +329,15 @@ def test_a_folder_with_nothing_in_it_and_a_hostile_one_are_shown_without_a_word(
     report = show(story, judged=False)
     assert "<script>" in report.driver.find_element("tag name", "h1").text
     assert report.js("return window.broken") is None
+
+
+def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    for name, story in (("good", ordinary()), ("bad", agreement_fork())):
+        story.save(tmp_path / name)
+        tmp_path.joinpath(name, "verdict.json").write_bytes(judge(tmp_path / name).to_json())
+    assert main(["report", str(tmp_path)]) == 0
+    report = Report(driver, tmp_path / "campaign.html")
+    cell = report.driver.find_element("css selector", ".cell.violation")
+    assert report.js("return getComputedStyle(arguments[0]).backgroundColor", cell) == f"rgb{RED}"
+    assert report.driver.find_elements("css selector", "svg .stroke")
+    report.assert_quiet()
