@@ -198,6 +198,8 @@ class Driver:
         machine = self.machine
         if machine.history.bytes < self.snapshot_bytes or machine.delivered == machine.history.base:
             return
+        if self.application.tree.zxid != machine.delivered:
+            return  # the core is ahead of the tree: `synced` has delivered more, which the next Ready hands out
         taken = machine.history.snapshot
         if taken is not None and taken[0] >= machine.delivered:
             return
