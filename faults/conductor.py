@@ -15,7 +15,7 @@ from typing import Any
 
 from faults.cluster import Cluster, ClusterError
 from faults.host import THIS_HOST, Host
-from faults.kind import Confirmation, Fault, FaultError, Kind, Need, Scene
+from faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
 from faults.nemesis import cost, is_exclusive
 from faults.network import Network, NetworkError
 from faults.registry import KINDS
@@ -118,7 +118,7 @@ class Conductor:
             self._waiting.pop(0)
         else:
             wishes += [self._begun + step.at for step in self._waiting[:1]]
-        wishes += [run.heals_at for run in self.active]
+        wishes += [run.heals_at for run in self.active if run.heals_at is None or run.heals_at > now]
         return min((wish for wish in wishes if wish is not None), default=None)
 
     def heal_all(self) -> list[FaultRun]:
@@ -146,12 +146,20 @@ class Conductor:
         assert run.fault is not None
         try:
             wish = run.fault.watch(now)
+            if run.heals_at is not None and run.heals_at <= now and self._sleeps(run):
+                return now + SOON
             if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
                 self._heal(run)
                 return None
             return wish
         except _TROUBLE:
             return None  # seen again when it is healed
+
+    def _sleeps(self, run: FaultRun) -> bool:
+        """A node that another fault has paused can't be told to mend what is inside it before it wakes up."""
+        return run.kind.order > HealOrder.PAUSE and any(
+            self.cluster.alive(node) and self.cluster.paused(node) for node in run.nodes
+        )
 
     def _start(self, step: FaultStep, now: float) -> bool:
         """Inject. False if it is put off: there is no leader yet, or the ensemble has not recovered enough."""

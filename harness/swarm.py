@@ -1,0 +1,97 @@
+"""Swarm testing: ensemble size, timing, limits, workload and mix of faults are drawn from the seed as well.
+
+Every seed then leaves some faults out and overdoes others, which reaches what no single mix reaches (Groce and others, 2012).
+What is drawn is a scenario like any other, so a failure can be kept as a file and run again.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from faults.nemesis import draw
+from faults.registry import KINDS
+from faults.scenario import Expect, Nemesis, Scenario, Workload, overrides
+from node.config import Limits, Timing
+
+DRAWN_SECONDS = 60.0  # of a nemesis' work; shorter if the scenario is
+CONVERGES_SECONDS = 60.0
+OPERATIONS = ("set", "create", "delete", "check", "multi", "get", "exists", "children")
+
+
+def draw_swarm(scenario: Scenario, seed: int) -> Scenario:
+    """The scenario of this seed. With a written schedule the faults and the number of nodes stay as they are."""
+    random = Random(f"swarm {seed}")
+    timing = _timing(random, scenario.timing if scenario.faults else None)
+    drawn = replace(
+        scenario,
+        seed=seed,
+        record=False,
+        workload=_workload(random),
+        timing=timing,
+        limits=_limits(random, scenario.limits),
+        expect=Expect(verdict=scenario.expect.verdict, exit=scenario.expect.exit, converges_within=CONVERGES_SECONDS),
+    )
+    if scenario.nemesis is not None:
+        nodes = random.choice((3, 3, 3, 4, 5, 5, 7))
+        nemesis = _nemesis(random, scenario.nemesis)
+        drawn = replace(drawn, nodes=nodes, nemesis=nemesis, duration=min(scenario.duration, DRAWN_SECONDS))
+    return replace(drawn, source=drawn.to_toml())
+
+
+def in_words(scenario: Scenario) -> str:
+    """What was drawn, in one line."""
+    work, nemesis = scenario.workload, scenario.nemesis
+    parts = [
+        f"{scenario.nodes} nodes",
+        f"{work.rate:g} operations/s of {work.clients} clients, {work.keys} keys, {work.payload_bytes} bytes",
+        "mix " + " ".join(sorted(work.mix)),
+        " ".join(f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()),
+    ]
+    if nemesis is not None:
+        steps = len(draw(nemesis, scenario.nodes, scenario.duration, scenario.seed, scenario.faithful))
+        parts.append(f"{steps} faults of {', '.join(sorted(nemesis.faults))}")
+    return "; ".join(part for part in parts if part)
+
+
+def _timing(random: Random, given: Timing | None) -> Timing:
+    """A written schedule may rest on its timeouts, so these are left alone then."""
+    heartbeat = random.choice((50, 100, 100, 200))
+    timing = Timing(
+        heartbeat_ms=heartbeat,
+        timeout_ms=heartbeat * random.choice((4, 8, 8, 16)),
+        finalize_ms=random.choice((10, 40, 40, 200)),
+        sync_timeout_ms=random.choice((2000, 5000)),
+    )
+    return given if given is not None else timing
+
+
+def _limits(random: Random, given: Limits) -> Limits:
+    changes = {
+        "snapshot_bytes": random.choice((2**12, 2**14, 2**16, 2**24)),
+        "segment_bytes": random.choice((2**13, 2**16, 2**18)),
+        "outstanding": random.choice((1, 10, 1000, 1000)),
+    }
+    names = type(given).__struct_fields__
+    return Limits(**({name: getattr(given, name) for name in names} | changes))
+
+
+def _workload(random: Random) -> Workload:
+    operations = random.sample(OPERATIONS[1:], random.randint(0, 4))
+    mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
+    return Workload(
+        clients=random.randint(1, 8),
+        rate=float(random.choice((5, 10, 20, 50, 100, 200))),
+        keys=random.choice((1, 4, 20, 64)),
+        payload_bytes=random.choice((16, 128, 128, 1024)),
+        mix=mix,
+        max_outstanding=random.choice((1, 8, 64)),
+    )
+
+
+def _nemesis(random: Random, given: Nemesis) -> Nemesis:
+    """Half of the kinds that can be drawn, with new weights, more or less often."""
+    kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
+    chosen = sorted(random.sample(kinds, max(1, len(kinds) // 2)))
+    every = random.choice(((0.5, 2.0), (1.0, 4.0), (2.0, 6.0)))
+    heals = random.choice(((0.3, 1.5), (1.0, 5.0), (1.0, 10.0)))
+    weights = {name: float(random.choice((1, 1, 3, 10))) for name in chosen}
+    return replace(given, faults=weights, every=every, heal_after=heals, keep_quorum=random.random() < 0.75)
