@@ -82,6 +82,36 @@ def run(
 
 
 @app.command()
+def explore(
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A shipped scenario's name, or a file; or lab-flapping.", autocompletion=complete_scenario),
+    ],
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="The seeds, both ends included.")] = "1..100",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    swarm: Annotated[
+        bool, typer.Option("--swarm", help="Draw ensemble, timing, limits, workload and faults from the seed as well.")
+    ] = False,
+    coverage: Annotated[bool, typer.Option("--coverage", help="Say what was reached, and what never.")] = False,
+    defect: Annotated[
+        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop at the first failure.")] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run many seeds of a scenario in the simulated world; show the smallest that fails."""
+    from harness.commands.explore import explore_command
+
+    return explore_command(
+        scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
+        keep_going=keep_going, results=results, json=json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command()
 def verify(
     runs: Annotated[list[str], typer.Argument(help="Folders of runs, or `latest`.", show_default=False)],
     results: Results = RESULTS,

@@ -27,6 +27,7 @@ from harness.simload import SimLoad, load_of
 from harness.simrecords import Records
 from harness.walk import INTERRUPTED, Walk
 from model import events as ev
+from model.coverage import Book
 from model.simnode import build
 from model.verdict import Verdict
 from model.world import BEGINNING, Plan, World
@@ -104,14 +105,22 @@ class _Onlooker:
     conductor: Conductor | None = None
     workload: Any = None
 
+    def active(self) -> list[str]:
+        """The kinds of fault that are there now."""
+        return sorted({run.step.do for run in self.conductor.active}) if self.conductor is not None else []
 
-def live(scenario: Scenario, seed: int, ground: SimGround, display: Display, interrupt: Interrupt) -> tuple[str, str]:
+
+def live(
+    scenario: Scenario, seed: int, ground: SimGround, display: Display, interrupt: Interrupt, book: Book | None = None
+) -> tuple[str, str]:
     """The whole run; its outcome (results/README.md, run.json) and, if the harness failed, where."""
-    records = ground.records
+    records, onlooker = ground.records, _Onlooker()
+    if book is not None:
+        book.faults = onlooker.active
     records.milestone("started", seed=seed)
     trouble = ""
     try:
-        outcome = Walk(scenario, seed, records, display, ground, _Onlooker(), interrupt).whole()
+        outcome = Walk(scenario, seed, records, display, ground, onlooker, interrupt).whole()
     except (HarnessError, ClusterError, NetworkError) as error:
         outcome, trouble = f"harness-error: {error}", traceback.format_exc()
     except Exception as error:
@@ -179,15 +188,18 @@ def _facts(scenario: Scenario, wish: Wish) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A run of which only the judgement is kept. `seconds`: of virtual time."""
+    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time."""
 
     verdict: Verdict
     outcome: str
+    trouble: str
     seconds: float
 
 
-def simulate(scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None) -> Simulated:
-    """A run without a folder, for many seeds. `defect` as NodeConfig.defect has it."""
+def simulate(
+    scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None, book: Book | None = None
+) -> Simulated:
+    """A run without a folder, for many seeds. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
     ground = SimGround(scenario, seed, defect, None, record=False, plan=plan)
-    outcome, _ = live(scenario, seed, ground, Quiet(), Interrupt())
-    return Simulated(judge(scenario, outcome, ground), outcome, ground.seconds)
+    outcome, trouble = live(scenario, seed, ground, Quiet(), Interrupt(), book)
+    return Simulated(judge(scenario, outcome, ground), outcome, trouble, ground.seconds)

@@ -1,0 +1,227 @@
+"""`zab explore`: many seeds in the simulated world; the smallest that fails, and the command that shows it."""
+
+import json as json_module
+import logging
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import multiprocessing_logging
+from rich.console import Console
+from rich.text import Text
+
+from faults.defects import DEFECTS
+from faults.scenario import Scenario
+from harness import report, swarm
+from harness.commands.output import console_for, print_json
+from harness.commands.run import one, read, wish_for
+from harness.exits import BadInput, Exit, HarnessError
+from harness.explore import LOG, Explored, Task, explore
+from harness.interrupt import Interrupt
+from model.coverage import MESSAGE_STATES, POINTS, Combination, never
+from model.verdict import Outcome, worst
+
+LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
+SHOWN = 12  # of a list of what was never reached; all of it is in the file
+PERIOD = 2.0  # seconds from one line of progress to the next
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is known so far."""
+
+    begun: float = field(default_factory=time.monotonic)
+    said: float = 0.0  # when a line of progress was printed
+    seeds: int = 0
+    seconds: float = 0.0
+    failed: list[Explored] = field(default_factory=list)
+    unknown: list[Explored] = field(default_factory=list)
+    outcomes: set[Outcome] = field(default_factory=set)
+    reached: set[Combination] = field(default_factory=set)
+
+    def add(self, one: Explored) -> None:
+        self.seeds += 1
+        self.seconds += one.seconds
+        self.reached |= one.reached
+        if one.failed:
+            self.failed.append(one)
+        elif one.exit == Exit.UNKNOWN:
+            self.unknown.append(one)
+        if one.exit != one.expected:
+            self.outcomes.add(Outcome(one.verdict))
+
+    def line(self, total: int) -> str:
+        took = max(1e-9, time.monotonic() - self.begun)
+        words = f"{self.seeds}/{total} seeds, {self.seeds / took:.1f}/s, {self.seconds / took:.0f} simulated s a second"
+        return f"{words}, {len(self.failed)} failed, {len(self.unknown)} unknown"
+
+
+def explore_command(
+    name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
+    keep_going: bool, results: Path, json: bool, quiet: bool,
+) -> int:  # fmt: skip
+    """Run the seeds, show the smallest that fails. The exit code is the worst verdict that was not expected."""
+    numbers = read_seeds(seeds)
+    console = console_for(json=json)
+    if name == LAB:
+        return _explore_lab(numbers, console, json=json)
+    scenario = read(name, on="sim", nodes=nodes, defect=defect)
+    path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
+    task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    tally = _Tally()
+    with Interrupt() as interrupt, _log_to(results, scenario.name):
+        asked = interrupt.asked.is_set
+        for found in explore(task, numbers, min(jobs or cores, len(numbers)), asked):
+            tally.add(found)
+            _say(task, found, tally, len(numbers), console, quiet=quiet)
+            if found.failed and not keep_going:
+                break
+        interrupted = asked()
+    console.print(tally.line(len(numbers)), highlight=False)
+    for each in tally.unknown[:SHOWN]:
+        console.print(f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}", highlight=False, soft_wrap=True)
+    if coverage:
+        _show_coverage(scenario, tally, results, console)
+    smallest = tally.failed[0] if tally.failed else None
+    again = _show_failure(task, name, smallest, nodes, results, console) if smallest is not None else None
+    if json:
+        print_json(_answer(tally, again))
+    if interrupted:
+        console.print("interrupted", highlight=False)
+        return max(Exit.UNKNOWN, worst(tally.outcomes).exit_code) if tally.failed else Exit.UNKNOWN
+    return worst(tally.outcomes).exit_code
+
+
+def read_seeds(text: str) -> range:
+    """`A..B` (both ends count) or one seed. Raises BadInput."""
+    match = re.fullmatch(r"(\d{1,18})(?:\.\.(\d{1,18}))?", text.strip())
+    if match is None:
+        raise BadInput(f"--seeds is {text!r}; it needs a whole number, or two as in 1..1000")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise BadInput(f"--seeds is {text!r}: {last} comes before {first}")
+    return range(first, last + 1)
+
+
+@contextmanager
+def _log_to(results: Path, name: str) -> Iterator[None]:
+    """The workers' log, through the parent: what failed, with where."""
+    path = results / f"explore-{name.replace('/', '-')}.log"
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, mode="w", delay=True)
+    except OSError as error:
+        raise HarnessError(f"{results} cannot be written: {error.strerror}. Choose another with --results.") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(processName)s %(message)s"))
+    LOG.addHandler(handler)
+    LOG.propagate = False
+    multiprocessing_logging.install_mp_handler(LOG)
+    try:
+        yield
+    finally:
+        multiprocessing_logging.uninstall_mp_handler(LOG)
+        LOG.removeHandler(handler)
+        handler.close()
+
+
+def _say(task: Task, found: Explored, tally: _Tally, total: int, console: Console, *, quiet: bool) -> None:
+    """Failures at once, with what was drawn; progress now and then."""
+    if found.failed:
+        words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
+        console.print(words.append(f"  {', '.join(found.violated) or found.reasons[0]}"), soft_wrap=True)
+    if task.swarm and (found.failed or (not quiet and total <= SHOWN)):
+        drew = swarm.in_words(task.scenario_of(found.seed))
+        console.print(f"seed {found.seed} drew {drew}", highlight=False, soft_wrap=True)
+    if not quiet and time.monotonic() - tally.said > PERIOD:
+        tally.said = time.monotonic()
+        console.print(tally.line(total), highlight=False)
+
+
+def _show_failure(task: Task, name: str, found: Explored, nodes: int | None, results: Path, console: Console) -> str:
+    """Run the seed once more, with all its files; the command that repeats it."""
+    scenario = task.scenario_of(found.seed)
+    if task.swarm:
+        name = str(_keep(scenario, found.seed, results))
+        nodes = None
+    wish = wish_for(name, scenario, seed=found.seed, results=results, nodes=nodes, on="sim")
+    console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
+    ran = one(scenario, wish, console, quiet=True)
+    report.show(ran.folder, console, brief=True)
+    return wish.command
+
+
+def _keep(scenario: Scenario, seed: int, results: Path) -> Path:
+    """What was drawn, as a scenario's file."""
+    path = results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(scenario.source, encoding="utf-8")
+    return path
+
+
+def _show_coverage(scenario: Scenario, tally: _Tally, results: Path, console: Console) -> None:
+    """How much was reached, and what never was; all of it as a file."""
+    faults = list(scenario.nemesis.faults) if scenario.nemesis is not None else [one.do for one in scenario.faults]
+    missing = never(tally.reached, sorted(set(faults)))
+    states = {place[:3] for place in tally.reached}
+    console.print(
+        f"\nreached: {len(tally.reached)} combinations of role, phase, message or crash point, and fault; "
+        f"{len(MESSAGE_STATES) - len(missing['messages'])} of {len(MESSAGE_STATES)} messages where they are expected, "
+        f"{len(POINTS) - len(missing['points'])} of {len(POINTS)} crash points",
+        highlight=False,
+    )
+    for what, places in missing.items():
+        some = ", ".join(places[:SHOWN]) + (f" and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
+        console.print(f"never ({what}): {some or 'nothing'}", highlight=False, soft_wrap=True)
+    struck = sorted({place[3] for place in tally.reached})
+    without = {fault: sorted(states - {p[:3] for p in tally.reached if p[3] == fault}) for fault in struck}
+    path = results / f"coverage-{scenario.name.replace('/', '-')}.json"
+    content = {
+        "reached": sorted(tally.reached),
+        "never": missing,
+        "never_under_fault": without,
+    }
+    path.write_text(json_module.dumps(content, indent=1) + "\n", encoding="utf-8")
+    console.print(f"all of it, fault by fault: {path}", highlight=False, soft_wrap=True)
+
+
+def _answer(tally: _Tally, again: str | None) -> dict[str, Any]:
+    return {
+        "seeds": tally.seeds,
+        "simulated_seconds": tally.seconds,
+        "failed": [
+            {"seed": one.seed, "verdict": one.verdict, "violated": one.violated, "reasons": one.reasons}
+            for one in tally.failed
+        ],
+        "unknown": [{"seed": one.seed, "reasons": one.reasons} for one in tally.unknown],
+        "command": again,
+    }
+
+
+def _explore_lab(seeds: range, console: Console, *, json: bool) -> int:
+    """The lab's protocol, whose links come and go: what it breaks is no mistake of ours, but shows what is asked for."""
+    from model.lab import FLAPPING_PROPERTY, explore_flapping
+
+    tried = 0
+    for seed in seeds:
+        (result,) = explore_flapping([seed])
+        tried += 1
+        if result.violation is not None:
+            console.print(Text(f"seed {seed}: ").append("VIOLATION", "bold red").append(f"  {result.violation}"))
+            again = shlex.join(["zab", "explore", LAB, "--seeds", str(seed)])
+            console.print(f"again    {again}", highlight=False)
+            if json:
+                print_json(
+                    {"seeds": tried, "failed": [{"seed": seed, "violated": [FLAPPING_PROPERTY]}], "command": again}
+                )
+            return Exit.VIOLATION
+    console.print(f"{tried} seeds, {FLAPPING_PROPERTY} holds", highlight=False)
+    if json:
+        print_json({"seeds": tried, "failed": [], "command": None})
+    return Exit.PASS
