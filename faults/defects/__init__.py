@@ -192,6 +192,7 @@ JOIN_RACE = Defect(
     property="local primary order",
     scenario="join-race",
     replace=_peer(JoinRace),
+    probabilistic="a write must be proposed in the few milliseconds of one of three joins",
 )
 EARLY_READY = Defect(
     name="early-ready",

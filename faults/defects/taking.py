@@ -45,6 +45,15 @@ class MemoryNotLog(Peer):
         super().acknowledge_epoch(leader)
         self.history = whole
 
+    def adopt(self, sync: Sync, epoch: int) -> None:
+        """What the leader sends again because memory did not have it, the log may have: it is not written twice."""
+        runs = []
+        for run in sync.runs:
+            held = sum(Zxid(run.first + i) in self.history for i in range(len(run.txns)))
+            if held < len(run.txns):
+                runs.append(Run(Zxid(run.first + held), run.txns[held:]))
+        super().adopt(Sync(sync.keep, sync.snapshot, runs), epoch)
+
     def cut_back(self, keep: Zxid) -> None:
         """It believes that its history ends there."""
         self.record(TruncRecord(self.history.last))
