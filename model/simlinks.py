@@ -32,11 +32,11 @@ class SimLinks:
         self._me = server.id
         self._hello_ns = plan.timing.heartbeat_ms * 1_000_000
         self._raw = plan.raw
+        self.ended_runs = self._raw  # `runs` may have something
         self._sessions: dict[int, Session] = {peer: plan.session_type(life) for peer in self.frames}
         self._announced: dict[int, int] = {}
         self._events: deque[tuple[LinkEvent, Header | None]] = deque()
         self._runs = Runs()
-        self._ended_runs = False
         self._now_ns = 0
         self._hello_at = dict.fromkeys(self.frames, 0)
         self._lost_at: dict[int, int] = {}  # host's clock
@@ -54,6 +54,8 @@ class SimLinks:
 
     def receive(self, inbox: deque[tuple[Any, Any]]) -> list[LinkEvent]:
         """See `Links.receive`: after a LinkDown nothing but LinkDowns in one list."""
+        if len(inbox) == 1 and not self._events and inbox[0][0] is not None and not self._raw:
+            return self._receive_one(*inbox.popleft())
         out: list[LinkEvent] = []
         notices: list[tuple[Pipe, bool]] = []
         self.pending = False
@@ -87,6 +89,22 @@ class SimLinks:
             self.pending = True
         return out
 
+    def _receive_one(self, header: Header, messages: list[Any]) -> list[LinkEvent]:
+        """What comes most often: one frame, and nothing else to tell."""
+        peer = header.sender
+        self.frames[peer] += 1
+        session = self._sessions[peer]
+        number, was_up = session.number, session.up
+        outcome = session.receive(header)
+        if outcome is ACCEPTED:
+            self._runs.took(peer, header.incarnation, header.session, header.sequence)
+            return [Received(peer, messages)]
+        self._judged(header, messages, session, number, was_up, outcome)
+        out: list[LinkEvent] = []
+        self._hand_out(out)
+        self.pending = bool(self._events)
+        return out
+
     def _judged(
         self, header: Header, messages: list[Any], session: Session, number: int, was_up: bool, outcome: Any
     ) -> None:
@@ -110,6 +128,7 @@ class SimLinks:
                 self._runs.took(header.sender, header.incarnation, header.session, header.sequence)
             elif type(event) is LinkDown:
                 self._runs.end(event.peer, "closed")
+                self.ended_runs = True
             elif type(event) is LinkUp:
                 self._announced[event.peer] = event.session
             out.append(event)
@@ -148,6 +167,7 @@ class SimLinks:
         return min(due, default=NEVER)
 
     def runs(self) -> list[ChannelRun]:
+        self.ended_runs = self._raw  # there, a gap ends a run without a word
         return self._runs.fetch()
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ Link (i, j) carries what i sends to j, through a proxy of its own (`Wire`), whic
 what is not lost with it, and nothing after it broke.
 """
 
+from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -128,6 +129,12 @@ class Wire:
                 wait += toxic.attributes["latency"] * MS + self.world.weather.up_to(2 * jitter + 1) - jitter
         return max(0, wait)
 
+    def open(self, connection: "Connection") -> None:
+        """Those of closed sockets stay as long as they bring something: a cut takes that too."""
+        now, held = self.world.now, bool(self._held)
+        kept = [one for one in self.connections if held or not one.pipe.closed or one.latest > now]
+        self.connections = [*kept, connection]
+
     def notice(self, connection: "Connection") -> None:
         """A connection broke: its other end hears of it, sooner or later."""
         if self.cut and self.enabled:
@@ -144,10 +151,11 @@ class Wire:
 class Connection:
     """One connection of a pipe, to one life of the target."""
 
-    __slots__ = ("broken", "endpoint", "latest", "pipe", "unsent_from")
+    __slots__ = ("_world", "broken", "endpoint", "latest", "pipe", "unsent_from")
 
     def __init__(self, pipe: "Pipe", endpoint: "SimServer") -> None:
         self.pipe = pipe
+        self._world = pipe.world
         self.endpoint = endpoint
         self.broken = False
         self.latest = 0  # arrival of the latest frame
@@ -162,23 +170,19 @@ class Connection:
 
     def deliver(self, frame: Frame, wait: int) -> None:
         """In order, after the time that it takes."""
-        world = self.pipe.world
-        weather = world.weather
-        if weather.climate.loss and weather.random.random() < weather.climate.loss:
+        world = self._world
+        if world.weather.loses():
             return
-        arrival = world.now + wait + weather.delay()
+        arrival = world.now + wait + world.weather.delay()
         if arrival <= self.latest:
             arrival = self.latest + 1
         self.latest = arrival
-        world.at(arrival - world.now, self.arrive, frame)
+        world.order += 1
+        heappush(world.heap, (arrival, world.order, self.arrive, frame))
 
     def arrive(self, frame: Frame) -> None:
         endpoint = self.endpoint
-        if (
-            self.broken
-            or not endpoint.alive
-            or (self.unsent_from is not None and self.pipe.world.now > self.unsent_from)
-        ):
+        if self.broken or not endpoint.alive or (self.unsent_from is not None and self._world.now > self.unsent_from):
             return
         endpoint.inbox.append(frame)
         endpoint.poke()
@@ -238,7 +242,7 @@ class Pipe:
             return
         self._pause = RECONNECT_NS
         self.connection = Connection(self, endpoint)
-        self.wire.connections.append(self.connection)
+        self.wire.open(self.connection)
         for milliseconds in self.wire.attribute("reset_peer", "timeout"):
             self.world.at(milliseconds * MS, self.connection.reset)
         waiting, self._waiting = self._waiting, []
@@ -254,15 +258,15 @@ class Pipe:
                 return False
             self._waiting.append(frame)
             return True
-        if self._crowded(connection):
+        endpoint = connection.endpoint
+        if self.wire.clear and not endpoint.stopped:
+            connection.deliver(frame, 0)
+            return True
+        # A process that is stopped takes nothing, a stalled link neither; queues fill.
+        if (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.wire.held > self._limit:
             return False
         connection.carry(frame)
         return True
-
-    def _crowded(self, connection: Connection) -> bool:
-        """A process that is stopped takes nothing, a stalled link neither; queues fill."""
-        endpoint = connection.endpoint
-        return (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.wire.held > self._limit
 
     def lost(self, connection: Connection) -> None:
         """The connection's end was noticed."""
@@ -275,8 +279,6 @@ class Pipe:
     def close(self) -> None:
         """What has left goes on; nothing more will."""
         self.closed = True
-        if self.connection is not None and self.connection in self.wire.connections:
-            self.wire.connections.remove(self.connection)
         self._waiting.clear()
 
     def die(self, unsent: int) -> None:

@@ -20,10 +20,7 @@ class SimPort:
         self._clients: dict[int, tuple[SimClient, int]] = {}
         self._connected: list[tuple[SimClient, int]] = []  # whoever would notice if this process died
         self._events: list[ClientEvent] = []
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._inbox or self._events)
+        self.pending = False  # `receive` has something
 
     def connect(self, client: "SimClient", attempt: int) -> None:
         """A connection stands, as far as the machine is concerned; the process need not have noticed."""
@@ -34,12 +31,14 @@ class SimPort:
         """hello (last zxid seen), requests ([(seq, request)]) or bye."""
         if self._server.alive:
             self._inbox.append(what)
+            self.pending = True
             self._server.poke()
 
     def receive(self) -> list[ClientEvent]:
         while self._inbox:
             self._take(*self._inbox.popleft())
         events, self._events = self._events, []
+        self.pending = False
         return events
 
     def _take(self, kind: str, client: "SimClient", attempt: int, content: Any) -> None:
@@ -64,6 +63,7 @@ class SimPort:
         if found[0].attempt != found[1]:
             del self._clients[client]
             self._events.append(ClientGone(client, "its connection is gone"))
+            self.pending = True
         else:
             self._say(*found, "answers", answers)
 

@@ -62,6 +62,7 @@ class SimServer:
         self._stoppable: Stoppable | None = None
         self._after_resume: list[Callable[[], None]] = []
         self._wake_at = NEVER  # of the world
+        self._computes_until = 0
         self._settled_phase = False
         self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
@@ -148,9 +149,15 @@ class SimServer:
     # ---- what comes ----
 
     def poke(self) -> None:
-        """Something is in an inbox."""
-        if not self._busy and not self.stopped:
+        """Something is in an inbox. A node that is still at its last round takes it afterwards, with what else comes."""
+        if self._busy or self.stopped:
+            return
+        left = self._computes_until - self.world.now
+        if left <= 0:
             self._rounds()
+        else:
+            self._busy = True
+            self.world.at(left, self._idle)
 
     def notice(self, pipe: "Pipe", connected: bool) -> None:
         """A connection of one of this server's pipes stands, or is gone."""
@@ -182,41 +189,31 @@ class SimServer:
 
     def _rounds(self) -> None:
         """Rounds, one after the other, as long as there is something to take at once."""
-        replica = self.replica
+        replica, links, port, inbox = self.replica, self.links, self.port, self.inbox
         while True:
             if self._asked:
                 self._answer()
-            frames = self.links.receive(self.inbox) if self.inbox or self.links.pending else ()
-            clients = self.port.receive() if self.port.pending else ()
+            frames = links.receive(inbox) if inbox or links.pending else ()
+            clients = port.receive() if port.pending else ()
             now = self.clock.now_ns()
             try:
                 self.commands.due(now)
             except Died:
                 self.end(KILLED)
                 return
-            self.links.tick(now)
-            self._begin(replica.round(self.clock.now_ns, frames, clients))
-            if self._busy or not self.alive or self.stopped or not self._waiting:
+            if not links.quiet:
+                links.tick(now)
+            self._begin(replica.round(lambda now=now: now, frames, clients))  # type: ignore[misc]
+            if self._busy or not self.alive or not (inbox or self._asked or links.pending or port.pending):
                 return
-
-    @property
-    def _waiting(self) -> bool:
-        """Something is to be taken at once."""
-        return bool(self.inbox or self._asked or self.links.pending or self.port.pending)
 
     def _begin(self, steps: Iterator[None]) -> None:
         self._busy = True
         self._round = steps
         self._go_on()
 
-    def _go_on(self, _: object = None) -> None:
+    def _go_on(self) -> None:
         """Run to where the disk writes, to the end of the round, or of the life."""
-        if not self.alive:
-            return
-        if self.stopped:
-            self._after_resume.append(self._go_on)
-            return
-        assert self._round is not None
         try:
             if self.crash.pausing:
                 self._stoppable = Stoppable(self._next)
@@ -235,34 +232,41 @@ class SimServer:
             return
         self._over()
 
-    def _synced(self, _: object) -> None:
+    def _synced(self, _: object = None) -> None:
         """The disk is done; what has come meanwhile is taken when the round is over."""
+        if not self.alive:
+            return
+        if self.stopped:
+            self._after_resume.append(self._synced)
+            return
         self._go_on()
-        if self.alive and not self._busy and not self.stopped and self._waiting:
+        if self.alive and not self._busy and (self.inbox or self._asked or self.links.pending or self.port.pending):
             self._rounds()
 
     def _over(self) -> None:
         """The round is over."""
-        runs = self.links.runs()
-        if runs:
-            self._trace_runs(runs)
+        if self.links.ended_runs:
+            self._trace_runs(self.links.runs())
             self.replica.driver.flush()
         if self.stopping is not None:
             self._close(self.stopping)
             return
-        owed, self.node.disk.owed = self.node.disk.owed, 0
-        if owed:
-            self.world.at(owed, self._idle)
+        disk = self.node.disk
+        if disk.owed:
+            self.world.at(disk.owed, self._idle)
+            disk.owed = 0
             return
         self._busy = False
+        self._computes_until = self.world.now + self.world.weather.climate.round
         self._plan_wake()
 
     def _idle(self, _: object) -> None:
         if not self.alive:
             return
         self._busy = False
-        self._plan_wake()
-        if not self.stopped:
+        if self.stopped:
+            self._wake_at = NEVER
+        else:
             self._rounds()
 
     def _trace_runs(self, runs: list[Any]) -> None:
@@ -328,7 +332,7 @@ class SimServer:
         self._wake_at = NEVER
         waiting, self._after_resume = self._after_resume, []
         try:
-            if self._stoppable is not None and not self._stoppable.finished:
+            if self._stoppable is not None and self._stoppable.stopped:
                 self._stoppable.go()
         except Died:
             self.end(KILLED)
@@ -363,7 +367,7 @@ class SimServer:
         if not self.alive:
             return
         self.alive = False
-        if self._stoppable is not None and not self._stoppable.finished:
+        if self._stoppable is not None and self._stoppable.stopped:
             self._stoppable.abandon()
         whole = self.settled or code != KILLED
         self.links.die(-1 if whole else self.world.weather.up_to(200_000))

@@ -21,6 +21,7 @@ class Stoppable:
         self._abandoned = False
         self._error: BaseException | None = None
         self.finished = False
+        self.stopped = False  # in its middle
         self._thread = threading.Thread(target=self._run, name="stoppable", daemon=True)
         self._thread.start()
 
@@ -36,8 +37,10 @@ class Stoppable:
 
     def stop(self) -> None:
         """Called from within: stop here. Returns when it is to go on."""
+        self.stopped = True
         self._theirs.release()
         self._mine.acquire()
+        self.stopped = False
         if self._abandoned:
             raise Abandoned
 

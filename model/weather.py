@@ -21,6 +21,7 @@ class Climate:
     least_sync: int
     sync_spread: int
     sync_hitch: int
+    round: int  # how long a node computes in a round: meanwhile frames gather
     loss: float  # chance that a frame on a link is lost
     rarely: float = 0.0005
 
@@ -36,6 +37,7 @@ class Climate:
             least_sync=sync // 2,
             sync_spread=sync,
             sync_hitch=random.choice((0, 20, 100)) * MS,
+            round=random.choice((100, 200, 400)) * US,
             loss=random.choice((0.0, 0.0, 0.0, 0.00001)),
         )
 
@@ -47,6 +49,8 @@ class Weather:
         self.random = Random(f"weather {seed}")
         self.climate = Climate.draw(self.random)
         self._draw = self.random.random
+        self._loss = self.climate.loss
+        self._hitches_from = 1 - self.climate.rarely
         self._delay = (self.climate.least_delay, self.climate.delay_spread)
         self._sync = (self.climate.least_sync, self.climate.sync_spread)
 
@@ -54,15 +58,19 @@ class Weather:
         """How long a message is on its way."""
         drawn = self._draw()
         least, spread = self._delay
-        if drawn > 1 - self.climate.rarely:
+        if drawn > self._hitches_from:
             return least + spread + self.climate.delay_hitch
         return least + int(spread * drawn * drawn)
+
+    def loses(self) -> bool:
+        """Whether a frame is lost."""
+        return self._loss > 0 and self._draw() < self._loss
 
     def sync(self) -> int:
         """How long a disk takes to make something durable."""
         drawn = self._draw()
         least, spread = self._sync
-        if drawn > 1 - self.climate.rarely:
+        if drawn > self._hitches_from:
             return least + spread + self.climate.sync_hitch
         return least + int(spread * drawn * drawn)
 

@@ -35,6 +35,16 @@ class Application:
         self._waiting: deque[tuple[Origin, Any]] = deque()  # at the leader: until there is room
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
+    def idle(self, machine: Peer) -> bool:
+        """Whether there is nothing to pass on, to answer, or to notice: as between two heartbeats without clients."""
+        return (
+            machine.in_broadcast
+            and machine.iteration == self._iteration
+            and self._leaderless_since is None
+            and not (self._waiting or self._refusals)
+            and self.sessions.idle
+        )
+
     def follow_machine(self, machine: Peer, now: int) -> None:
         """Notice what happened to the leadership. Call after the core has moved."""
         if machine.iteration != self._iteration:

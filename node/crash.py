@@ -67,15 +67,15 @@ class CrashPoints:
 
     @property
     def on_disk(self) -> bool:
-        return any(step in DISK_STEPS for step, _ in self._armed)
+        return bool(self._armed) and any(step in DISK_STEPS for step, _ in self._armed)
 
     @property
     def on_send(self) -> bool:
-        return any(step in SEND_STEPS for step, _ in self._armed)
+        return bool(self._armed) and any(step in SEND_STEPS for step, _ in self._armed)
 
     @property
     def pausing(self) -> bool:
-        return any(action == "pause" for _, _, action in self._armed.values())
+        return bool(self._armed) and any(action == "pause" for _, _, action in self._armed.values())
 
     def arm(self, point: str, action: str = "crash") -> None:
         """Raises BadPoint."""

@@ -102,18 +102,25 @@ class Replica:
         self.take_clients(clients)
         time = now()
         driver.tick(time)
-        application.follow_machine(machine, time)
+        if not application.idle(machine):
+            application.follow_machine(machine, time)
+            self.pass_on()
+        yield from driver.fulfil()
+        if not application.idle(machine):
+            application.follow_machine(machine, time)
+            self.answer_clients()
+        driver.flush()
+
+    def pass_on(self) -> None:
+        """Writes go to the leader, the leader's refusals to where they came from, its transactions to the core."""
+        application, machine = self.application, self.machine
         forward, txns = application.pass_on(machine)
         for peer, answer in application.answers_for_nodes():
             self.network.send(peer, [answer])
         if forward is not None and machine.leader is not None:
             self.network.send(machine.leader, [forward])
         if txns:
-            driver.submit(txns)
-        yield from driver.fulfil()
-        application.follow_machine(machine, time)
-        self.answer_clients()
-        driver.flush()
+            self.driver.submit(txns)
 
     def watch_disk(self) -> None:
         """Let the store stop at the disk's crash points, or run at full speed when none is armed."""

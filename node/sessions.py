@@ -81,6 +81,11 @@ class Sessions:
         """Requests that are not answered yet."""
         return self._count
 
+    @property
+    def idle(self) -> bool:
+        """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
+        return not (self._unpassed or self._answers or self._watched)
+
     def hello(self, client: int, seen: Zxid) -> None:
         """A client came. If it was here before, that is over: it counts what it asked for then as unknown."""
         self.gone(client)

@@ -231,12 +231,14 @@ class Machine:
         self.history.compact((zxid, digest, state))
 
     def ready(self) -> Ready:
-        """The obligations since the last call."""
+        """The obligations since the last call; an empty answer is not to be kept."""
         try:
             self.on_ready()
         except SanityCheckFailed as error:
             self._out.abort = str(error)
-        out, self._out = self._out, Ready()
+        out = self._out
+        if not out.empty:  # what is empty is still ours to fill
+            self._out = Ready()
         self._handed_out += len(out.records)
         out.upto = self._handed_out
         return out
