@@ -95,7 +95,7 @@ class SimFile:
         inode = self._inode
         inode.settle()
         del inode.content[size:]
-        inode.reserve = inode.laid = max(size, inode.reserve)
+        inode.put(size, b"")
         self.size = inode.offset = size
 
     def close(self) -> None:

@@ -1,0 +1,21 @@
+"""Scenarios of some seconds, for the simulated world."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from faults.scenario import Scenario, load
+from harness import catalogue
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Callable[[str], Scenario]:
+    """A shipped scenario with a light load: the same faults, a tenth of the work."""
+
+    def read(name: str) -> Scenario:
+        scenario = load(catalogue.shipped()[name])
+        expect = replace(scenario.expect, min_acked=min(scenario.expect.min_acked, 20))
+        return replace(scenario, workload=replace(scenario.workload, rate=40.0), expect=expect, record=False)
+
+    return read

@@ -1,0 +1,104 @@
+"""`zab explore` and `zab run --on sim`, as people call them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+
+SHORT = """
+[scenario]
+name = "short"
+about = "A crash under a light load."
+nodes = 3
+duration = 3
+record = false
+
+[workload]
+rate = 20
+keys = 2
+
+[[fault]]
+at = 1
+do = "crash"
+target = "leader"
+for = 0.5
+"""
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> str:
+    path = tmp_path / "short.toml"
+    path.write_text(SHORT)
+    return str(path)
+
+
+def test_all_seeds_hold(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", short, "--seeds", "1..5", "--jobs", "2", "--results", str(tmp_path / "r")]) == 0
+    assert "5/5 seeds" in capsys.readouterr().out
+
+
+def test_the_smallest_failing_seed_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = str(tmp_path / "r")
+    asked = [
+        "explore",
+        "defects/ack-before-sync",
+        "--defect",
+        "ack-before-sync",
+        "--seeds",
+        "4..9",
+        "--results",
+        results,
+    ]
+    assert main([*asked, "--jobs", "2", "--json"]) == 1
+    told = capsys.readouterr()
+    answer = json.loads(told.out)
+    assert answer["failed"][0]["seed"] == 4
+    assert "committed stays" in answer["failed"][0]["violated"]
+    assert answer["command"] == "zab run defects/ack-before-sync --on sim --seed 4 --defect ack-before-sync"
+    assert "The smallest seed that fails is 4" in told.err
+    # The command shows the same failure.
+    assert main([*answer["command"].split()[1:], "--results", results, "--quiet"]) == 1
+    log = Path(results, "explore-defects-ack-before-sync.log").read_text()
+    assert "seed 4: VIOLATION" in log
+
+
+def test_keep_going_hears_of_every_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["explore", "defects/ack-before-sync", "--defect", "ack-before-sync", "--seeds", "1..3", "--jobs", "1"]
+    assert main([*asked, "--keep-going", "--json", "--results", str(tmp_path)]) == 1
+    assert [one["seed"] for one in json.loads(capsys.readouterr().out)["failed"]] == [1, 2, 3]
+
+
+def test_swarm_says_what_it_drew(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", short, "--swarm", "--seeds", "2..3", "--jobs", "1", "--results", str(tmp_path / "r")]) == 0
+    assert "seed 2 drew 3 nodes" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_coverage_says_what_was_never_reached(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "r"
+    assert main(["explore", short, "--coverage", "--seeds", "1", "--results", str(results)]) == 0
+    assert "never (points):" in capsys.readouterr().out
+    content = json.loads((results / "coverage-short.json").read_text())
+    reached = [tuple(one) for one in content["reached"]]
+    assert ("LEADING", "BROADCAST", "ACK", "-") in reached
+    assert ("FOLLOWING", "BROADCAST", "after-sync:TXN", "-") in reached
+    assert any(fault == "crash" for *_, fault in reached)
+    assert "before-write:SNAP" in content["never"]["points"]
+    assert content["never"]["faults"] == []
+
+
+def test_the_lab_under_flapping_links(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "lab-flapping", "--seeds", "1..20"]) == 1
+    assert "agreement" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seeds", ["", "x", "5..1", "1..", "-1", "1...3"])
+def test_seeds_that_are_none(short: str, seeds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", short, f"--seeds={seeds}"]) == 4
+    assert "--seeds" in capsys.readouterr().err
+
+
+def test_a_scenario_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "leader-crsh", "--seeds", "1"]) == 4
+    assert "leader-crash" in capsys.readouterr().err

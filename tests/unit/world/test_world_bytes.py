@@ -1,0 +1,60 @@
+"""The same seed leaves the same bytes, whatever the interpreter's hashes are; another seed does not."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import results
+from model.oracle import judge
+from model.runfiles import read_run
+
+RUN = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from faults.scenario import load
+from harness import catalogue
+from harness.progress import Quiet
+from harness.run import Wish
+from harness.sim import run_sim
+scenario = load(catalogue.shipped()[sys.argv[1]])
+scenario = replace(scenario, workload=replace(scenario.workload, rate=40.0))
+wish = Wish(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="again", keep_data=True, on="sim")
+run_sim(scenario, wish, Quiet())
+"""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
+    """Every file's digest."""
+    subprocess.run(
+        [sys.executable, "-c", RUN, scenario, str(seed), str(folder)],
+        check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}, timeout=120,
+    )  # fmt: skip
+    found = results.find(folder, "latest").path
+    return {
+        str(path.relative_to(found)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(found.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("scenario", ["power-outage-torn", "leader-pause"])
+def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
+    one = run(tmp_path / "one", scenario, 3, "0")
+    assert one == run(tmp_path / "two", scenario, 3, "12345")
+    other = run(tmp_path / "three", scenario, 4, "0")
+    assert {name for name in one if one[name] != other.get(name)} > {"ops.jsonl", "faults.jsonl", "verdict.json"}
+    kinds = {name.split("/")[0] for name in one}
+    assert {"trace", "record", "data", "ops.jsonl", "harness.jsonl", "run.json", "scenario.toml"} <= kinds
+
+
+def test_the_files_are_judged_as_the_run_was(tmp_path: Path) -> None:
+    run(tmp_path, "crash-in-discovery", 1, "0")
+    folder = results.find(tmp_path, "latest")
+    read_run(folder.path)
+    assert judge(folder.path).to_json() == folder.file("verdict.json").read_bytes()
