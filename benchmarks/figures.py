@@ -31,6 +31,7 @@ class Scale:
     failovers: int = 9
     history: int = 1_000_000  # transactions behind the nodes' memory
     judged: int = 200_000  # transactions that the oracle judges in a round
+    simulated: float = 120.0  # seconds of a simulated run
     frames_seconds: float = 1.0  # of each round of the links' frames
     sizes: Sequence[int] = (3, 5, 7)
     payloads: Sequence[int] = (16, 256, 1024, 4096, 16384, 65536)
@@ -46,6 +47,7 @@ QUICK = Scale(
     failovers=3,
     history=100_000,
     judged=50_000,
+    simulated=30.0,
     frames_seconds=0.3,
     payloads=(256, 1024, 16384),
 )

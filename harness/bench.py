@@ -25,6 +25,7 @@ from benchmarks.memory import memory
 from benchmarks.replay import replaying
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
+from benchmarks.world import world
 from faults.cluster import ClusterError
 from harness import machine
 from harness.exits import HarnessError
@@ -88,6 +89,7 @@ MEASUREMENTS: dict[str, Measurement] = {
         Measurement(name="memory", about="resident memory after a long history", measure=memory),
         Measurement(name="oracle", about="transaction events judged in a second", measure=oracle),
         Measurement(name="replay", about="inputs of a recorded run re-executed in a second", measure=replaying),
+        Measurement(name="world", about="seconds of the simulated world in a second of a core", measure=world),
         Measurement(name="curve", about="what encryption costs on a link", measure=curve),
         Measurement(name="sizes", about="throughput against the ensemble's size", measure=sizes, full=True),
         Measurement(name="payloads", about="throughput against the payload", measure=payloads, full=True),

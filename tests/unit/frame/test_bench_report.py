@@ -30,6 +30,7 @@ def test_without_names_all_but_the_long_ones() -> None:
         "memory",
         "oracle",
         "replay",
+        "world",
         "curve",
     ]
     assert chosen([], full=True) == list(MEASUREMENTS)
