@@ -15,8 +15,10 @@ from model.simtrace import as_dict, as_event
 from model.world import Line, World
 from node.recording import Recording
 from node.tree.outcomes import Outcome
+from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set
 
 _encode = msgspec.json.Encoder().encode
+OPERATIONS = {kind: kind.__name__.lower() for kind in (Create, Set, Delete, Check, Multi, Get, Exists, Children)}
 
 
 class _Recorded(Recording):
@@ -68,17 +70,13 @@ class Records:
     # ---- the clients ----
 
     def invoke(self, client: int, node: int, operation: SimOperation) -> None:
-        line: dict[str, Any] = {
-            "type": "invoke", "t": operation.submitted_ns, "due": operation.due, "client": client,
-            "seq": operation.seq, "node": node, **described(operation.request),
-        }  # fmt: skip
-        number = self._keep("ops.jsonl", line)
+        t, due, seq, request = operation.submitted_ns, operation.due, operation.seq, operation.request
+        common = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node}
+        number = self._keep("ops.jsonl", common | described(request) if self._folder is not None else common)
+        op, path = OPERATIONS[type(request)], (request.steps[-1] if isinstance(request, Multi) else request).path
         self.oracle.take_operation(
-            ev.Invoke(
-                t=line["t"], line=number, due=operation.due, client=client, seq=operation.seq, node=node,
-                op=line["op"], path=line["path"],
-            )
-        )  # fmt: skip
+            ev.Invoke(t=t, line=number, due=due, client=client, seq=seq, node=node, op=op, path=path)
+        )
 
     def complete(self, client: int, node: int, operation: SimOperation, outcome: Outcome) -> tuple[str, int]:
         """The outcome's name, and when it was known."""

@@ -60,6 +60,8 @@ class History:
         """How many transactions above `base` come up to and including `z`. Raises NotInHistory."""
         if z == self.base:
             return 0
+        if z == self.last:
+            return len(self.txns)
         i = self._find(zx.epoch_of(z))
         if i is not None:
             place = zx.counter_of(z) - self.stretches[i].first

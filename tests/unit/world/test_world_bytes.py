@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import results
+from faults.defects import DEFECTS
+from faults.scenario import load
+from harness import catalogue, results
+from harness.progress import Quiet
+from harness.run import Wish
+from harness.sim import run_sim
 from model.oracle import judge
-from model.runfiles import read_run
 
 RUN = """
 import sys
@@ -43,7 +47,7 @@ def run(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str
     }
 
 
-@pytest.mark.parametrize("scenario", ["power-outage-torn", "leader-pause"])
+@pytest.mark.parametrize("scenario", ["power-outage-torn", "defects/stale-epoch-accepted"])
 def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
     one = run(tmp_path / "one", scenario, 3, "0")
     assert one == run(tmp_path / "two", scenario, 3, "12345")
@@ -53,8 +57,11 @@ def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
     assert {"trace", "record", "data", "ops.jsonl", "harness.jsonl", "run.json", "scenario.toml"} <= kinds
 
 
-def test_the_files_are_judged_as_the_run_was(tmp_path: Path) -> None:
-    run(tmp_path, "crash-in-discovery", 1, "0")
-    folder = results.find(tmp_path, "latest")
-    read_run(folder.path)
-    assert judge(folder.path).to_json() == folder.file("verdict.json").read_bytes()
+@pytest.mark.parametrize(("scenario", "defect"), [("crash-in-discovery", None), ("no-truncate", "no-truncate")])
+def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defect: str | None) -> None:
+    name = scenario if defect is None else f"defects/{scenario}"
+    bug = (defect, DEFECTS[defect].path) if defect is not None else None
+    wish = Wish(seed=2, results=tmp_path, command="", defect=bug, on="sim")
+    ran = run_sim(load(catalogue.shipped()[name]), wish, Quiet())
+    assert (ran.verdict.exit == 1) == (defect is not None)
+    assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
