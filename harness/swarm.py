@@ -44,7 +44,9 @@ def in_words(scenario: Scenario) -> str:
         f"{scenario.nodes} nodes",
         f"{work.rate:g} operations/s of {work.clients} clients, {work.keys} keys, {work.payload_bytes} bytes",
         "mix " + " ".join(sorted(work.mix)),
-        " ".join(f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()),
+        " ".join(
+            f"{name}={value}" for name, value in (overrides(scenario.timing) | overrides(scenario.limits)).items()
+        ),
     ]
     if nemesis is not None:
         steps = len(draw(nemesis, scenario.nodes, scenario.duration, scenario.seed, scenario.faithful))
