@@ -95,7 +95,7 @@ def explore_command(
         print_json(_answer(tally, again))
     if interrupted:
         console.print("interrupted", highlight=False)
-        return max(Exit.UNKNOWN, worst(tally.outcomes).exit_code) if tally.failed else Exit.UNKNOWN
+        tally.outcomes.add(Outcome.UNKNOWN)
     return worst(tally.outcomes).exit_code
 
 
