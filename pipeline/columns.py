@@ -1,0 +1,305 @@
+"""The columns of the files that are read and of the tables that are written: types, units and meanings in one place.
+
+Everything that reads or writes takes its Spark schema from here, and docs/tables.md is written from here
+(`python -m pipeline.columns > docs/tables.md`), so the three cannot differ. A column keeps the name that the field has in
+the run's file (results/README.md). Zxids stay pairs `[epoch, counter]`.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructType
+
+ZXID = "array<bigint>"
+NUMBER = "bigint"
+TEXT = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its Spark type in DDL, its unit ("" for what has none), and what it says."""
+
+    name: str
+    type: str
+    unit: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: one directory of Parquet files below the analysis, partitioned by `load`."""
+
+    name: str
+    about: str
+    source: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def ddl(self) -> str:
+        return ddl(self.columns)
+
+
+def ddl(columns: Iterable[Column]) -> str:
+    """Columns as Spark writes a schema."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
+def struct(columns: Iterable[Column]) -> StructType:
+    """Columns as Spark's own type."""
+    return StructType.fromDDL(ddl(columns))
+
+
+RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` has the path")
+LINE = Column("line", "int", "", "line number in the file, from 1")
+LOAD = Column("load", "int", "", "which call of the ingest wrote the row; partition column")
+
+COMMON = (
+    Column("t", NUMBER, "ns", "the host's monotonic clock, one for all processes of a run"),
+    Column("node", "int", "", "id of the node, from 1"),
+    Column("life", "int", "", "the node's incarnation on this disk, from 1"),
+    Column("n", NUMBER, "", "event number in this life, from 1, without gaps"),
+    Column("event", TEXT, "", "the event's name"),
+)
+BATCH = (
+    Column("epoch", NUMBER, "", "epoch of the transactions"),
+    Column("first", NUMBER, "", "counter of the first transaction; the others follow without gaps"),
+    Column("digests", "array<bigint>", "CRC-32", "digest of each transaction's bytes"),
+)
+OWN = (
+    Column("disk", TEXT, "", "boot: what the disk was: fresh, recovered, torn, amnesiac"),
+    Column("accepted_epoch", NUMBER, "", "boot: f.p on the disk"),
+    Column("current_epoch", NUMBER, "", "boot: f.a on the disk"),
+    Column("last_zxid", ZXID, "", "boot, current_epoch, established: last zxid of the history"),
+    Column("snapshot_zxid", ZXID, "", "boot: zxid of the snapshot that the life begins with"),
+    Column("torn_bytes", NUMBER, "bytes", "boot: length of the incomplete tail that was cut off"),
+    Column("faithful", "boolean", "", "boot: whether unsynced bytes are lost with the process"),
+    Column("nodes", "int", "", "boot: size of the ensemble"),
+    Column("defect", TEXT, "", "boot: the known bug that the node was built with"),
+    Column("pid", NUMBER, "", "boot: process id"),
+    Column("role", TEXT, "", "role: LOOKING, FOLLOWING, LEADING"),
+    Column("leader", "int", "", "role, vote, accepted_epoch: id of the leader"),
+    Column("phase", TEXT, "", "phase: ELECTION, DISCOVERY, SYNCHRONIZATION, BROADCAST"),
+    Column("epoch", NUMBER, "", "phase, vote, accepted_epoch, current_epoch, established, member: the epoch"),
+    Column("round", NUMBER, "", "vote: the election's round (logical clock)"),
+    Column("quorum", "array<bigint>", "", "established: ids of those whose ACK-LD counted"),
+    Column("keep", ZXID, "", "truncate: zxid that stays last"),
+    Column("last", TEXT, "", "truncate: zxid that was last, as JSON"),
+    Column("kind", TEXT, "", "snapshot: taken, installed, restored"),
+    Column("zxid", ZXID, "", "vote, snapshot: the zxid"),
+    Column("digest", TEXT, "hex", "boot, snapshot: running digest of the history up to the snapshot's zxid"),
+    Column("tree", TEXT, "hex", "snapshot: digest of the tree"),
+    Column("what", TEXT, "", "refused: frame, stranger, client, request"),
+    Column("peer", "int", "", "refused: id of the peer"),
+    Column("count", NUMBER, "", "refused: how many"),
+    Column("records", NUMBER, "", "recovery: log records read"),
+    Column("bytes", NUMBER, "bytes", "recovery: bytes read"),
+    Column("micros", NUMBER, "µs", "recovery: how long it took"),
+    Column("do", TEXT, "", "fault: the kind"),
+    Column("state", TEXT, "", "fault: armed, fired, lifted; client: connected, gone"),
+    Column("detail", TEXT, "", "fault: what exactly"),
+    Column("client", "int", "", "client: number of the session"),
+    Column("code", "int", "", "exit: exit code"),
+    Column("why", TEXT, "", "role, refused, abort, exit: the reason"),
+    Column("raw", TEXT, "", "the whole line, for events that results/README.md does not name"),
+)
+
+RUNS = Table(
+    "runs",
+    "One row a run and load. The row with the highest `load` of a run is the one that counts.",
+    "run.json",
+    (
+        RUN,
+        Column("path", TEXT, "", "the run's folder"),
+        Column("rows_in", "int", "", "the load that holds the run's rows in the other tables"),
+        Column("stamp", TEXT, "", "names, sizes and modification times of its files, hashed: the quick look"),
+        Column("fingerprint", TEXT, "sha-256", "of the contents of all its files"),
+        Column("error", TEXT, "", "why run.json can't be used; null if it can"),
+        Column("name", TEXT, "", "`run`: the folder's name when it was made"),
+        Column("scenario", TEXT, "", "the scenario's name"),
+        Column("seed", NUMBER, "", "the seed"),
+        Column("nodes", "int", "", "size of the ensemble"),
+        Column("backend", TEXT, "", "the world it ran in"),
+        Column("defect", TEXT, "", "the known bug that the nodes were built with"),
+        Column("disk", TEXT, "", "faithful or ordinary"),
+        Column("commit", TEXT, "", "the code's commit"),
+        Column("command", TEXT, "", "the command that repeats the run"),
+        Column("started", TEXT, "UTC, ISO 8601", "begin"),
+        Column("ended", TEXT, "UTC, ISO 8601", "end"),
+        Column("outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why it could not go on"),
+        Column("expect", TEXT, "JSON", "the scenario's [expect]"),
+        Column("files", "array<string>", "", "the files that were read, relative to the folder"),
+    ),
+)
+EVENTS = Table(
+    "events",
+    "What each life of each node did, without transactions and links. A column is null where the event has no such field.",
+    "trace/*.jsonl",
+    (RUN, *COMMON, *OWN, LINE),
+)
+BROADCASTS = Table(
+    "broadcasts",
+    "What a primary broadcast, one row a batch.",
+    "trace/*.jsonl, `broadcast`",
+    (
+        RUN,
+        *COMMON,
+        *BATCH,
+        Column("delivered", ZXID, "", "zxid of the last transaction that the node had delivered by then"),
+        LINE,
+    ),
+)
+ACCEPTS = Table(
+    "accepts",
+    "What became durable in a log, one row a batch.",
+    "trace/*.jsonl, `accept`",
+    (RUN, *COMMON, *BATCH, Column("in_epoch", NUMBER, "", "f.a under which it was accepted"), LINE),
+)
+DELIVERIES = Table(
+    "deliveries",
+    "What a node delivered, one row a batch.",
+    "trace/*.jsonl, `deliver`",
+    (
+        RUN,
+        *COMMON,
+        *BATCH,
+        Column("digest", TEXT, "hex", "running digest of the history after the batch's last transaction"),
+        Column("tree", TEXT, "hex", "digest of the tree after it"),
+        LINE,
+    ),
+)
+LINKS = Table(
+    "links",
+    "Links that were opened and closed, and the unbroken runs of frames that were taken from a peer.",
+    "trace/*.jsonl, `link` and `channel`",
+    (
+        RUN,
+        *COMMON,
+        Column("peer", "int", "", "id of the other node"),
+        Column("state", TEXT, "", "link: opened or closed"),
+        Column("session", NUMBER, "", "number of the session"),
+        Column("why", TEXT, "", "link: the reason"),
+        Column("incarnation", NUMBER, "", "channel: the peer's incarnation"),
+        Column("first", NUMBER, "", "channel: sequence number of the first frame taken"),
+        Column("last", NUMBER, "", "channel: sequence number of the last frame taken"),
+        Column("ended", TEXT, "", "channel: closed, gap, session or exit"),
+        LINE,
+    ),
+)
+OPERATIONS = Table(
+    "operations",
+    "What the clients asked and were told, one row a line: an invocation or its completion.",
+    "ops.jsonl",
+    (
+        RUN,
+        Column("type", TEXT, "", "invoke or complete"),
+        Column("t", NUMBER, "ns", "when it was sent or answered"),
+        Column("due", NUMBER, "ns", "invoke: when the open loop owed it"),
+        Column("client", NUMBER, "", "the session"),
+        Column("seq", NUMBER, "", "the order in which the client sent"),
+        Column("node", "int", "", "id of the node that was asked"),
+        Column("op", TEXT, "", "invoke: create, set, delete, check, multi, get, exists, children"),
+        Column("path", TEXT, "", "invoke: the znode"),
+        Column("value", NUMBER, "CRC-32", "digest of the value that was written or read"),
+        Column("version", NUMBER, "", "the version that was asked for or answered"),
+        Column("outcome", TEXT, "", "complete: ok, failed (certainly without effect) or unknown"),
+        Column("error", TEXT, "", "complete: why it failed"),
+        Column("zxid", ZXID, "", "complete: of a write, its transaction; of a read, the last one delivered there"),
+        LINE,
+    ),
+)
+FAULTS = Table(
+    "faults",
+    "What was broken and what was healed, one row a line.",
+    "faults.jsonl",
+    (
+        RUN,
+        Column("type", TEXT, "", "inject or heal"),
+        Column("t", NUMBER, "ns", "when"),
+        Column("id", TEXT, "", "number of the fault"),
+        Column("do", TEXT, "", "inject: the kind"),
+        Column("target", TEXT, "", "inject: as the scenario says it"),
+        Column("nodes", "array<int>", "", "inject: what the target resolved to"),
+        Column("params", TEXT, "JSON", "inject: the fault's own keys"),
+        Column("pairs", "array<array<int>>", "", "inject: the cut links, [from, to]"),
+        Column("confirmed", "boolean", "", "whether the processes themselves showed the effect"),
+        Column("evidence", TEXT, "JSON", "what they showed"),
+        LINE,
+    ),
+)
+MILESTONES = Table(
+    "milestones",
+    "The run's own milestones, one row a line.",
+    "harness.jsonl",
+    (
+        RUN,
+        Column("t", NUMBER, "ns", "when"),
+        Column("event", TEXT, "", "started, established, workload-started, safety-ended, converged, ..."),
+        Column("seconds", "double", "s", "converged: how long it took"),
+        Column("raw", TEXT, "JSON", "the whole line"),
+        LINE,
+    ),
+)
+QUARANTINE = Table(
+    "quarantine",
+    "Lines that do not have the documented form. A run with one is UNKNOWN at best, unless a kill excuses a torn last line.",
+    "any of the files",
+    (
+        RUN,
+        Column("file", TEXT, "", "relative to the run's folder"),
+        LINE,
+        Column("reason", TEXT, "", "what is wrong with it"),
+        Column("torn", "boolean", "", "the last line of its file, without a line end"),
+        Column("text", TEXT, "", "the line itself, its first 1000 characters"),
+    ),
+)
+TABLES = {
+    table.name: table
+    for table in (
+        RUNS, EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, OPERATIONS, FAULTS, LINKS, MILESTONES, QUARANTINE,
+    )
+}  # fmt: skip
+
+
+def trace_fields() -> str:
+    """The schema with which a line of a trace is read: every field of every event, and where Spark puts a bad line."""
+    found: dict[str, str] = {}
+    for table in (EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, LINKS):
+        for column in table.columns:
+            if column not in (RUN, LINE) and column.name not in ("raw", "last"):
+                assert found.setdefault(column.name, column.type) == column.type, column
+    found["last"] = TEXT  # a zxid in `truncate`, a number in `channel`
+    return ", ".join(f"`{name}` {kind}" for name, kind in found.items()) + ", `_bad` string"
+
+
+def file_fields(table: Table) -> str:
+    """The schema with which a line of any other file is read."""
+    kept = [column for column in table.columns if column.name not in ("run", "line", "raw")]
+    return ddl(kept) + ", `_bad` string"
+
+
+def page(tables: Sequence[Table] = tuple(TABLES.values())) -> str:
+    """docs/tables.md."""
+    lines = [
+        "# The tables of `zab analyze`",
+        "",
+        "Written by `python -m pipeline.columns`; a test holds this page against the schemas. Below the analysis's folder",
+        "each table is `tables/<name>/load=<number>/*.parquet`, readable with anything that reads Parquet. One call of the",
+        "ingest writes one `load`. A run that has changed is written again, in a later load, and its older rows no longer",
+        "count: join the newest row of a run in `runs` with the others on `run` and `rows_in = load`. All times are nanoseconds of the host's monotonic",
+        "clock, zxids are `[epoch, counter]`, 64-bit digests 16 hexadecimal digits.",
+    ]
+    for table in tables:
+        lines += ["", f"## `{table.name}`", "", f"{table.about} From {table.source}.", ""]
+        lines += ["| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
+        for column in (*table.columns, LOAD):
+            lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {column.about} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

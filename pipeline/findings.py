@@ -1,0 +1,45 @@
+"""What a property's queries hand back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.facts import Facts
+from pipeline.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`violations`: frames as `words.violations` makes them. `checked`: frames with `run` and the number of facts that were
+    held against the statement; a run without a row has none. `unknown` and `spared`: frames with `run` and `words`: why the
+    property can't be judged there, or does not have to hold."""
+
+    violations: list[DataFrame]
+    checked: list[DataFrame]
+    unknown: list[DataFrame] = field(default_factory=list)
+    spared: list[DataFrame] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property, by the name that all judges use for it.
+
+    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves nothing, and the
+    judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it is the experiment that
+    failed, not the protocol.
+    """
+
+    name: str
+    source: str
+    statement: str
+    find: Callable[[Facts, Ledger], Found]
+    rests_on_absence: bool = True
+    if_broken: str = "VIOLATION"
+
+
+def count(frame: DataFrame, of: Column | None = None) -> DataFrame:
+    """How many facts each run has: its rows, or the sum of a column."""
+    number = F.count("*") if of is None else F.sum(of)
+    return frame.groupBy("run").agg(number.cast("bigint").alias("checked"))

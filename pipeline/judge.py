@@ -1,0 +1,300 @@
+"""All properties over all runs: one verdict a run, in the schema of `verdict.json` (results/README.md).
+
+Every property gives rows of violations; they are put together, counted, and cut down to the first few of each run and property
+by Spark. What reaches this process is a few lines for each run, never its events.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pipeline import columns as c
+from pipeline import ingest
+from pipeline.evidence import cite
+from pipeline.expectations import Expected, expected
+from pipeline.facts import Chosen, Facts, together
+from pipeline.findings import Found, Property
+from pipeline.ledger import Ledger
+from pipeline.properties import ALL
+from pipeline.properties.experiment import damages
+from pipeline.standing import beyond
+
+LISTED = 5  # violations spelled out for each property; one bug often shows a thousand times
+AT_ONCE = 500  # runs judged in one query
+WORST_FIRST = ("HARNESS-ERROR", "VIOLATION", "UNKNOWN", "BEYOND-FAULT-MODEL", "PASS")
+EXIT = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}
+Said = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A run's verdict. `json` is the object that `verdict.json` holds; `copies` are folders with the same contents."""
+
+    run: int
+    path: str
+    facts: dict[str, Any]
+    json: dict[str, Any]
+    copies: list[str]
+
+    @property
+    def verdict(self) -> str:
+        return str(self.json["verdict"])
+
+    def judgements(self) -> dict[str, str]:
+        """What was made of each property, by name."""
+        return {item["name"]: item["verdict"] for item in self.json["properties"]}
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What Spark said of one run: by property the violations listed and counted and the facts checked."""
+
+    listed: dict[str, list[Row]] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    checked: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, list[str]] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)
+    damaged: bool = False
+    acked: int = 0
+    delivered: int = 0
+    lost: list[int] = field(default_factory=list)
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """The verdict that stands for several; PASS when there are none."""
+    given = set(verdicts)
+    return next((one for one in WORST_FIRST if one in given), "PASS")
+
+
+def judge(
+    spark: SparkSession,
+    tables: str,
+    runs: Sequence[int],
+    said: Said = lambda _: None,
+    measure: Callable[[Facts, Ledger], None] | None = None,
+) -> list[Verdict]:
+    """The verdicts of these runs, in the order of their paths. `measure` gets the facts of each group of runs, while Spark still
+    has them."""
+    rows = _newest(spark, tables, runs)
+    copies = _copies(rows)
+    sound = [row for row in rows if row["error"] is None and row["path"] not in copies]
+    verdicts = {row["run"]: _unusable(row) for row in rows if row["error"] is not None}
+    for begin in range(0, len(sound), AT_ONCE):
+        part = sound[begin : begin + AT_ONCE]
+        said(f"judging runs {begin + 1} to {begin + len(part)} of {len(sound)}")
+        for verdict in _judge(spark, tables, part, copies, measure):
+            verdicts[verdict.run] = verdict
+    return [verdicts[row["run"]] for row in rows if row["run"] in verdicts]
+
+
+def _newest(spark: SparkSession, tables: str, runs: Sequence[int]) -> list[Row]:
+    """The row of each run that counts."""
+    wanted = F.broadcast(spark.createDataFrame([(run,) for run in runs], "run bigint"))
+    newest = Window.partitionBy("run").orderBy(F.desc("load"))
+    rows = ingest.table(spark, tables, c.RUNS).join(wanted, "run")
+    rows = rows.select("*", F.row_number().over(newest).alias("place")).where("place = 1").drop("place")
+    return sorted(rows.collect(), key=lambda row: row["path"])
+
+
+def _copies(rows: Sequence[Row]) -> dict[str, str]:
+    """Folders with the same contents as one before them: path -> that one's path."""
+    first: dict[str, str] = {}
+    return {
+        row["path"]: first[row["fingerprint"]]
+        for row in rows
+        if first.setdefault(row["fingerprint"], row["path"]) != row["path"]
+    }
+
+
+def _judge(
+    spark: SparkSession,
+    tables: str,
+    rows: Sequence[Row],
+    copies: dict[str, str],
+    measure: Callable[[Facts, Ledger], None] | None,
+) -> Iterator[Verdict]:
+    expectations = {row["run"]: expected(row["expect"]) for row in rows}
+    chosen = [
+        Chosen(row["run"], row["rows_in"], row["nodes"], it.converges_within, it.unavailable_at_most)
+        for row in rows
+        for it in [expectations[row["run"]]]
+    ]
+    facts = Facts(spark, tables, chosen)
+    ledger = Ledger(facts)
+    try:
+        seen = _look(facts, ledger)
+        cited = cite(facts, _cited(seen))
+        if measure is not None:
+            measure(facts, ledger)
+    finally:
+        facts.forget()
+    for row in rows:
+        same = sorted(path for path, first in copies.items() if first == row["path"])
+        said = _conclude(row, seen[row["run"]], expectations[row["run"]], cited)
+        yield Verdict(row["run"], row["path"], row.asDict(), said, same)
+
+
+def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
+    """Every line that a listed violation cites."""
+    return sorted(
+        {
+            (run, ref["file"], ref["line"])
+            for run, it in seen.items()
+            for rows in it.listed.values()
+            for row in rows
+            for ref in row["refs"]
+        }
+    )
+
+
+def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
+    """Ask Spark for everything at once."""
+    found = [(item, item.find(facts, ledger)) for item in ALL]
+    seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
+    for row in _first(facts, found).collect():
+        it = seen[row["run"]]
+        it.listed[row["property"]] = [Row(**one.asDict()) for one in row["listed"]]
+        it.times[row["property"]] = row["times"]
+    for row in _told(facts, found).collect():
+        it, name, number, words = seen[row["run"]], row["property"], row["number"], row["words"]
+        match row["kind"]:
+            case "checked":
+                it.checked[name] = it.checked.get(name, 0) + number
+            case "unknown":
+                it.unknown.setdefault(name, []).append(words)
+            case "spared":
+                it.spared.add(name)
+            case "damaged":
+                it.damaged = True
+            case "acked":
+                it.acked = number
+            case "delivered":
+                it.delivered = number
+            case "lost":
+                it.lost = json.loads(words)
+    return seen
+
+
+def _first(facts: Facts, found: list[tuple[Property, Found]]) -> DataFrame:
+    """For each run and property, how many violations there are, and the first few."""
+    rows = together(frame for _, it in found for frame in it.violations)
+    place = Window.partitionBy("run", "property").orderBy("at", "words")
+    ranked = rows.select("*", F.row_number().over(place).alias("place"))
+    listed = F.when(F.col("place") <= LISTED, F.struct("place", "words", "refs"))
+    return ranked.groupBy("run", "property").agg(
+        F.count("*").alias("times"), F.array_sort(F.collect_list(listed)).alias("listed")
+    )
+
+
+def _told(facts: Facts, found: list[tuple[Property, Found]]) -> DataFrame:
+    """Everything else that a verdict is made of, a row a run and thing."""
+
+    def said(frame: DataFrame, kind: str, name: str = "", number: Any = None, words: Any = None) -> DataFrame:
+        return frame.select(
+            "run", F.lit(kind).alias("kind"), F.lit(name).alias("property"),
+            F.lit(number).cast("bigint").alias("number") if not isinstance(number, str) else F.col(number).cast("bigint").alias("number"),
+            F.col(words).alias("words") if words else F.lit(None).cast("string").alias("words"),
+        )  # fmt: skip
+
+    parts = []
+    for item, it in found:
+        parts += [said(frame, "checked", item.name, "checked") for frame in it.checked]
+        parts += [said(frame, "unknown", item.name, words="words") for frame in it.unknown]
+        parts += [said(frame, "spared", item.name, words="words") for frame in it.spared]
+    parts.append(said(damages(facts).select("run").distinct(), "damaged"))
+    acked = facts.answers.where("asked AND outcome = 'ok' AND op IN ('create', 'set', 'delete', 'multi')")
+    parts.append(said(acked.groupBy("run").agg(F.count("*").alias("number")), "acked", number="number"))
+    lost = beyond(facts).select("run", F.to_json("lost").alias("words"))
+    parts.append(said(lost, "lost", words="words"))
+    return together(parts)
+
+
+def _conclude(row: Row, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]) -> dict[str, Any]:
+    """What `verdict.json` says."""
+    properties = [_property(item, row["run"], seen, wanted, cited) for item in ALL]
+    unknown = _too_little(row, seen, wanted)
+    unknown += [why for item in ALL for why in (*seen.unknown.get(item.name, []), *wanted.wrong(item.name))]
+    beyond_ = _beyond(row, seen)
+    outcomes = [it["verdict"] for it in properties if it["verdict"] in ("VIOLATION", "UNKNOWN")]
+    outcomes += ["UNKNOWN"] if unknown else []
+    outcomes += ["BEYOND-FAULT-MODEL"] if beyond_ else []
+    reasons = [_sentence(it) for it in properties if it["violations"]] + unknown + beyond_
+    if row["outcome"].startswith("harness-error"):
+        outcomes.append("HARNESS-ERROR")
+        reasons.insert(0, f"the harness failed: {row['outcome'].partition(':')[2].strip() or 'no reason given'}")
+    verdict = worst(outcomes)
+    return {"verdict": verdict, "exit": EXIT[verdict], "properties": properties, "reasons": reasons, "metrics": {}}
+
+
+def _property(
+    item: Property, run: int, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]
+) -> dict[str, Any]:
+    """One property's judgement."""
+    name, spared = item.name, item.name in seen.spared
+    times = 0 if spared else seen.times.get(name, 0)
+    checked = 0 if spared else seen.checked.get(name, 0)
+    if spared:
+        verdict = "NOT-APPLICABLE"
+    elif times:
+        verdict = "UNKNOWN" if item.rests_on_absence and seen.damaged else item.if_broken
+    elif seen.unknown.get(name) or wanted.wrong(name):
+        verdict = "UNKNOWN"
+    else:
+        verdict = "PASS" if checked else "NOT-APPLICABLE"
+    listed = seen.listed.get(name, []) if times else []
+    shown = [
+        {
+            "words": one["words"],
+            "evidence": [
+                {"file": ref["file"], "line": ref["line"], "event": cited[run, ref["file"], ref["line"]]}
+                for ref in one["refs"]
+            ],
+        }
+        for one in listed
+    ]
+    return {
+        "name": name, "source": item.source, "verdict": verdict, "statement": item.statement, "checked": checked,
+        "violations": shown, "more": times - len(shown),
+    }  # fmt: skip
+
+
+def _sentence(item: dict[str, Any]) -> str:
+    """One sentence for a property that does not hold."""
+    number = len(item["violations"]) + item["more"]
+    certain = "is violated" if item["verdict"] == "VIOLATION" else "is not certain"
+    more = f" (and {number - 1} more)" if number > 1 else ""
+    return f"{item['name']} {certain}: {item['violations'][0]['words']}{more}"
+
+
+def _too_little(row: Row, seen: _Seen, wanted: Expected) -> list[str]:
+    """Why so little happened that nothing can be said."""
+    found = []
+    if row["outcome"] != "finished" and not row["outcome"].startswith("harness-error"):
+        found.append(f"the run did not finish: {row['outcome']}")
+    if seen.acked < wanted.min_acked:
+        found.append(f"{seen.acked} writes were acknowledged; at least {wanted.min_acked} are needed to judge")
+    if not seen.checked.get("integrity"):
+        found.append("nothing was delivered")
+    return found
+
+
+def _beyond(row: Row, seen: _Seen) -> list[str]:
+    """What a quorum of lost disks means."""
+    if not seen.lost:
+        return []
+    names = [f"node {number}" for number in seen.lost]
+    named = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return [
+        f"the disks of {named} are lost: {row['nodes'] - len(names)} of {row['nodes']} nodes remain, a quorum is "
+        f"{row['nodes'] // 2 + 1}; the nodes refused to form rather than invent history"
+    ]
+
+
+def _unusable(row: Row) -> Verdict:
+    """A run without a usable run.json."""
+    said = {"verdict": "HARNESS-ERROR", "exit": 3, "properties": [], "reasons": [row["error"]], "metrics": {}}
+    return Verdict(row["run"], row["path"], row.asDict(), said, [])

@@ -1,0 +1,115 @@
+"""The epochs that a node promises and joins (DSN 2011, Table 1 and the invariants of section VI)."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline.facts import DISK_FAULTS, ORDER, Facts
+from pipeline.findings import Found, Property, count
+from pipeline.ledger import Ledger
+from pipeline.words import say, trace, violations
+
+
+def undamaged(frame: DataFrame, facts: Facts) -> DataFrame:
+    """Rows whose node's disk no fault took or changed between `since` and `t` (times of two of its starts)."""
+    hits = facts.faults.where((F.col("type") == "inject") & F.col("do").isin(*DISK_FAULTS))
+    hits = hits.select(F.col("run").alias("h_run"), F.explode("nodes").alias("h_node"), F.col("t").alias("h_t"))
+    same = (F.col("run") == F.col("h_run")) & (F.col("node") == F.col("h_node"))
+    return frame.join(F.broadcast(hits), same & F.col("h_t").between(F.col("since"), F.col("t")), "left_anti")
+
+
+def _held(facts: Facts) -> DataFrame:
+    """Everything that changes what a node has promised and joined, beside what it held before: f.p and f.a with the lines that
+    say so, its phase, and its last start."""
+    changes = facts.events.where("event IN ('boot', 'accepted_epoch', 'current_epoch', 'phase')")
+    names = ("run", *ORDER, "t", "event")
+    nothing = F.lit(None).cast("bigint")
+    rows = changes.select(
+        *names, "disk", "phase", "epoch", "accepted_epoch", "current_epoch", nothing.alias("in_epoch"), nothing.alias("first")
+    ).unionByName(
+        facts.accepts.select(*names, "epoch", "in_epoch", "first"), allowMissingColumns=True
+    )  # fmt: skip
+    node = Window.partitionBy("run", "node").orderBy("at", "life", "line")
+    earlier = node.rowsBetween(Window.unboundedPreceding, -1)
+    where = ("node", "life", "line")
+    is_boot = F.col("event") == "boot"
+    promised = F.when(is_boot, F.col("accepted_epoch")).when(F.col("event") == "accepted_epoch", F.col("epoch"))
+    joined = F.when(is_boot, F.col("current_epoch")).when(F.col("event") == "current_epoch", F.col("epoch"))
+    phase = F.when(is_boot, F.lit("")).when(F.col("event") == "phase", F.col("phase"))
+
+    def last(value: Column, of: str) -> Column:
+        return F.last(F.when(value.isNotNull(), F.struct(value.alias("value"), *where)), True).over(earlier).alias(of)
+
+    return rows.select(
+        "*",
+        last(promised, "p"),
+        last(joined, "a"),
+        F.last(phase, True).over(earlier).alias("in_phase"),
+        F.last(F.when(is_boot, F.col("t")), True).over(earlier).alias("since"),
+    )
+
+
+def _epochs(facts: Facts, ledger: Ledger) -> Found:
+    """Verifies that f.a <= f.p, that neither ever goes back, also not over a restart (unless the disk was lost, or a fault changed what
+    it held), and that a follower in its broadcast phase accepts only under the epoch that it has promised last. Does not
+    verify promises that were made and never traced."""
+    del ledger
+    held = facts.keep(_held(facts))
+    boots = held.where("event = 'boot'")
+    again = undamaged(boots.where("disk <> 'amnesiac' AND since IS NOT NULL"), facts)
+    promise, joined = held.where("event = 'accepted_epoch' AND p IS NOT NULL"), held.where("event = 'current_epoch' AND p IS NOT NULL")
+    accepts = held.where("event = 'accept' AND p IS NOT NULL AND in_phase = 'BROADCAST'")
+    p, a = F.col("p.value"), F.col("a.value")
+    of_p, of_a = [trace("p."), trace()], [trace("a."), trace()]
+
+    def broken(frame: DataFrame, words: Column, refs: list[Column]) -> DataFrame:
+        return violations(frame, EPOCHS.name, words, refs, "at")
+
+    return Found(
+        [
+            broken(
+                boots.where("current_epoch > accepted_epoch"),
+                say("node {node} started with f.a = {current_epoch}, above f.p = {accepted_epoch}"),
+                [trace()],
+            ),
+            broken(
+                again.where("accepted_epoch < p.value"),
+                say("node {node} started with f.p = {accepted_epoch}, but its disk had held f.p = ", p),
+                of_p,
+            ),
+            broken(
+                again.where("current_epoch < a.value"),
+                say("node {node} started with f.a = {current_epoch}, but its disk had held f.a = ", a),
+                of_a,
+            ),
+            broken(
+                promise.where("epoch < p.value"),
+                say("node {node} promised epoch {epoch} after it had promised ", p),
+                of_p,
+            ),
+            broken(
+                joined.where("epoch < a.value"), say("node {node} joined epoch {epoch} after it had joined ", a), of_a
+            ),
+            broken(
+                joined.where("epoch > p.value"),
+                say("node {node} joined epoch {epoch}, but had promised ", p, " only"),
+                of_p,
+            ),
+            broken(
+                accepts.where("in_epoch <> p.value"),
+                say(
+                    "node {node} accepted {epoch}:{first} under epoch {in_epoch}, although it had promised epoch ", p
+                ),
+                of_p,
+            ),
+        ],
+        [count(boots), count(promise), count(joined), count(accepts)],
+    )
+
+
+EPOCHS = Property(
+    name="epochs",
+    source="DSN 2011",
+    statement="f.a <= f.p, and neither goes back, also across lives.",
+    find=_epochs,
+    rests_on_absence=False,
+)

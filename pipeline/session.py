@@ -1,0 +1,172 @@
+"""A Spark session that keeps to itself: its words go into a file, its sockets stay on this machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+JAVA = 17  # the oldest that Spark 4 runs on
+
+
+class JavaMissing(Exception):
+    """There is no Java that Spark could run on. The text says which command puts one there."""
+
+
+class NoCluster(Exception):
+    """Spark did not start, or the master can't be reached. The text says where Spark's own words are."""
+
+
+def java() -> str:
+    """The `java` that Spark will use. Raises JavaMissing."""
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if path is None:
+        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
+        raise JavaMissing(f"the pipeline needs Java {JAVA} or newer, and {where}. Install it: {remedy()}")
+    return path
+
+
+def remedy() -> str:
+    """The one command that puts Java on this machine."""
+    if sys.platform == "darwin":
+        return f"brew install openjdk@{JAVA}"
+    if shutil.which("apt-get"):
+        sudo = "" if os.geteuid() == 0 else "sudo "
+        return f"{sudo}apt-get install -y openjdk-{JAVA}-jre-headless"
+    if shutil.which("dnf"):
+        return f"sudo dnf install -y java-{JAVA}-openjdk-headless"
+    return f"install a Java {JAVA} runtime, and set JAVA_HOME to it"
+
+
+def start(
+    master: str = "local[*]",
+    *,
+    memory: str = "4g",
+    words: Path | None = None,
+    packages: Sequence[Path] = (),
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """A session on `master` (any Spark master URL). Raises JavaMissing, NoCluster.
+
+    `memory` is the driver's heap, and with a local master all there is. `words` is the file that gets what Spark and the
+    JVM print; `packages` are folders of Python packages that the executors must be able to import.
+    """
+    java()
+    place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
+    words = words or place / "spark.log"
+    words.parent.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName("zab analyze").master(master)
+    for key, value in {**_settings(master, memory, place, words), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        with _stderr_into(words):
+            spark = builder.getOrCreate()
+    except Exception as error:
+        shutil.rmtree(place, ignore_errors=True) if words.parent != place else None
+        raise NoCluster(f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}") from error
+    for package in packages:
+        spark.sparkContext.addPyFile(str(_zipped(package, place)))
+    spark._zab_place = place  # type: ignore[attr-defined]
+    return spark
+
+
+def stop(spark: SparkSession) -> None:
+    """End the session, its JVM, and its temporary files."""
+    place: Path = spark._zab_place  # type: ignore[attr-defined]
+    context: Any = spark.sparkContext
+    gateway = context._gateway
+    spark.stop()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        if process.stdin:
+            process.stdin.close()  # the JVM ends when its stdin does
+        process.wait(60)
+    type(context)._gateway = None
+    type(context)._jvm = None
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _settings(master: str, memory: str, place: Path, words: Path) -> dict[str, str]:
+    """What every session is started with, each with its reason."""
+    quiet = place / "log4j2.properties"
+    quiet.write_text(_LOG4J)
+    options = f"-Dlog4j2.configurationFile={quiet.as_uri()} -Djava.io.tmpdir={place}"
+    if is_local(master):
+        options += " -XX:+UseParallelGC"  # throughput counts here, not pauses
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": options,
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.ansi.enabled": "false",  # the running digest is arithmetic modulo 2^64
+        "spark.sql.adaptive.enabled": "true",  # sizes differ by four orders between runs
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+        "spark.sql.codegen.logLevel": "TRACE",
+        "spark.sql.maxPlanStringLength": "2000",
+    }
+    if is_local(master):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(place),
+            "spark.sql.shuffle.partitions": str(_cores(master) * 4),
+        }
+    return settings
+
+
+def _cores(master: str) -> int:
+    """How many threads a local master has."""
+    asked = master.partition("[")[2].partition(",")[0].rstrip("]")
+    return int(asked) if asked.isdigit() else (os.cpu_count() or 1 if asked == "*" else 1)
+
+
+def _zipped(package: Path, place: Path) -> Path:
+    """A package's Python files as a zip that can be imported from."""
+    path = place / f"{package.name}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for source in sorted(package.rglob("*.py")):
+            file.write(source, str(Path(package.name) / source.relative_to(package)))
+    return path
+
+
+@contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Child processes that are started meanwhile write to `path` for good; this process only meanwhile."""
+    with path.open("ab") as file:
+        kept = os.dup(2)
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+_LOG4J = """rootLogger.level = error
+rootLogger.appenderRef.file.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{5}
+"""
