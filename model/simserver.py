@@ -15,7 +15,6 @@ from model.stopping import Stoppable
 from node.boot import boot_event
 from node.clock import Clock
 from node.commands import CommandError, Commands
-from node.config import NodeConfig
 from node.driver import Aborted
 from node.store.errors import Corrupt, DiskFailed
 
@@ -63,7 +62,8 @@ class SimServer:
         self._after_resume: list[Callable[[], None]] = []
         self._wake_at = NEVER  # of the world
         self._computes_until = 0
-        self._settled_phase = False
+        self._steady = False  # in broadcast, all links up: nothing comes due before the next heartbeat
+        self._booting = True
         self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
     # ---- birth ----
@@ -71,7 +71,6 @@ class SimServer:
     def boot(self, crash_at: str | None) -> None:
         """Recover, and begin. The life may end of it."""
         node, plan = self.node, self.plan
-        self._booting = True
         self.crash = crash = plan.crash_type(self._report_point)
         crash.die = die
         crash.settle = self._settle
@@ -92,7 +91,7 @@ class SimServer:
         except Died:
             self.end(KILLED)
             return
-        config = self._config()
+        config = plan.config(node.id)
         self.trace.add("boot", boot_event(config, recovered, report, plan.defect, node.pid(self.life)))
         self.trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": 0})
         self.trace.flush()
@@ -116,23 +115,6 @@ class SimServer:
         self.booted = True
         self.links.open()
         self._begin(self.replica.start(self.clock.now_ns()))
-
-    def _config(self) -> NodeConfig:
-        plan, node = self.plan, self.node
-        return NodeConfig(
-            id=node.id,
-            cluster="simulated",
-            listen="",
-            peers=dict.fromkeys(node.peers, ""),
-            client="",
-            control="",
-            secret_file="",
-            data="",
-            trace="",
-            faithful=plan.faithful,
-            timing=plan.timing,
-            limits=plan.limits,
-        )
 
     def _report_point(self, point: str, state: str) -> None:
         if self._booting and state == "armed":
@@ -183,7 +165,7 @@ class SimServer:
                 answered(self.commands.handle(name, arguments))
             except CommandError as error:
                 answered(error)
-        self._settled_phase = False  # something may be due sooner now
+        self._steady = False  # something may be due sooner now
 
     # ---- rounds ----
 
@@ -278,7 +260,7 @@ class SimServer:
 
     def _plan_wake(self) -> None:
         """Look at the clock when something is due. In steady state nothing comes due before the next heartbeat."""
-        if self._wake_at != NEVER and self._settled_phase and self.replica.machine.in_broadcast and self.links.quiet:
+        if self._wake_at != NEVER and self._steady and self.replica.machine.in_broadcast and self.links.quiet:
             return
         machine, now = self.replica.machine, self.clock.now_ns()
         due = [machine.wakes_at(), self.links.wakes_at()]
@@ -287,7 +269,7 @@ class SimServer:
             due.append(command)
         if patience is not None and patience > now:
             due.append(patience)
-        self._settled_phase = machine.in_broadcast and self.links.quiet
+        self._steady = machine.in_broadcast and self.links.quiet
         self.wake_in(int(max(0, min(due) - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:

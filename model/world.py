@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from model.weather import Weather
 from node.channel.session import Session
-from node.config import Limits, Timing
+from node.config import Limits, NodeConfig, Timing
 from node.core.broadcast import Peer
 from node.crash import CrashPoints
 from node.replica import Replica
@@ -54,6 +54,14 @@ class Plan:
     immediate: bool = True
     replica_type: type[Replica] = Replica
     crash_type: type[CrashPoints] = CrashPoints
+
+    def config(self, node: int) -> NodeConfig:
+        """What a node is told; addresses mean nothing here."""
+        return NodeConfig(
+            id=node, cluster="simulated", listen="", client="", control="", secret_file="", data="", trace="",
+            peers={peer: "" for peer in range(1, self.nodes + 1) if peer != node},
+            faithful=self.faithful, timing=self.timing, limits=self.limits,
+        )  # fmt: skip
 
 
 class World:

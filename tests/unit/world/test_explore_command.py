@@ -1,11 +1,16 @@
 """`zab explore` and `zab run --on sim`, as people call them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from faults.scenario import FaultStep, load
 from harness.cli import main
+from harness.explore import Task, explore_seed
+
+CUT = {"variant": "reordered", "within_ms": 500}
 
 SHORT = """
 [scenario]
@@ -86,6 +91,14 @@ def test_coverage_says_what_was_never_reached(short: str, tmp_path: Path, capsys
     assert any(fault == "crash" for *_, fault in reached)
     assert "before-write:SNAP" in content["never"]["points"]
     assert content["never"]["faults"] == []
+
+
+def test_counting_changes_nothing(short: str) -> None:
+    scenario = replace(load(short), faults=(FaultStep(at=1, do="power-cut", target="all", lasts=0.5, params=CUT),))
+    runs = [explore_seed(Task(scenario=scenario, coverage=coverage), 3) for coverage in (False, True)]
+    assert runs[0].seconds == runs[1].seconds
+    assert runs[0].verdict == runs[1].verdict == "PASS"
+    assert (bool(runs[0].reached), bool(runs[1].reached)) == (False, True)
 
 
 def test_the_lab_under_flapping_links(capsys: pytest.CaptureFixture[str]) -> None:
