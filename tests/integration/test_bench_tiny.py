@@ -24,6 +24,7 @@ TINY = Scale(
     frames_seconds=0.05,
     sizes=(1, 3),
     payloads=(16, 4096),
+    simulated=5.0,
 )
 FIGURES = {
     "throughput": ["leader", "leader p50", "follower", "follower p50"],
@@ -32,6 +33,7 @@ FIGURES = {
     "failover": ["first commit p50", "first commit max", "client's answer p50", "client's answer max"],
     "oracle": ["one core"],
     "replay": ["one core"],
+    "world": ["10 writes/s", "100 writes/s"],
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
     "sizes": ["1 nodes", "1 nodes: busy", "3 nodes", "3 nodes: busy"],
     "payloads": ["16 bytes", "16 bytes: busy", "4096 bytes", "4096 bytes: busy"],
