@@ -1,5 +1,6 @@
 """From the place of a line to what it says."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -26,17 +27,17 @@ def cite(facts: Facts, places: list[Place]) -> dict[Place, dict[str, Any]]:
         kept = [name for name in table.names if name not in ("run", "line", "raw")]
         rows = facts.rows(table).withColumn("file", file).join(wanted, ["run", "file", "line"])
         parts.append(rows.select("run", "file", "line", F.to_json(F.struct(*kept)).alias("event")))
-    return {(row["run"], row["file"], row["line"]): _whole(json.loads(row["event"])) for row in together(parts).collect()}
+    return {
+        (row["run"], row["file"], row["line"]): _whole(json.loads(row["event"])) for row in together(parts).collect()
+    }
 
 
 def _whole(event: dict[str, Any]) -> dict[str, Any]:
     """Fields that the tables keep as JSON text, as what they are."""
     for name in ("evidence", "params", "target", "last"):
         if isinstance(event.get(name), str):
-            try:
+            with contextlib.suppress(ValueError):
                 event[name] = json.loads(event[name])
-            except ValueError:
-                pass
     if "id" in event and str(event["id"]).isdigit():
         event["id"] = int(event["id"])
     return event

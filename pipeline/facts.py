@@ -235,7 +235,12 @@ class Facts:
     def timeline(self) -> DataFrame:
         """One row a run, of all that are judged: its milestones, the last of each name, as columns."""
         rows = self.rows(c.MILESTONES)
-        names = {"safety": "safety-ended", "converged": "converged", "missed": "not-converged", "stopped": "workload-stopped"}
+        names = {
+            "safety": "safety-ended",
+            "converged": "converged",
+            "missed": "not-converged",
+            "stopped": "workload-stopped",
+        }
         last = [
             F.max_by(F.struct("t", "line"), F.when(F.col("event") == event, F.col("line"))).alias(name)
             for name, event in names.items()
@@ -260,7 +265,9 @@ def together(frames: Iterable[DataFrame]) -> DataFrame:
 def _batches(rows: DataFrame) -> DataFrame:
     """Batches that are not empty, with the zxids of their first and last transaction."""
     first = F.shiftleft("epoch", 32).bitwiseOR(F.col("first"))
-    return rows.where("size(digests) > 0").select("*", first.alias("zfirst"), (first + F.size("digests") - 1).alias("zlast"))
+    return rows.where("size(digests) > 0").select(
+        "*", first.alias("zfirst"), (first + F.size("digests") - 1).alias("zlast")
+    )
 
 
 def order(prefix: str = "") -> Column:

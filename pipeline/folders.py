@@ -87,7 +87,9 @@ def contents(spark: SparkSession, folders: Iterable[Folder]) -> dict[str, Conten
             "_metadata.file_path",
             F.sha2("content", 256).alias("digest"),
             F.expr("length(content) = 0 OR substring(content, -1, 1) = X'0A'").alias("whole"),
-            F.expr("CASE WHEN endswith(_metadata.file_path, '/run.json') THEN decode(content, 'utf-8') END").alias("text"),
+            F.expr("CASE WHEN endswith(_metadata.file_path, '/run.json') THEN decode(content, 'utf-8') END").alias(
+                "text"
+            ),
         ).collect():
             found[row["file_path"]] = Contents(row["digest"], row["whole"], row["text"])
     return found

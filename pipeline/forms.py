@@ -77,7 +77,10 @@ def trace(lines: DataFrame) -> DataFrame:
         F.expr(f"CASE WHEN event NOT IN ({unknown}) OR _bad IS NOT NULL THEN text END").alias("raw"),
         F.when(F.col("torn") & (broken | ~_formed("event", EVENTS)), F.lit(_TORN))
         .when(broken, F.lit("is not readable: no JSON object with the fields of an event"))
-        .when(~_formed("event", EVENTS), F.concat(F.lit("is not readable: it has not the form of a `"), "event", F.lit("`")))
+        .when(
+            ~_formed("event", EVENTS),
+            F.concat(F.lit("is not readable: it has not the form of a `"), "event", F.lit("`")),
+        )
         .when(stranger, F.concat(F.lit("is of node "), "node", F.lit(", life "), "life"))
         .alias("reason"),
         (F.col("torn") & ~F.coalesce(stranger, F.lit(False))).alias("excusable"),

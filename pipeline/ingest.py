@@ -99,9 +99,7 @@ def _write(
     save(spark.createDataFrame(rows, c.struct(c.RUNS.columns)).coalesce(1), tables, c.RUNS, load)
 
 
-def _write_rows(
-    spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]
-) -> None:
+def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]) -> None:
     """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them."""
     frames = [_trace(spark, tables, load, _files(new, "trace/"), held)]
     for name, form, into in (

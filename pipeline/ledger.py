@@ -83,7 +83,9 @@ class Ledger:
             parted = self._parted(again, lost)
         return Compared(
             *(
-                self.facts.keep(getattr(first, name).join(F.broadcast(bad), "run", "left_anti").unionByName(getattr(again, name)))
+                self.facts.keep(
+                    getattr(first, name).join(F.broadcast(bad), "run", "left_anti").unionByName(getattr(again, name))
+                )
                 for name in ("steps", "slices", "conflicts", "unknown")
             )
         )
@@ -128,10 +130,15 @@ class Ledger:
             *names,
             (F.col("zfirst") + F.col("offset")).alias("z"),
             "crc",
-            F.when(F.col("offset") == 0, F.col("before")).otherwise(F.col("zfirst") + F.col("offset") - 1).alias("stood"),
+            F.when(F.col("offset") == 0, F.col("before"))
+            .otherwise(F.col("zfirst") + F.col("offset") - 1)
+            .alias("stood"),
         )
         resets = placed.where("kind <> 'deliver' AND zlast <> 0").select(
-            *names, F.col("zlast").alias("z"), F.lit(None).cast("bigint").alias("crc"), F.lit(None).cast("bigint").alias("stood")
+            *names,
+            F.col("zlast").alias("z"),
+            F.lit(None).cast("bigint").alias("crc"),
+            F.lit(None).cast("bigint").alias("stood"),
         )
         held = transactions(slices).select(
             "run", "z", F.col("crc").alias("l_crc"), F.col("after").alias("l_after"), F.col("z").alias("l_z"),
@@ -193,9 +200,7 @@ class Ledger:
         off = F.col("parted").isNotNull() & (order() > F.col("parted"))
         marked = marked.join(grown, ["run", *ORDER], "left").where(F.col("odd") | off | F.col("grown").isNotNull())
         start = F.when(F.col("odd") | off, F.col("zfirst")).otherwise(F.col("grown"))
-        return self.facts.keep(
-            marked.select("run", *ORDER, "zfirst", "zlast", "epoch", "digests", start.alias("from"))
-        )
+        return self.facts.keep(marked.select("run", *ORDER, "zfirst", "zlast", "epoch", "digests", start.alias("from")))
 
     @cached_property
     def places(self) -> DataFrame:

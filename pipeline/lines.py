@@ -7,9 +7,7 @@ from pyspark.sql import functions as F
 
 from pipeline.folders import Contents, File, as_pattern
 
-_PLACES = (
-    "path string, start bigint, base bigint, before bigint, total bigint, run bigint, file string, whole boolean"
-)
+_PLACES = "path string, start bigint, base bigint, before bigint, total bigint, run bigint, file string, whole boolean"
 
 
 def numbered(spark: SparkSession, files: Sequence[tuple[int, File]], held: dict[str, Contents]) -> DataFrame:

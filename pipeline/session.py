@@ -71,7 +71,9 @@ def start(
             spark = builder.getOrCreate()
     except Exception as error:
         shutil.rmtree(place, ignore_errors=True) if words.parent != place else None
-        raise NoCluster(f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}") from error
+        raise NoCluster(
+            f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}"
+        ) from error
     for package in packages:
         spark.sparkContext.addPyFile(str(_zipped(package, place)))
     spark._zab_place = place  # type: ignore[attr-defined]

@@ -33,4 +33,8 @@ def windows(facts: Facts) -> DataFrame:
 def longest(facts: Facts) -> DataFrame:
     """`run`, `seconds` of the longest time in which no write succeeded although one was due; 0.0 where there was none."""
     gaps = windows(facts).groupBy("run").agg((F.max(F.col("end") - F.col("begin")) / 1e9).alias("seconds"))
-    return facts.runs.select("run").join(gaps, "run", "left").select("run", F.coalesce("seconds", F.lit(0.0)).alias("seconds"))
+    return (
+        facts.runs.select("run")
+        .join(gaps, "run", "left")
+        .select("run", F.coalesce("seconds", F.lit(0.0)).alias("seconds"))
+    )

@@ -1,7 +1,18 @@
 """Zab's properties as Spark queries. `ALL` lists them in the order in which a verdict shows them."""
 
 from pipeline.findings import Property
-from pipeline.properties import clients, delivery, durability, epochs, experiment, ladis, links, primary, recovery, state
+from pipeline.properties import (
+    clients,
+    delivery,
+    durability,
+    epochs,
+    experiment,
+    ladis,
+    links,
+    primary,
+    recovery,
+    state,
+)
 
 ALL: tuple[Property, ...] = (
     delivery.INTEGRITY,

@@ -25,7 +25,9 @@ def _client_order(facts: Facts, ledger: Ledger) -> Found:
         "*",
         F.max(F.struct("seq", F.col("line").alias("at_line"))).over(earlier).alias("answered"),
         F.max(F.when(shows.isNotNull(), F.struct("z", F.col("line").alias("at_line")))).over(earlier).alias("seen"),
-        F.last(F.when(owns.isNotNull(), F.struct("z", F.col("line").alias("at_line"))), True).over(earlier).alias("written"),
+        F.last(F.when(owns.isNotNull(), F.struct("z", F.col("line").alias("at_line"))), True)
+        .over(earlier)
+        .alias("written"),
         owns.alias("own"),
     )
     here, when = ref("ops.jsonl", "line"), "t"

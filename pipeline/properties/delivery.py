@@ -60,8 +60,10 @@ def _conflicts(ledger: Ledger, *kinds: str) -> DataFrame:
     )  # fmt: skip
     # `again`: the slice of the transaction itself. Else the ledger's next transaction after the place where the node stood,
     # which lies in the first slice that ends beyond it; and if none does, the ledger's last.
-    beside = F.broadcast(rows).join(author, "run").where(
-        "CASE WHEN kind = 'again' THEN z BETWEEN a_from AND a_to ELSE a_to > stood OR l_after IS NULL END"
+    beside = (
+        F.broadcast(rows)
+        .join(author, "run")
+        .where("CASE WHEN kind = 'again' THEN z BETWEEN a_from AND a_to ELSE a_to > stood OR l_after IS NULL END")
     )
     names = ("a_from", "a_top", "a_node", "a_life", "a_line", "a_to", "a_first", "a_digests")
     next_ = F.min(F.when((F.col("kind") == "again") | (F.col("a_to") > F.col("stood")), F.struct(*names)))

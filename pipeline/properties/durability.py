@@ -130,7 +130,9 @@ def _forgotten(facts: Facts) -> DataFrame:
         F.max_by(F.struct(F.col("zlast").alias("z"), "life", "line"), F.struct("zlast", "at", "line")).alias("top")
     )
     starts = facts.boots.join(tops, ["run", "node", "life"], "left").select(
-        "run", "node", F.struct(*ORDER, "t", "held", F.col("disk").isin("fresh", "amnesiac").alias("empty"), "top").alias("it")
+        "run",
+        "node",
+        F.struct(*ORDER, "t", "held", F.col("disk").isin("fresh", "amnesiac").alias("empty"), "top").alias("it"),
     )
     lives = starts.groupBy("run", "node").agg(F.array_sort(F.collect_list("it")).alias("lives"))
     step = """aggregate(lives, named_struct('top', cast(null AS struct<z:bigint,life:int,line:int>), 'since', cast(null AS bigint),

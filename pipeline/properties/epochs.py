@@ -56,7 +56,10 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
     held = facts.keep(_held(facts))
     boots = held.where("event = 'boot'")
     again = undamaged(boots.where("disk <> 'amnesiac' AND since IS NOT NULL"), facts)
-    promise, joined = held.where("event = 'accepted_epoch' AND p IS NOT NULL"), held.where("event = 'current_epoch' AND p IS NOT NULL")
+    promise, joined = (
+        held.where("event = 'accepted_epoch' AND p IS NOT NULL"),
+        held.where("event = 'current_epoch' AND p IS NOT NULL"),
+    )
     accepts = held.where("event = 'accept' AND p IS NOT NULL AND in_phase = 'BROADCAST'")
     p, a = F.col("p.value"), F.col("a.value")
     of_p, of_a = [trace("p."), trace()], [trace("a."), trace()]
@@ -96,9 +99,7 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
             ),
             broken(
                 accepts.where("in_epoch <> p.value"),
-                say(
-                    "node {node} accepted {epoch}:{first} under epoch {in_epoch}, although it had promised epoch ", p
-                ),
+                say("node {node} accepted {epoch}:{first} under epoch {in_epoch}, although it had promised epoch ", p),
                 of_p,
             ),
         ],

@@ -9,7 +9,9 @@ from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
 from pipeline.words import ref, say, trace, violations
 
-_CROSSING = r"(\\{[^{}]*\"at_inject\"[^{}]*\\})"  # the frame counters of one cut link, wherever they are in the evidence
+_CROSSING = (
+    r"(\\{[^{}]*\"at_inject\"[^{}]*\\})"  # the frame counters of one cut link, wherever they are in the evidence
+)
 
 
 def _fault_took_effect(facts: Facts, ledger: Ledger) -> Found:
@@ -49,7 +51,9 @@ def _crossings(facts: Facts) -> DataFrame:
 
 def _overtaken(facts: Facts) -> DataFrame:
     """Events of a life after the next one had begun, beside the start of that one."""
-    boots = facts.boots.select("run", "node", *(F.col(name).alias(f"b_{name}") for name in ("node", "life", "line", "at")))
+    boots = facts.boots.select(
+        "run", "node", *(F.col(name).alias(f"b_{name}") for name in ("node", "life", "line", "at"))
+    )
     beside = facts.zombies.join(F.broadcast(boots), ["run", "node"]).where("b_life > life AND b_at < at")
     rows = beside.groupBy("run", "node", "life", "line", "at").agg(
         F.max(F.struct("b_at", "b_node", "b_life", "b_line")).alias("b")
@@ -110,7 +114,9 @@ def _odd(facts: Facts) -> DataFrame:
 def _unborn(facts: Facts) -> DataFrame:
     """Lives that take part in something before they have written `boot`."""
     early = facts.lives.where("acts_from IS NOT NULL AND (boot_line IS NULL OR acts_from < boot_line)")
-    return early.select("run", _file(), F.col("acts_from").alias("line"), F.lit("acts without having written `boot`").alias("why"))
+    return early.select(
+        "run", _file(), F.col("acts_from").alias("line"), F.lit("acts without having written `boot`").alias("why")
+    )
 
 
 def _missing(facts: Facts) -> DataFrame:

@@ -32,7 +32,9 @@ def _causal(facts: Facts, ledger: Ledger) -> Found:
     """Verifies that each life of each node delivers in strictly ascending order of zxids, and that a leader's proposals come after
     everything it had delivered: both of the paper's causal relations are the order of zxids. Does not verify causality
     through clients that talk to each other outside."""
-    words = say("node {node} broadcast ", show("zfirst"), " after it had delivered ", show("done"), ", which follows it")
+    words = say(
+        "node {node} broadcast ", show("zfirst"), " after it had delivered ", show("done"), ", which follows it"
+    )
     early = violations(facts.broadcasts.where("done >= zfirst"), CAUSAL_ORDER.name, words, [trace()], "at")
     words = say("node {node} delivered ", show("zfirst"), " after ", show("before"), ", which it precedes")
     back = violations(leaps(facts, ledger).where("zfirst <= before"), CAUSAL_ORDER.name, words, [trace()], "at")

@@ -92,8 +92,12 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
     found = [violations(early, INTEGRITY.name, words, [trace()], "at")]
 
     older = named(ledger.slices, "d_", "from", "zlast")
-    behind = F.broadcast(first).join(older, "run").where(
-        (F.col("d_order") < order()) & (epoch_of("d_zlast") < F.col("epoch")) & (F.col("d_zlast") > F.col("done"))
+    behind = (
+        F.broadcast(first)
+        .join(older, "run")
+        .where(
+            (F.col("d_order") < order()) & (epoch_of("d_zlast") < F.col("epoch")) & (F.col("d_zlast") > F.col("done"))
+        )
     )
     behind = behind.groupBy("run", *ORDER, "zfirst", "done").agg(
         F.min(F.struct("d_from", "d_node", "d_life", "d_line")).alias("d"), F.max("d_zlast").alias("to")

@@ -36,12 +36,18 @@ def _recovery(facts: Facts, ledger: Ledger) -> Found:
     missing = F.when(F.col("safety").isNull(), F.lit("safety-ended")).otherwise(F.lit("converged or not-converged"))
     unknown = known.where("safety IS NULL OR settled IS NULL").select(
         "run",
-        F.concat(F.lit("harness.jsonl has no `"), missing, F.lit("`: it is not known whether the nodes recovered")).alias("words"),
+        F.concat(
+            F.lit("harness.jsonl has no `"), missing, F.lit("`: it is not known whether the nodes recovered")
+        ).alias("words"),
     )
     return Found(
         [
             violations(
-                never, RECOVERY.name, F.lit("the nodes did not converge after everything was healed"), lines, "settled.t"
+                never,
+                RECOVERY.name,
+                F.lit("the nodes did not converge after everything was healed"),
+                lines,
+                "settled.t",
             ),
             violations(late, RECOVERY.name, words, lines, "settled.t"),
             violations(longer, RECOVERY.name, down, [], F.lit(0)),

@@ -49,7 +49,9 @@ def _histories(facts: Facts, reports: DataFrame, ledger: Ledger) -> tuple[DataFr
     at = ledger.transactions.select("run", "z", "from", order().alias("t_order"))
     said = reports.where("digest IS NOT NULL")
     placed = said.where("z <> 0").join(at, ["run", "z"]).where(F.col("t_order") <= order())
-    points = placed.groupBy("run", "z", "from", "digest").agg(F.min(F.struct(*ORDER)).alias("it"), F.count("*").alias("times"))
+    points = placed.groupBy("run", "z", "from", "digest").agg(
+        F.min(F.struct(*ORDER)).alias("it"), F.count("*").alias("times")
+    )
     fresh = F.expr("slice(digests, cast(from - zfirst + 1 AS int), cast(z - from + 1 AS int))")
     fold = F.expr(
         f"aggregate(fresh, named_struct('d', start, 'z', from), (so, it) -> named_struct("
@@ -78,7 +80,11 @@ def _state(facts: Facts, ledger: Ledger) -> Found:
         violations(
             wrong,
             STATE_EQUALITY.name,
-            say("node {node} has digest {digest} at ", show("z"), ", but the history delivered up to there has {expected}"),
+            say(
+                "node {node} has digest {digest} at ",
+                show("z"),
+                ", but the history delivered up to there has {expected}",
+            ),
             [F.when(~own, trace("s_")), trace()],
             "at",
         )
