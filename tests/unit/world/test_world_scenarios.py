@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from faults.defects import DEFECTS
-from faults.scenario import Scenario, load
+from faults.registry import KINDS
+from faults.scenario import Expect, FaultStep, Scenario, load
 from harness import catalogue
 from harness.sim import simulate
 from model.verdict import Judgement
+from node.config import Limits
 
 LONG = "long-mix"
 HONEST = [name for name in catalogue.shipped() if not name.startswith("defects/") and name != LONG]
@@ -38,5 +41,31 @@ def test_a_known_bug_is_caught_within_few_seeds(name: str) -> None:
 def test_without_the_bug_its_scenario_passes(name: str) -> None:
     scenario = load(catalogue.shipped()[f"defects/{name}"])
     scenario = replace(scenario, workload=replace(scenario.workload, rate=min(scenario.workload.rate, 100.0)))
+    done = simulate(scenario, 1, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+
+
+DRAWN = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_kind_of_fault_that_can_be_drawn_takes_effect(name: str, shipped: Callable[[str], Scenario]) -> None:
+    kind = KINDS[name]
+    assert kind.draw is not None
+    params = {key.name: key.default for key in kind.keys} | kind.draw(Random(name))
+    step = FaultStep(at=0.5, do=name, target="one", lasts=1.0 if kind.heals else None, params=params)
+    scenario = replace(shipped("steady-state"), faults=(step,), duration=3.0, expect=Expect(converges_within=30))
+    done = simulate(scenario, 1, None)
+    assert done.verdict.property("fault took effect").verdict is Judgement.PASS, done.verdict.reasons
+    assert done.verdict.exit == 0, done.verdict.reasons
+
+
+def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> None:
+    steps = (
+        FaultStep(at=2.0, do="corrupt", target="node-2", params={"file": "snapshot"}),
+        FaultStep(at=2.5, do="restart", target="node-2", params={"crash-at": None, "refuses": "must"}),
+        FaultStep(at=3.0, do="wipe", target="node-2", lasts=0.5, params={}),
+    )
+    scenario = replace(shipped("steady-state"), faults=steps, duration=5.0, limits=Limits(snapshot_bytes=1024))
     done = simulate(scenario, 1, None)
     assert done.verdict.exit == 0, done.verdict.reasons

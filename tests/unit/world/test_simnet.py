@@ -1,0 +1,199 @@
+"""What simulated links do to frames when they are cut, held, slowed, reset or made anew."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from faults.network import Toxic
+from harness.simcluster import SimNetwork
+from model.simnet import Pipe, SimNet
+from model.world import World
+from node.channel.header import Header
+
+MS = 1_000_000
+LINK = (1, 2)
+
+
+class End:
+    """A process, as its sockets see it."""
+
+    def __init__(self, number: int, others: dict[int, "End"]) -> None:
+        self.id = number
+        self.alive = self.booted = True
+        self.stopped = False
+        self.inbox: deque[Any] = deque()
+        self.notices: list[bool] = []
+        self.others = others
+
+    def poke(self) -> None:
+        """It takes what it wants when the test looks."""
+
+    def notice(self, _pipe: Pipe, connected: bool) -> None:
+        self.notices.append(connected)
+
+    def peer_server(self, peer: int) -> "End | None":
+        return self.others[peer] if self.others[peer].alive else None
+
+    def texts(self) -> list[str]:
+        return [messages[0] for _, messages in self.inbox]
+
+
+class Bench:
+    """Nodes 1 and 2, and a socket from 1 to 2."""
+
+    def __init__(self, immediate: bool = True) -> None:
+        self.world = World(5)
+        self.net = SimNet(self.world, 2)
+        self.network = SimNetwork(self.net)
+        self.ends: dict[int, End] = {}
+        self.ends.update({number: End(number, self.ends) for number in (1, 2)})
+        self.pipe = Pipe(self.net.wires[LINK], self.ends[1], 10, immediate)  # type: ignore[arg-type]
+        self.sent = 0
+
+    def settle(self, milliseconds: int = 100) -> None:
+        self.world.pass_time(milliseconds * MS)
+
+    def send(self, count: int = 1) -> bool:
+        taken = True
+        for _ in range(count):
+            self.sent += 1
+            header = Header(0, 0, 1, 2, 1, 1, 1, self.sent, 0)
+            taken = self.pipe.send((header, [f"m{self.sent}"])) and taken
+        return taken
+
+    @property
+    def arrived(self) -> list[str]:
+        return self.ends[2].texts()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    made = Bench()
+    made.settle()
+    assert made.ends[1].notices == [True]
+    return made
+
+
+def test_frames_arrive_in_order(bench: Bench) -> None:
+    assert bench.send(9)
+    bench.settle()
+    assert bench.arrived == [f"m{i}" for i in range(1, 10)]
+
+
+def test_a_timeout_swallows_and_the_connection_stays(bench: Bench) -> None:
+    bench.network.cut([LINK], "timeout")
+    assert bench.send(3)
+    bench.settle(2000)
+    bench.network.heal([LINK])
+    assert bench.send(1)
+    bench.settle()
+    assert bench.arrived == ["m4"]  # a hole, and nobody was told
+    assert bench.ends[1].notices == [True]
+
+
+def test_a_stall_holds_and_releases_in_order(bench: Bench) -> None:
+    bench.network.cut([LINK], "stall")
+    assert bench.send(3)
+    bench.settle(2000)
+    assert bench.arrived == []
+    bench.network.heal([LINK], release=True)
+    bench.send(1)
+    bench.settle()
+    assert bench.arrived == ["m1", "m2", "m3", "m4"]
+
+
+def test_a_stall_that_is_healed_by_a_new_proxy_loses_what_it_held(bench: Bench) -> None:
+    bench.network.cut([LINK], "stall")
+    bench.send(3)
+    bench.settle()
+    bench.network.heal([LINK])
+    bench.settle(1500)
+    assert bench.arrived == []
+    assert bench.ends[1].notices == [True, False, True]
+
+
+def test_a_disabled_link_breaks_and_refuses_until_it_is_healed(bench: Bench) -> None:
+    bench.send(1)
+    bench.network.cut([LINK], "disable")
+    bench.settle(2000)
+    assert bench.arrived == []  # it was under way
+    assert bench.ends[1].notices == [True, False]
+    assert not bench.send(1)
+    bench.network.heal([LINK])
+    bench.settle(500)
+    assert bench.ends[1].notices == [True, False, True]
+
+
+def test_a_cut_takes_what_a_closed_socket_had_under_way_too(bench: Bench) -> None:
+    bench.network.cut([LINK], "stall", "first")
+    bench.send(2)
+    bench.pipe.close()
+    bench.network.cut([LINK], "disable", "second")
+    bench.network.heal([LINK], "first", release=True)
+    bench.network.heal([LINK], "second")
+    bench.settle(2000)
+    assert bench.arrived == []
+
+
+def test_latency_and_bandwidth_take_time(bench: Bench) -> None:
+    bench.network.disturb([LINK], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 300)))], "slow")
+    bench.send(1)
+    bench.settle(290)
+    assert bench.arrived == []
+    bench.settle(60)
+    assert bench.arrived == ["m1"]
+    bench.network.heal([LINK], "slow")
+    bench.settle(1500)
+    bench.network.disturb([LINK], [Toxic("bandwidth", "upstream", (("rate", 1),))], "thin")  # some 70 bytes take 70 ms
+    bench.send(5)
+    bench.settle(250)
+    assert 1 < len(bench.arrived) < 6
+
+
+def test_a_reset_comes_again_and_again(bench: Bench) -> None:
+    toxic = Toxic("reset_peer", "upstream", (("timeout", 100),))
+    bench.network.disturb([LINK], [toxic], "reset", fresh=True)
+    bench.settle(2000)
+    assert bench.ends[1].notices.count(False) > 5
+    bench.network.heal([LINK], "reset")
+    bench.settle(500)
+    assert bench.ends[1].notices[-1] is True
+
+
+def test_the_end_of_the_peer_is_noticed_soon_but_not_through_a_cut(bench: Bench) -> None:
+    bench.ends[2].alive = False
+    bench.net.died(bench.ends[2])  # type: ignore[arg-type]
+    bench.settle(60)
+    assert bench.ends[1].notices == [True, False]
+
+    other = Bench()
+    other.settle()
+    other.network.cut([LINK], "timeout")
+    other.ends[2].alive = False
+    other.net.died(other.ends[2])  # type: ignore[arg-type]
+    other.settle(5000)
+    assert other.ends[1].notices == [True]
+    other.network.heal([LINK])
+    other.settle()
+    assert other.ends[1].notices == [True, False]
+
+
+def test_a_full_queue_is_told(bench: Bench) -> None:
+    bench.network.cut([LINK], "stall")
+    assert bench.send(10)
+    assert not bench.send(3)
+
+
+def test_without_immediate_frames_wait_for_the_connection() -> None:
+    bench = Bench(immediate=False)
+    assert bench.send(2)
+    bench.settle()
+    assert bench.arrived == ["m1", "m2"]
+
+
+def test_what_a_killed_sender_had_not_written_is_lost(bench: Bench) -> None:
+    bench.send(5)
+    bench.pipe.die(10 * MS)
+    bench.settle()
+    assert bench.arrived == []
