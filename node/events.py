@@ -1,22 +1,21 @@
 """What happens outside: what the links and the clients' port tell the server."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from node.core.zxid import Zxid
 from node.tree.requests import Request
 
 
-@dataclass(frozen=True, slots=True)
-class LinkUp:
+class LinkUp(msgspec.Struct, frozen=True):
     """A new iteration of the channel with `peer` has begun; messages flow both ways."""
 
     peer: int
     session: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkDown:
+class LinkDown(msgspec.Struct, frozen=True):
     """The iteration is over: nothing of it will be received any more, and nothing can be sent in it."""
 
     peer: int
@@ -24,16 +23,14 @@ class LinkDown:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """One frame's messages, in order, of the iteration that the last LinkUp opened."""
 
     peer: int
     messages: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """Something was not let in: `count` times since the last report of its kind; `why` is the latest reason.
 
     `what` is `frame` (then `peer` is the node it claims to be from, if that is one of ours), `stranger` (a handshake
@@ -49,24 +46,21 @@ class Refused:
 LinkEvent = LinkUp | LinkDown | Received | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class ClientUp:
+class ClientUp(msgspec.Struct, frozen=True):
     """A client said HELLO. If its number is known from another connection, that one is over."""
 
     client: int
     seen: Zxid
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequests:
+class ClientRequests(msgspec.Struct, frozen=True):
     """A client's requests, in order."""
 
     client: int
     items: list[tuple[int, Request]]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGone:
+class ClientGone(msgspec.Struct, frozen=True):
     """A client left, or was dropped."""
 
     client: int

@@ -18,19 +18,19 @@ the simulated world, a replay). The driver fulfils a Ready in this order:
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from node.core.messages import Message
 from node.core.zxid import Zxid
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRecord:
+class EpochRecord(msgspec.Struct, frozen=True):
     """EPOCH: accepted_epoch (f.p) := epoch."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TxnRecords:
+class TxnRecords(msgspec.Struct, frozen=True):
     """TXN, one log record a transaction: `first`, `first + 1`, ... with the CRC-32 of each."""
 
     first: Zxid
@@ -38,15 +38,13 @@ class TxnRecords:
     crcs: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class TruncRecord:
+class TruncRecord(msgspec.Struct, frozen=True):
     """TRUNC: the history is cut back to `keep`. Opens a group that only a NEWLEADER record closes."""
 
     keep: Zxid
 
 
-@dataclass(frozen=True, slots=True)
-class SnapRecord:
+class SnapRecord(msgspec.Struct, frozen=True):
     """SNAP: the history is replaced by a snapshot, which is stored durably first. Opens a group like TRUNC."""
 
     zxid: Zxid
@@ -54,23 +52,20 @@ class SnapRecord:
     state: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NewLeaderRecord:
+class NewLeaderRecord(msgspec.Struct, frozen=True):
     """NEWLEADER: current_epoch (f.a) := epoch; what stands before it is the epoch's initial history. Closes a group."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRecord:
+class MemberRecord(msgspec.Struct, frozen=True):
     """MEMBER: a node that had lost its disk has been synchronized by an established leader; it counts again."""
 
 
 Record = EpochRecord | TxnRecords | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True):
     """Committed transactions with consecutive zxids of one epoch, and the running digest after the last of them."""
 
     first: Zxid
@@ -79,8 +74,7 @@ class Deliver:
     digest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Install:
+class Install(msgspec.Struct, frozen=True):
     """Committed state that replaces the tree: a snapshot that the leader sent."""
 
     zxid: Zxid
@@ -88,26 +82,24 @@ class Install:
     state: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """What happened, for the trace: the event's name and its fields (JSON values; zxids as [epoch, counter])."""
 
     name: str
     fields: dict[str, Any]
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(msgspec.Struct):
     """One round of obligations. See the module's text for the order."""
 
-    resets: list[int] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    messages: list[tuple[int, Message]] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    resets: list[int] = []
+    events: list[Event] = []
+    messages: list[tuple[int, Message]] = []
+    records: list[Record] = []
     upto: int = 0  # number of records handed out since boot, these included: what `synced` takes
-    events_after_sync: list[Event] = field(default_factory=list)
-    messages_after_sync: list[tuple[int, Message]] = field(default_factory=list)
-    deliveries: list[Deliver | Install] = field(default_factory=list)
+    events_after_sync: list[Event] = []
+    messages_after_sync: list[tuple[int, Message]] = []
+    deliveries: list[Deliver | Install] = []
     abort: str | None = None
 
     @property
