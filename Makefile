@@ -14,8 +14,9 @@ export PATH := $(PATH):/usr/local/go/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy
+setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
 	@$(BIN)/python -m harness.toxiproxy_fetch
+	@.ci/java
 
 browser: ## install Chromium for the HTML report's tests, where that can be done: as root, with apt-get
 	@command -v chromedriver >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

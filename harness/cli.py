@@ -163,6 +163,28 @@ def report(
 
 
 @app.command()
+def analyze(
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, patterns, or URIs.", show_default=False),
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Two campaigns: what got worse from A to B.")
+    ] = None,
+    master: Annotated[str, typer.Option(metavar="URL", help="Any Spark master.")] = "local[*]",
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Where the tables, verdicts and metrics go; what is there is used again.")
+    ] = "results/analysis",
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Java heap of the driver.")] = "4g",
+    json: Json = False,
+) -> int:
+    """Judge and measure any number of stored runs at once, with Spark; the worst verdict is the answer."""
+    from harness.commands.analyze import analyze_command
+
+    return analyze_command(places or [], compare=compare, master=master, out=out, memory=memory, json=json)
+
+
+@app.command()
 def scenarios(
     check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
     only: Annotated[

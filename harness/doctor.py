@@ -21,6 +21,7 @@ from harness import toxiproxy as server
 from harness.exits import HarnessError
 from harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
 from harness.toxiproxy_fetch import platform_asset, remedy
+from pipeline import java as jvm
 
 PYTHON = (3, 11)
 SLOW_SYNC_MS = 20.0  # a disk on which a run's rate says more about the disk than about Zab
@@ -191,11 +192,7 @@ def memory() -> Finding:
 
 
 def java() -> Finding:
-    path = shutil.which("java")
-    if path is None:
-        return Finding("java", "absent", "optional: only the Spark pipeline needs it", "install a JDK, 17 or newer")
     try:
-        told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
-    except (OSError, subprocess.SubprocessError) as error:
-        return Finding("java", "absent", f"{path} does not run: {error}", "install a JDK, 17 or newer")
-    return Finding("java", "ok", told.splitlines()[0] if told else path)
+        return Finding("java", "ok", jvm.version(jvm.find()))
+    except jvm.JavaMissing as error:
+        return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.remedy())

@@ -51,7 +51,9 @@ def ddl(columns: Iterable[Column]) -> str:
 
 def struct(columns: Iterable[Column]) -> StructType:
     """Columns as Spark's own type."""
-    return StructType.fromDDL(ddl(columns))
+    schema = StructType.fromDDL(ddl(columns))
+    assert isinstance(schema, StructType)  # Spark's stub promises less: a single type would be parsed too
+    return schema
 
 
 RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` has the path")

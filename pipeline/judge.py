@@ -155,7 +155,7 @@ def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
     """Ask Spark for everything at once."""
     found = [(item, item.find(facts, ledger)) for item in ALL]
     seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
-    for row in _first(facts, found).collect():
+    for row in _first(found).collect():
         it = seen[row["run"]]
         it.listed[row["property"]] = [Row(**one.asDict()) for one in row["listed"]]
         it.times[row["property"]] = row["times"]
@@ -179,10 +179,13 @@ def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
     return seen
 
 
-def _first(facts: Facts, found: list[tuple[Property, Found]]) -> DataFrame:
+def _first(found: list[tuple[Property, Found]]) -> DataFrame:
     """For each run and property, how many violations there are, and the first few."""
-    rows = together(frame for _, it in found for frame in it.violations)
-    place = Window.partitionBy("run", "property").orderBy("at", "words")
+    numbered = (
+        frame.withColumn("query", F.lit(number)) for _, it in found for number, frame in enumerate(it.violations)
+    )
+    rows = together(numbered)
+    place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
     ranked = rows.select("*", F.row_number().over(place).alias("place"))
     listed = F.when(F.col("place") <= LISTED, F.struct("place", "words", "refs"))
     return ranked.groupBy("run", "property").agg(

@@ -13,58 +13,34 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-JAVA = 17  # the oldest that Spark 4 runs on
-
-
-class JavaMissing(Exception):
-    """There is no Java that Spark could run on. The text says which command puts one there."""
+from pipeline import java
 
 
 class NoCluster(Exception):
     """Spark did not start, or the master can't be reached. The text says where Spark's own words are."""
 
 
-def java() -> str:
-    """The `java` that Spark will use. Raises JavaMissing."""
-    home = os.environ.get("JAVA_HOME")
-    path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if path is None:
-        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
-        raise JavaMissing(f"the pipeline needs Java {JAVA} or newer, and {where}. Install it: {remedy()}")
-    return path
-
-
-def remedy() -> str:
-    """The one command that puts Java on this machine."""
-    if sys.platform == "darwin":
-        return f"brew install openjdk@{JAVA}"
-    if shutil.which("apt-get"):
-        sudo = "" if os.geteuid() == 0 else "sudo "
-        return f"{sudo}apt-get install -y openjdk-{JAVA}-jre-headless"
-    if shutil.which("dnf"):
-        return f"sudo dnf install -y java-{JAVA}-openjdk-headless"
-    return f"install a Java {JAVA} runtime, and set JAVA_HOME to it"
-
-
 def start(
     master: str = "local[*]",
     *,
     memory: str = "4g",
+    small: bool = False,
     words: Path | None = None,
     packages: Sequence[Path] = (),
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session on `master` (any Spark master URL). Raises JavaMissing, NoCluster.
+    """A session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
 
-    `memory` is the driver's heap, and with a local master all there is. `words` is the file that gets what Spark and the
+    `memory` is the driver's heap, and with a local master all there is. `small`: so little data that compiling the queries would
+    take longer than running them. `words` is the file that gets what Spark and the
     JVM print; `packages` are folders of Python packages that the executors must be able to import.
     """
-    java()
+    java.version(java.find())
     place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
     words = words or place / "spark.log"
     words.parent.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.appName("zab analyze").master(master)
-    for key, value in {**_settings(master, memory, place, words), **(settings or {})}.items():
+    for key, value in {**_settings(master, memory, place, small=small), **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
         with _stderr_into(words):
@@ -101,13 +77,13 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _settings(master: str, memory: str, place: Path, words: Path) -> dict[str, str]:
+def _settings(master: str, memory: str, place: Path, *, small: bool) -> dict[str, str]:
     """What every session is started with, each with its reason."""
     quiet = place / "log4j2.properties"
     quiet.write_text(_LOG4J)
     options = f"-Dlog4j2.configurationFile={quiet.as_uri()} -Djava.io.tmpdir={place}"
     if is_local(master):
-        options += " -XX:+UseParallelGC"  # throughput counts here, not pauses
+        options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if small else " -XX:+UseParallelGC"
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": options,
@@ -118,7 +94,6 @@ def _settings(master: str, memory: str, place: Path, words: Path) -> dict[str, s
         "spark.sql.adaptive.enabled": "true",  # sizes differ by four orders between runs
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
-        "spark.sql.codegen.logLevel": "TRACE",
         "spark.sql.maxPlanStringLength": "2000",
     }
     if is_local(master):
@@ -126,7 +101,14 @@ def _settings(master: str, memory: str, place: Path, words: Path) -> dict[str, s
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(place),
-            "spark.sql.shuffle.partitions": str(_cores(master) * 4),
+            "spark.sql.shuffle.partitions": str(_cores(master) * (1 if small else 4)),
+        }
+    if small:
+        settings |= {
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.buffer.pageSize": "1m",  # every sort and every hash table takes at least a page
         }
     return settings
 

@@ -9,7 +9,7 @@ from pipeline.ledger import Ledger
 from pipeline.properties.epochs import undamaged
 from pipeline.properties.primary import named
 from pipeline.standing import beyond, up
-from pipeline.words import epoch_of, packed, ref, say, show, span, trace, violations
+from pipeline.words import LATER, epoch_of, packed, ref, say, show, span, trace, violations
 
 
 def _durability(facts: Facts, ledger: Ledger) -> Found:
@@ -98,7 +98,7 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
         "node {node} started with a log that ends at ", show("held"), ", but on this disk it had delivered up to ",
         show("d_z"),
     )  # fmt: skip
-    found.append(violations(forgotten, STAYS.name, words, [trace("d_"), trace()], "at"))
+    found.append(violations(forgotten, STAYS.name, words, [trace("d_"), trace()], F.lit(LATER)))
     return Found(found, [count(frame) for frame in (cuts, starts, ledger.news, facts.boots)])
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import DISK_FAULTS, ORDER, Facts
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import say, trace, violations
+from pipeline.words import LATER, say, trace, violations
 
 
 def undamaged(frame: DataFrame, facts: Facts) -> DataFrame:
@@ -17,6 +17,11 @@ def undamaged(frame: DataFrame, facts: Facts) -> DataFrame:
     return frame.join(F.broadcast(hits), same & F.col("h_t").between(F.col("since"), F.col("t")), "left_anti")
 
 
+def promises(facts: Facts) -> DataFrame:
+    """See `_held`."""
+    return facts.once("held", lambda it: it.keep(_held(it)))
+
+
 def _held(facts: Facts) -> DataFrame:
     """Everything that changes what a node has promised and joined, beside what it held before: f.p and f.a with the lines that
     say so, its phase, and its last start."""
@@ -24,10 +29,12 @@ def _held(facts: Facts) -> DataFrame:
     names = ("run", *ORDER, "t", "event")
     nothing = F.lit(None).cast("bigint")
     rows = changes.select(
-        *names, "disk", "phase", "epoch", "accepted_epoch", "current_epoch", nothing.alias("in_epoch"), nothing.alias("first")
-    ).unionByName(
-        facts.accepts.select(*names, "epoch", "in_epoch", "first"), allowMissingColumns=True
+        *names, "disk", "phase", "epoch", "accepted_epoch", "current_epoch",
+        nothing.alias("in_epoch"), nothing.alias("first"),
+        F.lit(0).alias("size"),
     )  # fmt: skip
+    taken = facts.accepts.select(*names, "epoch", "in_epoch", "first", F.size("digests").alias("size"))
+    rows = rows.unionByName(taken, allowMissingColumns=True)
     node = Window.partitionBy("run", "node").orderBy("at", "life", "line")
     earlier = node.rowsBetween(Window.unboundedPreceding, -1)
     where = ("node", "life", "line")
@@ -53,7 +60,7 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
     it held), and that a follower in its broadcast phase accepts only under the epoch that it has promised last. Does not
     verify promises that were made and never traced."""
     del ledger
-    held = facts.keep(_held(facts))
+    held = promises(facts)
     boots = held.where("event = 'boot'")
     again = undamaged(boots.where("disk <> 'amnesiac' AND since IS NOT NULL"), facts)
     promise, joined = (
@@ -64,8 +71,8 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
     p, a = F.col("p.value"), F.col("a.value")
     of_p, of_a = [trace("p."), trace()], [trace("a."), trace()]
 
-    def broken(frame: DataFrame, words: Column, refs: list[Column]) -> DataFrame:
-        return violations(frame, EPOCHS.name, words, refs, "at")
+    def broken(frame: DataFrame, words: Column, refs: list[Column], at: str | Column = "at") -> DataFrame:
+        return violations(frame, EPOCHS.name, words, refs, at)
 
     return Found(
         [
@@ -78,11 +85,13 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
                 again.where("accepted_epoch < p.value"),
                 say("node {node} started with f.p = {accepted_epoch}, but its disk had held f.p = ", p),
                 of_p,
+                F.lit(LATER),
             ),
             broken(
                 again.where("current_epoch < a.value"),
                 say("node {node} started with f.a = {current_epoch}, but its disk had held f.a = ", a),
                 of_a,
+                F.lit(LATER),
             ),
             broken(
                 promise.where("epoch < p.value"),

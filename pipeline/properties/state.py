@@ -59,8 +59,9 @@ def _histories(facts: Facts, reports: DataFrame, ledger: Ledger) -> tuple[DataFr
     )
     held = points.join(slices, ["run", "from"]).withColumn("fresh", fresh).withColumn("expected", shown(fold))
     wrong = held.where("digest <> expected").select(
-        "run", "it.*", "z", "digest", "expected", "times", "s_order", "s_node", "s_life", "s_line"
+        "run", "z", "digest", "expected", "s_order", "s_node", "s_life", "s_line"
     )
+    wrong = facts.keep(placed.drop("from").join(F.broadcast(wrong), ["run", "z", "digest"]))
     broken = wrong.where(F.struct(*ORDER) == F.col("s_order")).groupBy("run").agg(F.min("z").alias("until"))
     wrong = wrong.join(F.broadcast(broken), "run", "left").where("until IS NULL OR z <= until")
     empty = said.where("z = 0").select("run", *ORDER, "z", "digest", F.lit(f"{EMPTY % 2**64:016x}").alias("expected"))

@@ -1,0 +1,161 @@
+"""`zab analyze`: the Spark pipeline over any number of stored runs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.commands.output import console_for, print_json
+from harness.exits import BadInput, HarnessError
+from pipeline.java import JavaMissing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.analysis import Analysis
+
+SMALL = 32 * 2**20  # bytes of traces: below, compiling the queries takes longer than running them
+SHOWN = 30  # runs in the table
+COLOURS = {
+    "PASS": "green",
+    "VIOLATION": "bold red",
+    "UNKNOWN": "yellow",
+    "HARNESS-ERROR": "bold magenta",
+    "BEYOND-FAULT-MODEL": "cyan",
+}
+
+
+def analyze_command(
+    places: list[str], *, compare: tuple[str, str] | None, master: str, out: str, memory: str, json: bool
+) -> int:
+    """Analyze, show, write. The exit code is the worst verdict's. Raises BadInput, HarnessError."""
+    if bool(places) == bool(compare):
+        raise BadInput(
+            "name the RESULTS to analyze, or two campaigns with --compare A B, not both\nTry: zab analyze --help"
+        )
+    console = console_for(json=json)
+    with console.status("starting Spark") as status, _spark(compare or places, master, out, memory) as spark:
+        analyses = [
+            _analyze(spark, group, out, status.update) for group in ([[it] for it in compare or ()] or [places])
+        ]
+    if compare:
+        return _compared(analyses, compare, console, json=json)
+    show(analyses[0], out, console)
+    if json:
+        print_json(analyses[0].summary)
+    return _exit(analyses)
+
+
+def _analyze(spark: "SparkSession", places: Sequence[str], out: str, said: Any) -> "Analysis":
+    from pipeline.analysis import analyze
+    from pipeline.folders import NoRuns
+
+    try:
+        return analyze(spark, places, out, said)
+    except NoRuns as error:
+        raise BadInput(str(error)) from error
+
+
+@contextmanager
+def _spark(places: Sequence[str], master: str, out: str, memory: str) -> Iterator["SparkSession"]:
+    """A session with what Spark says in a file beside the results. Raises HarnessError."""
+    try:
+        session = import_module("pipeline.session")
+    except ImportError as error:
+        raise HarnessError(
+            f"the pipeline needs pyspark, which is not installed ({error}). pip install pyspark"
+        ) from error
+    words = None if "://" in out else Path(out).absolute() / "spark.log"
+    packages = [Path(str(import_module(name).__file__)).parent for name in ("pipeline", "model", "node")]
+    local = session.is_local(master)
+    try:
+        spark = session.start(
+            master,
+            memory=memory,
+            words=words,
+            packages=[] if local else packages,
+            small=local and _size(places) < SMALL,
+        )
+    except (JavaMissing, session.NoCluster) as error:
+        raise HarnessError(str(error)) from error
+    try:
+        yield spark
+    finally:
+        session.stop(spark)
+
+
+def _size(places: Sequence[str]) -> int:
+    """Bytes of the traces below; a lot if that is not on this machine, or a pattern."""
+    if not all(Path(place).is_dir() for place in places):
+        return SMALL
+    return sum(path.stat().st_size for place in places for path in Path(place).rglob("*.jsonl"))
+
+
+def _exit(analyses: Sequence["Analysis"]) -> int:
+    from pipeline.judge import EXIT, worst
+
+    return EXIT[worst(it.verdict for it in analyses)]
+
+
+def show(analysis: "Analysis", out: str, console: Console) -> None:
+    """The runs, worst first, then why, then where everything is."""
+    runs = analysis.summary["runs"]
+    table = Table(box=None, pad_edge=False)
+    for name in ("verdict", "scenario", "run"):
+        table.add_column(name)
+    for name in ("nodes", "acked", "acked/s", "p50 ms", "p99 ms", "longest pause s"):
+        table.add_column(name, justify="right")
+    for run in runs[:SHOWN]:
+        numbers = ("nodes", "acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s")
+        verdict = Text(run["verdict"], COLOURS[run["verdict"]])
+        told = (_number(run[name]) for name in numbers)
+        table.add_row(verdict, run["scenario"] or "–", Path(run["path"]).name, *told)
+    console.print(table)
+    if len(runs) > SHOWN:
+        console.print(f"... and {len(runs) - SHOWN} more, none of them worse", style="dim")
+    for run in [run for run in runs if run["reasons"]][:SHOWN]:
+        console.print(Text(f"\n{run['path']}: {run['verdict']}"), soft_wrap=True)
+        for reason in run["reasons"][:3]:
+            console.print(Text(f"  {reason}"), soft_wrap=True)
+    counted: dict[str, int] = {}
+    for run in runs:
+        counted[run["verdict"]] = counted.get(run["verdict"], 0) + 1
+    told_ = ", ".join(f"{number} {name}" for name, number in counted.items())
+    copies = sum(len(run["copies"]) for run in runs)
+    also = f"; {copies} copies of these were left out" if copies else ""
+    console.print(f"\n{len(runs)} runs: {told_}{also}; {analysis.read} were read anew", highlight=False)
+    console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
+
+
+def _compared(analyses: Sequence["Analysis"], names: Sequence[str], console: Console, *, json: bool) -> int:
+    """What got worse, then what got better."""
+    from pipeline.campaign import compare
+
+    found = compare(analyses[0].verdicts, analyses[1].verdicts)
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "scenario", "what", f"{names[0]}, then {names[1]}"):
+        table.add_column(name)
+    colours = {"worse": "bold red", "better": "green", "only": "dim"}
+    for row in found:
+        table.add_row(Text(row["change"], colours[row["change"]]), row["scenario"], row["what"], row["words"])
+        for shown in row["evidence"] if isinstance(row.get("evidence"), list) else ():
+            table.add_row("", "", "", Text(f"{shown['path']}: {' '.join(shown['reasons'])}", "dim"))
+    if found:
+        console.print(table)
+    else:
+        console.print("nothing differs by more than chance")
+    if json:
+        print_json({"before": names[0], "after": names[1], "differences": found})
+    return _exit(analyses)
+
+
+def _number(value: float | None) -> str:
+    """Three digits that count."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
