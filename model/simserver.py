@@ -337,6 +337,7 @@ class SimServer:
     def _close(self, why: str) -> None:
         self.links.close()
         self._trace_runs(self.links.runs())
+        self.replica.tell_work()
         self.replica.driver.flush()
         if self.recording is not None:
             self.recording.close()

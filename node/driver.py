@@ -28,6 +28,7 @@ from node.recording import (
     content,
 )
 from node.store.store import Store
+from node.work import Work
 
 
 class Aborted(Exception):
@@ -72,6 +73,7 @@ class Driver:
         self.recording = recording
         self.crash = crash
         self.snapshot_bytes = snapshot_bytes
+        self.work = Work()
 
     # ---- the core's inputs ----
 
@@ -164,11 +166,13 @@ class Driver:
             frames.setdefault(peer, []).append(message)
         for peer, batch in frames.items():
             self.links.send(peer, batch)
+            self.work.sent(batch)
 
     def send_watched(self, peer: int, message: Any) -> None:
         name = NAMES.get(type(message), "")
         self.crash.hit("before-send", name)
         self.links.send(peer, [message])
+        self.work.sent((message,))
         self.crash.hit("after-send", name)
 
     def deliver(self, delivery: Deliver | Install) -> None:

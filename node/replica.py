@@ -109,18 +109,27 @@ class Replica:
         if not application.idle(machine):
             application.follow_machine(machine, time)
             self.answer_clients()
+        if driver.work.due(machine.phase, time):
+            self.tell_work()
         driver.flush()
+
+    def tell_work(self) -> None:
+        self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
 
     def pass_on(self) -> None:
         """Writes go to the leader, the leader's refusals to where they came from, its transactions to the core."""
         application, machine = self.application, self.machine
         forward, txns = application.pass_on(machine)
         for peer, answer in application.answers_for_nodes():
-            self.network.send(peer, [answer])
+            self.send(peer, answer)
         if forward is not None and machine.leader is not None:
-            self.network.send(machine.leader, [forward])
+            self.send(machine.leader, forward)
         if txns:
             self.driver.submit(txns)
+
+    def send(self, peer: int, message: Forward | Answer) -> None:
+        self.network.send(peer, [message])
+        self.driver.work.sent((message,))
 
     def watch_disk(self) -> None:
         """Let the store stop at the disk's crash points, or run at full speed when none is armed."""

@@ -136,6 +136,7 @@ class Server:
         """End by own decision: say goodbye to nobody, but leave complete traces."""
         self.links.close()
         self.trace_channels()
+        self.replica.tell_work()
         self.clients.close()
         self.control.close()
         self.context.term()

@@ -54,7 +54,7 @@ EVENTS = {
     "abort": "true",
     "exit": present("code"),
 }
-UNJUDGED = ("vote", "link", "refused", "recovery", "fault", "client")
+UNJUDGED = ("vote", "link", "refused", "recovery", "work", "fault", "client")
 OPERATIONS = {
     "invoke": present("client", "seq", "op", "due"),
     "complete": f"{present('client', 'seq')} AND outcome IN ('ok', 'failed', 'unknown') AND {optional('zxid', pair('zxid'))}",

@@ -12,7 +12,7 @@ from harness.html.source import MilestoneLine, Source, TraceLine
 from harness.html.spans import KILLS, Span
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
-BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery"}  # too many, or not drawn
+BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery", "work"}  # too many, or not drawn
 KILLED = "killed (SIGKILL)"
 
 

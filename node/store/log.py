@@ -29,6 +29,7 @@ class Log:
         self._offset = 0  # at which the next batch is written
         self._batch = 1  # its number
         self._dirty = False  # something was written since the last sync
+        self.syncs = 0  # so far
         self._unsynced: list[str] = []  # with a crash hook: the records that the next sync covers
 
     def resume(self, segments: list[tuple[int, Zxid]], size: int, offset: int, batch: int) -> None:
@@ -83,6 +84,7 @@ class Log:
         with disk_work(f"syncing {segment_name(self._segments[-1][0])}"):
             self._file.sync()
         self._dirty = False
+        self.syncs += 1
         self._reach("after-sync")
         self._unsynced.clear()
 

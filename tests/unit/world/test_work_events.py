@@ -1,0 +1,91 @@
+"""The `work` events: what a life says that it has done, held against what its peers' recordings say that they took."""
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from node.core.messages import Phase
+from node.recording import Reader, Stepped, Synced
+from node.work import EVERY, Work
+
+SCENARIO = """
+[scenario]
+name = "busy"
+about = "A crash under load."
+nodes = 3
+duration = 4
+record = true
+
+[workload]
+rate = 100
+
+[[fault]]
+at = 1.5
+do = "crash"
+target = "follower"
+for = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("work")
+    (place / "busy.toml").write_text(SCENARIO)
+    assert main(["run", str(place / "busy.toml"), "--on", "sim", "--results", str(place / "r")]) == 0
+    return (place / "r" / "latest").resolve()
+
+
+def work_of(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """The `work` events of each life."""
+    return {
+        path.stem: [line for line in map(json.loads, path.read_text().splitlines()) if line["event"] == "work"]
+        for path in sorted((run / "trace").glob("*.jsonl"))
+    }
+
+
+def test_numbers_only_grow_and_are_told_every_second(run: Path) -> None:
+    for life, told in work_of(run).items():
+        assert len(told) >= 3, life
+        for before, after in pairwise(told):
+            assert after["t"] - before["t"] < 1.2 * EVERY, life
+            assert after["frames"] >= before["frames"]
+            assert after["syncs"] >= before["syncs"]
+            assert all(after["messages"][kind] >= count for kind, count in before["messages"].items())
+
+
+def test_what_was_sent_is_what_the_peers_took(run: Path) -> None:
+    """Only what was under way when a node died, and what a killed one did not tell any more, makes a difference."""
+    sent: Counter[str] = Counter()
+    for told in work_of(run).values():
+        sent.update(told[-1]["messages"])
+    taken: Counter[str] = Counter()
+    for path in sorted((run / "record").glob("*.bin")):
+        for block in Reader(path).blocks():
+            taken.update(
+                str(type(entry.message).__struct_config__.tag) for entry in block if isinstance(entry, Stepped)
+            )
+    assert {"VOTE", "PROPOSE", "ACK", "COMMIT", "PING"} <= taken.keys()
+    for kind, count in taken.items():
+        assert count * 0.9 - 10 <= sent[kind] <= count * 1.1 + 10, kind
+
+
+def test_syncs_are_those_that_the_core_was_told_of(run: Path) -> None:
+    """A sync that finds nothing to write (its group is not closed yet) touches no disk."""
+    for life, told in work_of(run).items():
+        blocks = Reader(run / "record" / f"{life}.bin").blocks()
+        synced = sum(isinstance(entry, Synced) for block in blocks for entry in block)
+        assert synced * 0.7 - 10 <= told[-1]["syncs"] <= synced + 5, life
+
+
+def test_a_new_phase_is_told_at_once() -> None:
+    work = Work()
+    assert work.due(Phase.ELECTION, 0)
+    assert not work.due(Phase.ELECTION, EVERY - 1)
+    assert work.due(Phase.DISCOVERY, EVERY - 1)
+    assert not work.due(Phase.DISCOVERY, 2 * EVERY - 2)
+    assert work.due(Phase.DISCOVERY, 2 * EVERY - 1)
