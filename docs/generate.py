@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from faults import crashpoints, grammar
 from faults.defects import DEFECTS
+from faults.kind import REQUIRED
 from faults.registry import describe_kinds
 from faults.scenario import Expect, Nemesis, Scenario, Workload, load
 from harness.catalogue import shipped
@@ -134,6 +135,15 @@ def keys() -> str:
         (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default(makes[name], key))
         for name, rules in grammar.TABLES.items()
         for key, rule in rules.items()
+    ]
+    rows += [
+        (
+            "`[[operation]]`",
+            f"`{key.name}`",
+            key.rule.allowed,
+            "required" if key.default is REQUIRED else str(key.default),
+        )
+        for key in grammar.OPERATION
     ]
     for name, struct in grammar.STRUCTS.items():
         rows += [

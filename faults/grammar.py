@@ -13,7 +13,7 @@ from faults.kind import REQUIRED, Key, Kind
 from faults.lines import Lines, Path
 from faults.registry import KINDS
 from faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
-from faults.scenario import EXITS, Expect, FaultStep, Mistake, Nemesis, Scenario, ScenarioError, Workload
+from faults.scenario import EXITS, Expect, FaultStep, Mistake, Nemesis, Operation, Scenario, ScenarioError, Workload
 from faults.targets import NAME as LABEL
 from faults.targets import read_target
 from node.config import Limits, Timing
@@ -57,7 +57,13 @@ TABLES: dict[str, dict[str, Rule]] = {
     },
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
-ALL_TABLES = ("scenario", "workload", "timing", "limits", "fault", "nemesis", "expect")
+OPERATION: tuple[Key, ...] = (
+    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when it is due, after the load has begun"),
+    Key(name="do", rule=choice(*OPERATIONS), doc="what is asked for", default="set"),
+    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients asks", default=1),
+    Key(name="key", rule=whole(0, 999_999), doc="which of the workload's keys, counted from 0", default=0),
+)
+ALL_TABLES = ("scenario", "workload", "operation", "timing", "limits", "fault", "nemesis", "expect")
 STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
@@ -92,6 +98,7 @@ class _Reader:
         scenario = Scenario(
             **head,
             workload=self._dataclass("workload", Workload),
+            operations=tuple(sorted(self._operations(), key=lambda one: one.at)),
             timing=self._struct("timing", Timing),
             limits=self._struct("limits", Limits),
             faults=tuple(faults),
@@ -127,18 +134,39 @@ class _Reader:
 
     def _faults(self) -> tuple[list[FaultStep], list[Path]]:
         """The steps that could be read, and where each stands."""
-        listed = self.document.get("fault", [])
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-            self._wrong(("fault",), "faults are written as [[fault]] tables")
-            return [], []
         steps: list[FaultStep] = []
         places: list[Path] = []
-        for index, table in enumerate(listed):
+        for index, table in enumerate(self._listed("fault")):
             step = self._fault(("fault", index), table)
             if step is not None:
                 steps.append(step)
                 places.append(("fault", index))
         return steps, places
+
+    def _listed(self, name: str) -> list[dict[str, Any]]:
+        """The tables of a list, [[name]]; empty if it is no such list."""
+        listed = self.document.get(name, [])
+        if isinstance(listed, list) and all(isinstance(one, dict) for one in listed):
+            return listed
+        self._wrong((name,), f"{name}s are written as [[{name}]] tables")
+        self.document[name] = []
+        return []
+
+    def _operations(self) -> list[Operation]:
+        """The operations that are written down and could be read."""
+        tables = self._listed("operation")
+        for key in ("rate", "mix") if tables else ():
+            if key in self._raw("workload"):
+                wrong = f"{key} draws operations, and there are [[operation]] tables, which say what is asked for"
+                self._wrong(("workload", key), wrong, "either")
+        operations = []
+        for index, table in enumerate(tables):
+            path = ("operation", index)
+            self._unknown(path, table, tuple(key.name for key in OPERATION), "key of an operation")
+            values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in OPERATION}
+            if REQUIRED not in values.values():
+                operations.append(Operation(**values))
+        return operations
 
     def _fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
         before = len(self.mistakes)
@@ -274,10 +302,24 @@ class _Reader:
                 self._wrong((*place, "at"), f"{step.at:g} s is after the end", f"up to {scenario.duration:g} s")
             if step.do == "power-cut" and not scenario.faithful:
                 self._wrong((*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
+        self._whole_operations(scenario)
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
             self._wrong(places[index], wrong)
         if scenario.nemesis is not None:
             self._nemesis(scenario)
+
+    def _whole_operations(self, scenario: Scenario) -> None:
+        """Each belongs to a client and a key of the workload, and is due before the end."""
+        limits = {
+            "at": (scenario.duration, f"up to {scenario.duration:g} s"),
+            "client": (scenario.workload.clients, f"1 to {scenario.workload.clients} ([workload] clients)"),
+            "key": (scenario.workload.keys - 1, f"0 to {scenario.workload.keys - 1} ([workload] keys)"),
+        }
+        for index, table in enumerate(self._listed("operation")):
+            for name, (most, allowed) in limits.items():
+                value = table.get(name)
+                if isinstance(value, int | float) and value > most:
+                    self._wrong(("operation", index, name), f"{value:g} is too much", allowed)
 
     def _nemesis(self, scenario: Scenario) -> None:
         assert scenario.nemesis is not None
@@ -294,8 +336,8 @@ def _where(path: Path) -> str:
     match path:
         case ():
             return ""
-        case ("fault", int(index), *rest):
-            return ", ".join([f"[[fault]] number {index + 1}", *(str(part) for part in rest)])
+        case (str(table), int(index), *rest):
+            return ", ".join([f"[[{table}]] number {index + 1}", *(str(part) for part in rest)])
         case (str(table),):
             return table if table.startswith("--") else f"[{table}]"
         case (table, *rest):

@@ -70,6 +70,17 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation that is written down. `at`: seconds after the workload started; `client` counts from 1, `key` (the
+    znode, as the workload's keys are numbered) from 0."""
+
+    at: float
+    do: str = "set"
+    client: int = 1
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nemesis:
     """Faults drawn from the seed (see `faults.nemesis` for the rules of drawing)."""
 
@@ -103,6 +114,7 @@ class Scenario:
     disk: str = "faithful"
     defect: str | None = None
     workload: Workload = Workload()
+    operations: tuple[Operation, ...] = ()  # by time; if there are any, they are all that is asked for
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultStep, ...] = ()

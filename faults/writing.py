@@ -4,33 +4,28 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from faults.scenario import EXITS, Scenario, overrides
+from faults.registry import KINDS
+from faults.scenario import EXITS, FaultStep, Operation, Scenario, overrides
 
 
 def write(scenario: Scenario) -> str:
-    """The file's text. Defaults of timing, limits and a fault's own keys are left out where nothing was said."""
+    """The file's text. Defaults of timing, limits, operations and a fault's own keys are left out."""
     head: dict[str, Any] = {
         name: getattr(scenario, name)
         for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "defect")
     }
-    workload = scenario.workload
+    workload = {name: getattr(scenario.workload, name) for name in scenario.workload.__dataclass_fields__}
+    for drawing in ("rate", "mix") if scenario.operations else ():
+        del workload[drawing]
     parts = [
         _table("[scenario]", head),
-        _table("[workload]", {name: getattr(workload, name) for name in workload.__dataclass_fields__}),
+        _table("[workload]", workload),
         _table("[timing]", overrides(scenario.timing)),
         _table("[limits]", overrides(scenario.limits)),
     ]
     for step in scenario.faults:
-        fault = {
-            "at": step.at,
-            "do": step.do,
-            "target": step.target,
-            "for": step.lasts,
-            "as": step.name,
-            "awaits": step.awaits,
-            **step.params,
-        }
-        parts.append(_table("[[fault]]", fault))
+        parts.append(_table("[[fault]]", _fault(step)))
+    parts += [_table("[[operation]]", _operation(one)) for one in scenario.operations]
     if scenario.nemesis is not None:
         nemesis = scenario.nemesis
         parts.append(_table("[nemesis]", {name: getattr(nemesis, name) for name in nemesis.__dataclass_fields__}))
@@ -39,6 +34,25 @@ def write(scenario: Scenario) -> str:
         del expect["exit"]
     parts.append(_table("[expect]", expect))
     return "\n".join(part for part in parts if part)
+
+
+def _fault(step: FaultStep) -> dict[str, Any]:
+    keys = {key.name: key.default for key in KINDS[step.do].keys}
+    return {
+        "at": step.at,
+        "do": step.do,
+        "target": step.target,
+        "for": step.lasts,
+        "as": step.name,
+        "awaits": step.awaits,
+        **{name: value for name, value in step.params.items() if value != keys[name]},
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    fields = operation.__dataclass_fields__
+    values = {name: getattr(operation, name) for name in fields}
+    return {name: value for name, value in values.items() if name == "at" or value != fields[name].default}
 
 
 def _table(header: str, values: Mapping[str, Any]) -> str:

@@ -1,9 +1,11 @@
-"""What the workload asks for: its parameters, and each client's operations, drawn from the seed."""
+"""What the workload asks for: its parameters, and each client's operations, drawn from the seed or written down."""
 
+import dataclasses
 import random
 from collections import deque
 from dataclasses import dataclass, field
 
+from faults.scenario import Operation, Scenario
 from node.tree.outcomes import Ok, Outcome
 from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
 
@@ -15,7 +17,8 @@ CREATED_MAX = 10_000  # names of own children remembered for deletion
 class Load:
     """`rate`: operations a second, of all clients together. `mix`: weights of `OPERATIONS`. `keys`: znodes that are set
     and read. `payload_bytes`: bytes of each write's data (more where the mark that makes it unique needs it).
-    `max_outstanding`: of one client. Raises ValueError, naming every mistake."""
+    `max_outstanding`: of one client. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming
+    every mistake."""
 
     clients: int = 6
     rate: float = 200.0
@@ -23,6 +26,7 @@ class Load:
     payload_bytes: int = 128
     mix: dict[str, float] = field(default_factory=lambda: {"set": 1.0})
     max_outstanding: int = 100
+    operations: tuple[Operation, ...] = ()
 
     def __post_init__(self) -> None:
         wrong = [
@@ -41,6 +45,17 @@ class Load:
             wrong.append("mix needs weights that are not negative, and one above 0")
         if wrong:
             raise ValueError("; ".join(wrong))
+
+    def due_by(self, elapsed_ns: int) -> int:
+        """How many operations are due so long after the load has begun."""
+        if self.operations:
+            return sum(int(one.at * 1e9) <= elapsed_ns for one in self.operations)
+        return int(elapsed_ns / 1e9 * self.rate)
+
+
+def load_of(scenario: Scenario) -> Load:
+    """What a scenario's workload asks for."""
+    return Load(**dataclasses.asdict(scenario.workload), operations=scenario.operations)
 
 
 def key_path(key: int) -> str:
@@ -73,10 +88,14 @@ class Draw:
         mark = f"{self._client}.{self._count}.".encode()
         return mark + self._filler[len(mark) :]
 
-    def request(self) -> Request:
-        """The client's next operation."""
+    def choose(self) -> tuple[str, int]:
+        """What the client asks for next, and which key it is about."""
         (kind,) = self._random.choices(self._kinds, self._weights)
-        path = key_path(self._random.randrange(self._keys))
+        return kind, self._random.randrange(self._keys)
+
+    def request(self, kind: str, key: int) -> Request:
+        """The operation of that kind on that key."""
+        path = key_path(key)
         if kind == "delete" and self._created:
             return Delete(self._created.popleft())
         if kind in ("create", "delete"):
@@ -101,3 +120,47 @@ class Draw:
         path = f"{parent}/{self._client}-{self._count}"
         self._created.append(path)
         return Create(path, data)
+
+
+class Agenda:
+    """What one client owes, and when. `number` counts from 1."""
+
+    def __init__(self, load: Load, seed: int, number: int) -> None:
+        self.sent = 0
+        self._load = load
+        self._number = number
+        self._draw = Draw(load, seed, number)
+        self._written = [one for one in load.operations if one.client == number]
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the next operation is due, in nanoseconds after the load has begun; None if there is none."""
+        if self._load.operations:
+            return int(self._written[self.sent].at * 1e9) if self.sent < len(self._written) else None
+        return int((self.sent * self._load.clients + self._number - 1) * 1e9 / self._load.rate)
+
+    def take(self) -> Request:
+        """The operation that is next, which is thereby sent."""
+        if self._load.operations:
+            written = self._written[self.sent]
+            kind, key = written.do, written.key
+        else:
+            kind, key = self._draw.choose()
+        self.sent += 1
+        return self._draw.request(kind, key)
+
+    def learn(self, request: Request, outcome: Outcome) -> None:
+        """See `Draw.learn`."""
+        self._draw.learn(request, outcome)
+
+
+def written_out(load: Load, seed: int, seconds: float) -> tuple[Operation, ...]:
+    """What a drawn load asks for within so long, as operations to write down; its times to a microsecond."""
+    found = []
+    for number in range(1, load.clients + 1):
+        agenda, draw = Agenda(load, seed, number), Draw(load, seed, number)
+        while (due := agenda.due_ns) is not None and due < seconds * 1e9:
+            kind, key = draw.choose()
+            found.append(Operation(at=round(due / 1e9, 6), do=kind, client=number, key=key))
+            agenda.sent += 1
+    return tuple(sorted(found, key=lambda one: one.at))

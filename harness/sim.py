@@ -19,11 +19,12 @@ from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
 from harness.interrupt import Forced, Interrupt
+from harness.load import load_of
 from harness.progress import Display, Quiet
 from harness.results import RunFolder
 from harness.run import Ran, Wish
 from harness.simcluster import SimCluster, SimHost, SimNetwork
-from harness.simload import SimLoad, load_of
+from harness.simload import SimLoad
 from harness.simrecords import Records
 from harness.walk import INTERRUPTED, Walk
 from model import events as ev
@@ -70,7 +71,7 @@ class SimGround:
 
     def workload(self, seed: int) -> SimLoad:
         machines = [self.machines[node] for node in sorted(self.machines)]
-        return SimLoad(self.world, machines, self.records, load_of(self._scenario.workload), seed)
+        return SimLoad(self.world, machines, self.records, load_of(self._scenario), seed)
 
     @property
     def seconds(self) -> float:

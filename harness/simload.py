@@ -1,10 +1,9 @@
 """The open-loop workload of `harness.workload` over virtual time, with the same draws."""
 
-import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
-from harness.load import Draw, Load, key_path
+from harness.load import Agenda, Draw, Load, key_path
 from harness.simrecords import Records
 from harness.workload import SETUP_WINDOW, Counters
 from model.simclients import SimClient, SimOperation
@@ -23,16 +22,15 @@ class _Lane:
     def __init__(self, load: "SimLoad", machines: Sequence[SimNode], number: int) -> None:
         self.load = load
         self.number = number
-        self.sent = 0
-        self.draw = Draw(load.load, load.seed, number + 1)
+        self.agenda = Agenda(load.load, load.seed, number + 1)
         self.waits = False  # a turn stands on the world's heap
         self.client = SimClient(
             load.world, machines, number % len(machines), number + 1, TIMEOUT_NS, self.known, self.turn
         )
 
-    def due_ns(self) -> int:
-        load = self.load.load
-        return self.load.start_ns + int((self.sent * load.clients + self.number) * 1e9 / load.rate)
+    def due_ns(self) -> int | None:
+        due = self.agenda.due_ns
+        return None if due is None else self.load.start_ns + due
 
     def turn(self, woken: object = None) -> None:
         """Send what is due, and come back when something will be."""
@@ -45,12 +43,11 @@ class _Lane:
         if shared.stopping:
             return
         now, client, due = shared.world.now, self.client, self.due_ns()
-        while due <= now and client.connected and client.outstanding < shared.load.max_outstanding:
-            self.sent += 1
-            self.ask(self.draw.request(), due)
+        while due is not None and due <= now and client.connected and client.outstanding < shared.load.max_outstanding:
+            self.ask(self.agenda.take(), due)
             due = self.due_ns()
         client.flush()
-        if due > now and not self.waits:
+        if due is not None and due > now and not self.waits:
             self.waits = True
             shared.world.at(due - now, self.turn, True)
 
@@ -64,7 +61,7 @@ class _Lane:
         kind, _ = shared.records.complete(self.client.number, self.client.node, operation, outcome)
         shared.counts[kind] += 1
         if shared.begun:
-            self.draw.learn(operation.request, outcome)
+            self.agenda.learn(operation.request, outcome)
         else:
             shared.key_known(operation, outcome)
 
@@ -125,8 +122,3 @@ class SimLoad:
         there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
         if not there:
             self._missing.append(key)
-
-
-def load_of(parameters: object) -> Load:
-    """A scenario's `[workload]` as the load's parameters."""
-    return Load(**dataclasses.asdict(parameters))  # type: ignore[call-overload]

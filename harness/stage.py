@@ -3,7 +3,6 @@
 Entered, everything but the nodes is up; left, nothing is: no process, no port, no secret.
 """
 
-import dataclasses
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +14,7 @@ from faults.scenario import Scenario
 from harness import toxiproxy
 from harness.exits import HarnessError
 from harness.interrupt import Forced
-from harness.load import Load
+from harness.load import load_of
 from harness.ports import NoFreePortError, free_ports, release_ports
 from harness.processes import Addresses, Plan, Processes
 from harness.results import RunFolder
@@ -65,7 +64,7 @@ class Stage:
             {node: self.cluster.client_address(node) for node in self.cluster.nodes},
             self.keys,
             self._folder.file("ops.jsonl"),
-            Load(**dataclasses.asdict(self._scenario.workload)),
+            load_of(self._scenario),
             seed,
         )
 

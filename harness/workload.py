@@ -3,7 +3,7 @@
 Client c of n owes its k-th operation at start + (k * n + c) / rate. While it is full (`max_outstanding`) or has no
 node, what it owes is not dropped: when it can go on it sends the overdue operations at once, each recorded with the
 time at which it was due, so that a stall shows in the latencies of all that it delayed (no coordinated omission).
-Which operations a client asks for is drawn from the seed; when, from the clock.
+Which operations a client asks for is drawn from the seed; when, from the clock. Or both are written down.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Any
 import zmq
 
 from harness.client import Client, Operation, Then
-from harness.load import Draw, Load, key_path
+from harness.load import Agenda, Draw, Load, key_path
 from harness.ops import OpsFile
 from node.net.keys import Keys
 from node.tree.outcomes import Failed, Ok, Outcome
@@ -51,15 +51,14 @@ class WorkloadError(Exception):
 class _Lane:
     """One client: what it has been sent and owes."""
 
-    def __init__(self, client: Client, draw: Draw, phase: int) -> None:
+    def __init__(self, client: Client, agenda: Agenda) -> None:
         self.client = client
-        self.draw = draw
-        self.phase = phase
-        self.sent = 0
+        self.agenda = agenda
 
-    def due_ns(self, start: int, load: Load) -> int:
-        """When the client's next operation is due."""
-        return start + int((self.sent * load.clients + self.phase) * 1e9 / load.rate)
+    def due_ns(self, start: int) -> int | None:
+        """When the client's next operation is due; None if it owes none any more."""
+        due = self.agenda.due_ns
+        return None if due is None else start + due
 
 
 class Workload:
@@ -156,7 +155,7 @@ class Workload:
             context=context,
             poller=poller,
         )
-        return _Lane(client, Draw(self._load, self._seed, number + 1), number)
+        return _Lane(client, Agenda(self._load, self._seed, number + 1))
 
     def _make_keys(self, lane: _Lane, poller: zmq.Poller) -> None:
         """Create every key's znode; whatever fails or is unknown is asked for again, until it is there."""
@@ -182,11 +181,13 @@ class Workload:
         now = time.monotonic_ns()
         next_due = now + int(NAP_S * 1e9)
         for lane in lanes:
-            due = lane.due_ns(self._start_ns, self._load)
-            while due <= now and lane.client.connected and lane.client.outstanding < self._load.max_outstanding:
+            client, due = lane.client, lane.due_ns(self._start_ns)
+            while (
+                due is not None and due <= now and client.connected and client.outstanding < self._load.max_outstanding
+            ):
                 self._send(lane, due)
-                due = lane.due_ns(self._start_ns, self._load)
-            if due > now:
+                due = lane.due_ns(self._start_ns)
+            if due is not None and due > now:
                 next_due = min(next_due, due)
         self._turn(lanes)
         if now >= self._publish_ns:
@@ -194,11 +195,10 @@ class Workload:
         poller.poll(max(1, (next_due - time.monotonic_ns()) // 1_000_000))
 
     def _send(self, lane: _Lane, due: int) -> None:
-        request = lane.draw.request()
-        lane.sent += 1
+        request = lane.agenda.take()
 
         def known(operation: Operation, outcome: Outcome) -> None:
-            lane.draw.learn(request, outcome)
+            lane.agenda.learn(request, outcome)
             self._complete(lane, operation, outcome, due)
 
         self._invoke(lane, request, due, known)
@@ -240,5 +240,4 @@ class Workload:
     def _owed(self, lanes: list[_Lane], now: int) -> int:
         if not self._begun.is_set() or not self._start_ns:
             return 0
-        due = int((now - self._start_ns) / 1e9 * self._load.rate)
-        return max(0, due - sum(lane.sent for lane in lanes))
+        return max(0, self._load.due_by(now - self._start_ns) - sum(lane.agenda.sent for lane in lanes))

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from harness.load import OPERATIONS, Draw, Load
+from faults.scenario import Operation
+from harness.load import OPERATIONS, Agenda, Draw, Load, written_out
 from node.core.zxid import Zxid
 from node.tree.outcomes import Failed, Ok
-from node.tree.requests import ANY, Check, Create, Delete, Multi, Request, Set
+from node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
 
 EVERYTHING = dict.fromkeys(OPERATIONS, 1.0)
 
 
 def draw(load: Load, seed: int = 1, client: int = 1, count: int = 400) -> list[Request]:
     drawn = Draw(load, seed, client)
-    return [drawn.request() for _ in range(count)]
+    return [drawn.request(*drawn.choose()) for _ in range(count)]
 
 
 def test_one_seed_one_sequence_for_each_client() -> None:
@@ -56,11 +57,11 @@ def test_deletes_take_the_clients_own_children_oldest_first() -> None:
 
 def test_a_check_asks_for_the_version_that_was_seen() -> None:
     drawn = Draw(Load(mix={"check": 1}, keys=1), 1, 1)
-    assert drawn.request() == Check("/key-0", ANY)
+    assert drawn.request(*drawn.choose()) == Check("/key-0", ANY)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
     drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2)))
     drawn.learn(Set("/key-0", b""), Failed("bad version", ""))
-    assert drawn.request() == Check("/key-0", 4)
+    assert drawn.request(*drawn.choose()) == Check("/key-0", 4)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -71,3 +72,47 @@ def test_all_mistakes_are_told_at_once() -> None:
         Load(**wrong)
     with pytest.raises(ValueError, match="one above 0"):
         Load(mix={"set": 0})
+
+
+WRITTEN = (
+    Operation(at=0.5, client=2, key=1),
+    Operation(at=1.0, do="create"),
+    Operation(at=2.0, do="delete"),
+    Operation(at=3.0, do="get", client=2),
+)
+
+
+def taken(load: Load, client: int) -> list[tuple[int, Request]]:
+    """What a client owes and when, as long as it owes anything, or three times."""
+    agenda, found = Agenda(load, 1, client), []
+    while len(found) < 3 and (due := agenda.due_ns) is not None:
+        found.append((due, agenda.take()))
+    return found
+
+
+def test_written_operations_are_all_that_is_asked_for() -> None:
+    load = Load(clients=3, keys=2, payload_bytes=0, operations=WRITTEN)
+    created = Create("/key-0/1-1", b"1.1.")
+    assert taken(load, 1) == [(1_000_000_000, created), (2_000_000_000, Delete(created.path))]
+    assert taken(load, 2) == [(500_000_000, Set("/key-1", b"2.1.")), (3_000_000_000, Get("/key-0"))]
+    assert taken(load, 3) == []
+    assert [load.due_by(int(seconds * 1e9)) for seconds in (0, 1, 2.5, 9)] == [0, 2, 3, 4]
+
+
+def test_a_drawn_load_comes_around() -> None:
+    load = Load(clients=2, rate=10, keys=1, mix={"get": 1})
+    assert [due for due, _ in taken(load, 1)] == [0, 200_000_000, 400_000_000]
+    assert [due for due, _ in taken(load, 2)] == [100_000_000, 300_000_000, 500_000_000]
+    assert load.due_by(1_000_000_000) == 10
+
+
+def test_a_drawn_load_written_out_asks_for_the_same() -> None:
+    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4)
+    written = written_out(drawn, 7, 2.0)
+    assert len(written) == 60
+    assert [one.at for one in written] == sorted(one.at for one in written)
+    again = Load(clients=3, keys=4, operations=written)
+    for client in (1, 2, 3):
+        before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
+        assert [before.take() for _ in range(20)] == [after.take() for _ in range(20)]
+        assert after.due_ns is None

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.registry import KINDS, describe_kinds
-from faults.scenario import Expect, ScenarioError, load, parse
+from faults.scenario import Expect, Operation, ScenarioError, load, parse
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -271,3 +271,43 @@ def test_whatever_the_faults_there_is_no_traceback(faults: list[dict[str, object
         assert all(mistake.line >= 1 and mistake.wrong for mistake in told.mistakes)
     else:
         assert parse(scenario.to_toml()) == scenario
+
+
+def with_operations(*operations: str, workload: str = "clients = 2\nkeys = 3") -> str:
+    listed = "".join(f"[[operation]]\n{operation}\n" for operation in operations)
+    return f'[scenario]\nname = "x"\nabout = "y"\nduration = 5\n[workload]\n{workload}\n{listed}'
+
+
+def test_written_operations_are_read_by_time_and_written_back() -> None:
+    scenario = parse(with_operations('at = 3\ndo = "get"\nclient = 2\nkey = 2', "at = 1.5"))
+    assert scenario.operations == (Operation(at=1.5), Operation(at=3.0, do="get", client=2, key=2))
+    text = scenario.to_toml()
+    assert "rate" not in text
+    assert parse(text) == scenario
+
+
+def test_every_mistake_of_written_operations_is_told() -> None:
+    wrong = ("at = 6", "at = 1\nclient = 3", "at = 1\nkey = 3", 'at = 1\ndo = "sett"', "at = 1\nnode = 2", "key = 1")
+    told = mistakes_of(with_operations(*wrong, workload="clients = 2\nkeys = 3\nrate = 5\nmix = { set = 1 }"))
+    words = "\n".join(text for _, text in told)
+    for part in (
+        "[workload] rate: rate draws operations",
+        "[workload] mix: mix draws operations",
+        "[[operation]] number 1, at: 6 is too much. Allowed: up to 5 s",
+        "[[operation]] number 2, client: 3 is too much. Allowed: 1 to 2",
+        "[[operation]] number 3, key: 3 is too much. Allowed: 0 to 2",
+        "Did you mean set?",
+        "'node' is no key of an operation",
+        "[[operation]] number 6: the key at is missing",
+    ):
+        assert part in words
+    assert len(told) == 8
+    assert "operations are written as [[operation]] tables" in str(
+        mistakes_of('operation = 1\n[scenario]\nname="x"\nabout="y"')
+    )
+
+
+def test_a_faults_defaults_are_left_out_of_a_written_file() -> None:
+    scenario = parse(with_faults('at = 1\ndo = "power-cut"\ntarget = "all"\nfor = 1'))
+    assert "variant" not in scenario.to_toml()
+    assert parse(scenario.to_toml()) == scenario
