@@ -1,9 +1,9 @@
 """One simulated machine: a disk that outlives the lives of the process on it, and what is done to that process."""
 
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Callable, Mapping
 
 from model.simdisk import SimDisk
+from model.simlife import MachineDisk
 from model.simnet import SimNet
 from model.simserver import KILLED, SimServer, die
 from model.world import Plan, Sink, World
@@ -27,16 +27,18 @@ class SimNode:
         self.machines = machines
         self.peers = [peer for peer in range(1, plan.nodes + 1) if peer != number]
         self.drift = world.weather.drift()
-        self.disk = SimDisk(faithful=plan.faithful, draw_sync=world.weather.sync, die=self._power_gone)
+        self.disk = self.make_disk()
         self.server: SimServer | None = None
         self.life = 0
         self.exit: int | None = None  # of the latest life
         self.armed = False  # the present life was told to die somewhere
         self._ending = False  # its end is no news
 
-    @staticmethod
-    def _power_gone() -> NoReturn:
-        die()
+    def make_disk(self) -> MachineDisk:
+        return SimDisk(faithful=self.plan.faithful, draw_sync=self.world.weather.sync, die=die)
+
+    def make_server(self) -> SimServer:
+        return SimServer(self, self.life)
 
     @property
     def alive(self) -> bool:
@@ -60,7 +62,7 @@ class SimNode:
         self.life += 1
         self.exit = None
         self._ending, self.armed = False, crash_at is not None
-        self.server = server = SimServer(self, self.life)
+        self.server = server = self.make_server()
         least, most = START_NS
 
         def boot(_: object) -> None:
@@ -105,10 +107,13 @@ class SimNode:
             self.sink.ended(self.id, server.life, code, self.armed and code == KILLED)
 
 
-def build(world: World, plan: Plan, sink: Sink) -> tuple[SimNet, dict[int, SimNode]]:
+MakeNode = Callable[[int, World, SimNet, Plan, Sink, Mapping[int, SimNode]], SimNode]
+
+
+def build(world: World, plan: Plan, sink: Sink, make_node: MakeNode = SimNode) -> tuple[SimNet, dict[int, SimNode]]:
     """The machines of a world, all of them down, and the links between them."""
     net = SimNet(world, plan.nodes)
     machines: dict[int, SimNode] = {}
     for number in range(1, plan.nodes + 1):
-        machines[number] = SimNode(number, world, net, plan, sink, machines)
+        machines[number] = make_node(number, world, net, plan, sink, machines)
     return net, machines

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from model.simdisk import SimDisk
+from model.simlife import Commanding, Crashing, Replicating
 from model.simlinks import NEVER, SimLinks
 from model.simport import SimPort
 from model.simtrace import SimTrace
@@ -36,7 +38,11 @@ def die() -> NoReturn:
 
 
 class SimServer:
-    """`node` is the machine that it runs on."""
+    """`node` is the machine that it runs on. `crash`, `replica` and `commands` are there once it has recovered."""
+
+    crash: Crashing
+    replica: Replicating
+    commands: Commanding
 
     def __init__(self, node: "SimNode", life: int) -> None:
         self.node = node
@@ -70,27 +76,35 @@ class SimServer:
 
     def boot(self, crash_at: str | None) -> None:
         """Recover, and begin. The life may end of it."""
-        node, plan = self.node, self.plan
-        self.crash = crash = plan.crash_type(self._report_point)
-        crash.die = die
-        crash.settle = self._settle
-        crash.pause = self._pause_here
-        if crash_at is not None:
-            crash.arm(crash_at)
-        node.disk.new_life()
+        self.node.disk.new_life()
         try:
-            store, recovered, report = plan.store_type.open(
-                node.disk,
-                bootstrap=self.life == 1,
-                segment_bytes=plan.limits.segment_bytes,
-                crash=crash.hit if crash.on_disk else None,
-            )
+            self.recover(crash_at)
         except (Corrupt, DiskFailed) as error:
             self._fail(error)
             return
         except Died:
             self.end(KILLED)
             return
+        self.booted = True
+        self.links.open()
+        self._begin(self.replica.start(self.clock.now_ns()))
+
+    def recover(self, crash_at: str | None) -> None:
+        """Make `crash`, `replica` and `commands` from what the disk holds. Raises what ends a life before it began."""
+        node, plan = self.node, self.plan
+        assert isinstance(node.disk, SimDisk)
+        self.crash = crash = plan.crash_type(self._report_point)
+        crash.die = die
+        crash.settle = self._settle
+        crash.pause = self._pause_here
+        if crash_at is not None:
+            crash.arm(crash_at)
+        store, recovered, report = plan.store_type.open(
+            node.disk,
+            bootstrap=self.life == 1,
+            segment_bytes=plan.limits.segment_bytes,
+            crash=crash.hit if crash.on_disk else None,
+        )
         config = plan.config(node.id)
         self.trace.add("boot", boot_event(config, recovered, report, plan.defect, node.pid(self.life)))
         self.trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": 0})
@@ -99,7 +113,7 @@ class SimServer:
         for point in crash.armed:
             self._report_point(point, "armed")
         self.recording = node.sink.recording(node.id, self.life)
-        self.replica = plan.replica_type(
+        self.replica = replica = plan.replica_type(
             config,
             self.life,
             plan.peer_type,
@@ -111,10 +125,7 @@ class SimServer:
             self.links,
             self.port,
         )
-        self.commands = Commands(self.replica, self.clock, node.disk, self._stop)
-        self.booted = True
-        self.links.open()
-        self._begin(self.replica.start(self.clock.now_ns()))
+        self.commands = Commands(replica, self.clock, node.disk, self._stop)
 
     def _report_point(self, point: str, state: str) -> None:
         if self._booting and state == "armed":

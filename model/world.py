@@ -72,7 +72,7 @@ class World:
         self.weather = Weather(seed)
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self.order = 0
-        self._stamp = 0
+        self.stamped = 0  # the latest stamp
 
     def at(self, delay: int, action: Callable[[Any], None], argument: Any = None) -> None:
         """Let `action(argument)` happen `delay` nanoseconds from now."""
@@ -81,8 +81,8 @@ class World:
 
     def stamp(self) -> int:
         """The time for something that is written down: later than all that was written before."""
-        self._stamp = max(self.now, self._stamp + 1)
-        return self._stamp
+        self.stamped = max(self.now, self.stamped + 1)
+        return self.stamped
 
     def pass_time(self, nanoseconds: int) -> None:
         """Let everything happen that is due until then."""

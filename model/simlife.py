@@ -1,0 +1,75 @@
+"""What a simulated machine asks of the node that lives on it, and of its disk.
+
+In the simulated world the node's own code answers at once (`node.replica`, `node.commands`, `model.simdisk`); in lockstep a
+process of its own does, over ZeroMQ, with its files in a folder (`harness.lockstep`). Nobody else here may tell them apart.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from node.events import ClientEvent, LinkEvent
+
+
+class Core(Protocol):
+    """`node.core.machine`, as far as a server must know when to look at its clock."""
+
+    @property
+    def in_broadcast(self) -> bool: ...
+    def wakes_at(self) -> int: ...
+
+
+class Patience(Protocol):
+    """`node.application`, likewise."""
+
+    def wakes_at(self) -> int | None: ...
+
+
+class Flushing(Protocol):
+    """`node.driver`."""
+
+    def flush(self) -> None: ...
+
+
+class Replicating(Protocol):
+    """`node.replica`: a life in rounds. Each is a generator that stops where the disk writes."""
+
+    @property
+    def machine(self) -> Core: ...
+    @property
+    def application(self) -> Patience: ...
+    @property
+    def driver(self) -> Flushing: ...
+    def start(self, now: int) -> Iterator[None]: ...
+    def round(
+        self, now: Callable[[], int], frames: Iterable[LinkEvent], clients: Iterable[ClientEvent]
+    ) -> Iterator[None]: ...
+
+
+class Commanding(Protocol):
+    """`node.commands`."""
+
+    def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
+    def due(self, now: int) -> None: ...
+    def wakes_at(self) -> int | None: ...
+    def status(self) -> dict[str, Any]: ...
+
+
+class Crashing(Protocol):
+    """`node.crash`: whether the node may stop in the middle of a round."""
+
+    @property
+    def pausing(self) -> bool: ...
+
+
+class MachineDisk(Protocol):
+    """A disk from outside of the process that uses it. `owed`: nanoseconds of syncs that nobody has let pass yet."""
+
+    owed: int
+
+    def new_life(self) -> None: ...
+    def sync_time(self) -> int: ...
+    def lose_power(self) -> None: ...
+    def wipe(self) -> None: ...
+    def export_to(self, folder: Path) -> None: ...
+    def import_from(self, folder: Path) -> None: ...
