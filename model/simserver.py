@@ -18,6 +18,7 @@ from node.boot import boot_event
 from node.clock import Clock
 from node.commands import CommandError, Commands
 from node.driver import Aborted
+from node.replica import Replica
 from node.store.errors import Corrupt, DiskFailed
 
 if TYPE_CHECKING:
@@ -347,6 +348,12 @@ class SimServer:
 
     def _close(self, why: str) -> None:
         self.links.close()
+        self.last_words(why)
+        self.end(0)
+
+    def last_words(self, why: str) -> None:
+        """What a life that ends by its own decision leaves behind."""
+        assert isinstance(self.replica, Replica)
         self._trace_runs(self.links.runs())
         self.replica.tell_work()
         self.replica.driver.flush()
@@ -354,7 +361,6 @@ class SimServer:
             self.recording.close()
         self.trace.add("exit", {"code": 0, "why": why})
         self.trace.flush()
-        self.end(0)
 
     def end(self, code: int) -> None:
         """The process is gone."""
