@@ -41,6 +41,7 @@ class FaultRun:
     injected_at: float = 0.0  # the caller's clock
     heals_at: float | None = None  # None: by another fault, or at the end
     recovered: Confirmation | None = None  # None: still there
+    lasted: float | None = None  # seconds until it was healed by hand or with all others; None: otherwise, or not yet
 
     @property
     def kind(self) -> Kind:
@@ -121,6 +122,19 @@ class Conductor:
         wishes += [run.heals_at for run in self.active if run.heals_at is None or run.heals_at > now]
         return min((wish for wish in wishes if wish is not None), default=None)
 
+    def inject(self, step: FaultStep) -> FaultRun:
+        """Inject a fault that is on no schedule, now: as one whose time has come, it may have to wait for a leader."""
+        while not self._start(step, self.host.now()):
+            self.due(self.host.now())
+            self.host.sleep(SOON)
+        return self.runs[-1]
+
+    def heal(self, run: FaultRun) -> None:
+        """Heal one fault now, if it is still there."""
+        if run.fault is not None and run.recovered is None:
+            self._heal(run)
+            run.lasted = self.host.now() - run.injected_at
+
     def heal_all(self) -> list[FaultRun]:
         """Heal what is broken, in a safe order (network, pauses, disks and clocks, dead nodes), then start every node
         that is still down. Goes on when one thing fails. The faults that were healed now. Drops what is yet to come.
@@ -128,7 +142,7 @@ class Conductor:
         self._waiting.clear()
         healed = sorted(self.active, key=lambda run: (run.kind.order, run.id))
         for run in healed:
-            self._heal(run)
+            self.heal(run)
         self._wake_and_start()
         return healed
 

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -77,6 +77,29 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
         line = int(place[1]) if place else source.count("\n") + 1
         raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
     return _Reader(document, Lines(source), file).scenario(source, nodes)
+
+
+def build(document: Mapping[str, Any], what: str) -> Scenario:
+    """A scenario from values that no file holds, under the rules of a file. `what` it is goes into the messages.
+
+    Raises ScenarioError with all mistakes.
+    """
+    scenario = _Reader(dict(document), Lines(""), what).scenario("", None)
+    return dataclasses.replace(scenario, source=scenario.to_toml())
+
+
+def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()) -> FaultStep:
+    """One fault, said by hand with the words of a `[[fault]]`; `names`: what earlier ones call their nodes.
+
+    Raises ScenarioError with all mistakes.
+    """
+    earlier = [{"at": -1.0, "as": name} for name in names]
+    reader = _Reader({"fault": [*earlier, table]}, Lines(""), str(table.get("do")))
+    reader.nodes = nodes
+    step = reader._fault(("fault", len(earlier)), dict(table))
+    if step is None or reader.mistakes:
+        raise ScenarioError(reader.file, reader.mistakes)
+    return step
 
 
 class _Reader:

@@ -196,7 +196,7 @@ KINDS = (
         doc="cut links: nothing gets through, and everything that is under way is lost or waits",
         make=Partition,
         keys=(
-            Key(name="shape", rule=choice(*SHAPES), doc="which links"),
+            Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links"),
             HOW,
             PAIRS,
             Key(

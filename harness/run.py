@@ -52,7 +52,7 @@ def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     """
     folder = results.create(wish.results, scenario.name, wish.seed)
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
-    facts = _facts(scenario, wish, folder)
+    facts = facts_of(scenario, wish, folder)
     folder.write_run(facts)
     with Interrupt() as interrupt:
         _live(scenario, wish, folder, display, interrupt, facts)
@@ -74,10 +74,10 @@ def _live(
         facts["outcome"] = INTERRUPTED
         raise
     except Exception as error:
-        facts["outcome"] = f"harness-error: {_reason(error)}"
+        facts["outcome"] = f"harness-error: {reason(error)}"
         folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
     finally:
-        facts["ended"] = _utc()
+        facts["ended"] = utc()
         folder.write_run(facts)
         folder.milestone("stopped")
 
@@ -95,14 +95,14 @@ def _walk(
         return outcome
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What people are told: our own errors speak for themselves, the operating system's and bugs need a place."""
     if isinstance(error, HarnessError | ClusterError | NetworkError | WorkloadError):
         return str(error)
     return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
 
 
-def _facts(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any]:
+def facts_of(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any]:
     """run.json as it is while the run goes on: a harness that is killed leaves it so."""
     return {
         "run": folder.name,
@@ -117,12 +117,12 @@ def _facts(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any]:
         "commit": machine.commit(),
         "machine": machine.facts(),
         "command": wish.command,
-        "started": _utc(),
+        "started": utc(),
         "ended": None,
         "outcome": "unfinished",
         "expect": dataclasses.asdict(scenario.expect),
     }
 
 
-def _utc() -> str:
+def utc() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -142,7 +142,7 @@ def run_sim(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
     folder = results.create(wish.results, scenario.name, wish.seed)
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
-    facts = _facts(scenario, wish)
+    facts = facts_of(scenario, wish)
     folder.write_run(facts)
     with Interrupt() as interrupt:
         ground = SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
@@ -165,7 +165,7 @@ def run_sim(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
 
 
-def _facts(scenario: Scenario, wish: Wish) -> dict[str, Any]:
+def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
     """run.json. It says neither when nor on which machine: nothing depends on either."""
     return {
         "run": f"{scenario.name}-{wish.seed}",

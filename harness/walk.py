@@ -72,7 +72,11 @@ class Onlooker(Protocol):
 
 
 class Walk:
-    """One run. `whole` is called once, from the main thread."""
+    """One run: `whole` is called once, from the main thread.
+
+    Whoever holds the ensemble in their own hands (`harness.standing`) calls the parts instead: `birth`, `begin`, then as
+    long as they like what `carry_out` does, `converge`, and `close` in any case.
+    """
 
     _conductor: Conductor  # from the safety part on
 
@@ -85,7 +89,9 @@ class Walk:
         stage: Ground,
         watch: Onlooker,
         interrupt: Interrupt,
+        load: Load | None = None,
     ) -> None:
+        """`load`: instead of the scenario's."""
         self._scenario = scenario
         self._folder = folder
         self._display = display
@@ -93,7 +99,7 @@ class Walk:
         self._watch = watch
         self._interrupt = interrupt
         self._host = stage.host
-        self._workload = stage.workload(seed)
+        self._workload = stage.workload(seed) if load is None else load
         self._loaded = False
         self._seed = seed
         self._network = stage.network
@@ -102,20 +108,25 @@ class Walk:
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
         try:
-            self._birth()
+            self.birth()
+            self.begin()
             self._safety()
-            self._liveness()
+            self.converge()
             return FINISHED
         except Unfinished as error:
             return str(error)
         finally:
             if not self._interrupt.forced:
-                self._phase("stopping")
-                self._stop_load(0.0)
-                if self._watch.conductor is not None:
-                    self._watch.conductor.close()
+                self.close()
 
-    def _birth(self) -> None:
+    def close(self) -> None:
+        """Nothing stays broken, and no load runs on."""
+        self._phase("stopping")
+        self._stop_load(0.0)
+        if self._watch.conductor is not None:
+            self._watch.conductor.close()
+
+    def birth(self) -> None:
         """A new ensemble: all nodes up, and a leader established."""
         self._cluster.start_all(self._cluster.nodes)
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
@@ -129,8 +140,8 @@ class Walk:
         status = self._cluster.status(leader) if leader is not None else None
         self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)
 
-    def _safety(self) -> None:
-        """The load runs, and the schedule is carried out."""
+    def begin(self) -> Conductor:
+        """The load runs; from now on faults may come, and this is who carries them out."""
         self._phase("creating keys")
         self._workload.start()
         self._loaded = True
@@ -142,7 +153,13 @@ class Walk:
         self._phase("faults" if self._conductor.upcoming else "load")
         begun = self._watch.begun = self._host.now()
         self._conductor.begin(begun)
-        end, latest = begun + self._scenario.duration, begun + self._scenario.duration + 2 * LEADER_SECONDS
+        return self._conductor
+
+    def _safety(self) -> None:
+        """The schedule is carried out."""
+        assert self._watch.begun is not None
+        end = self._watch.begun + self._scenario.duration
+        latest = end + 2 * LEADER_SECONDS
         while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
             wish = self._carry_out(now)
             self._sleep(min(wish if wish is not None else end, now + STEP) - self._host.now())
@@ -186,7 +203,7 @@ class Walk:
         at = self._host.now() - self._watch.begun
         self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
 
-    def _liveness(self) -> None:
+    def converge(self) -> None:
         """Everything is healed; now the nodes have to come together: first under load, then for good without."""
         self._phase("healing")
         for run in self._conductor.heal_all():

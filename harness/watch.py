@@ -45,11 +45,13 @@ class Watch:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.wait(self._display.period):
+        over = False
+        while not over:
+            over = self._over.wait(self._display.period)  # and one last look when it is over
             try:
                 for ended in self._cluster.ended():
                     self._report(ended)
-                if self._display.draws:
+                if self._display.draws and not over:
                     self._display.update(self._now())
             except Exception as error:  # the display must not end a run; the run's log says what happened to it
                 self.error = error

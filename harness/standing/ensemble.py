@@ -1,0 +1,355 @@
+"""A standing ensemble: started, used and broken by whoever holds it, and judged in the end like any other run.
+
+    with Ensemble(on="sim", nodes=3) as cluster, cluster.client() as client:
+        client.create("/a", b"1")
+        with cluster.partitioned("leader"):
+            client.set("/a", b"2")
+        print(cluster.finish().verdict)
+
+It stands on what a run stands on (`harness.walk.Ground`), takes the same steps and leaves the same folder. In the simulated
+world time passes only in what is called here: an operation lets it go on until the answer, a wait until its condition.
+"""
+
+import dataclasses
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from faults.cluster import Status
+from faults.conductor import FaultRun
+from faults.defects import DEFECTS
+from faults.grammar import build
+from faults.scenario import Scenario, ScenarioError
+from harness import catalogue, results
+from harness.cluster import disagreement, statuses
+from harness.exits import BadInput, Exit
+from harness.interrupt import Interrupt
+from harness.progress import Quiet
+from harness.results import RunFolder
+from harness.run import Wish, reason
+from harness.session import STEP, Session
+from harness.standing.verbs import Broken, Hand, kind_of, verbs
+from harness.standing.worlds import WORLDS
+from harness.walk import FINISHED, INTERRUPTED, Unfinished, Walk
+from harness.workload import Counters
+from model.verdict import Verdict
+
+OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
+
+
+class Ensemble:
+    """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
+
+    `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
+    for the report. Entered, a leader is established. Left, nothing is there but the folder, judged, unless an
+    exception was what ended it. Use it from one thread, on processes the main thread; clients may have others there.
+    """
+
+    def __init__(
+        self,
+        *,
+        on: str = "processes",
+        nodes: int = 3,
+        seed: int = 1,
+        name: str = "ensemble",
+        record: bool = True,
+        defect: str | None = None,
+        disk: str = "faithful",
+        timing: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] | None = None,
+        min_acked: int = 1,
+        converges_within: float = 20.0,
+        results: Path | str = "results",
+        keep_data: bool = False,
+        command: str | None = None,
+    ) -> None:
+        """Raises BadInput, with all mistakes at once."""
+        head = {"name": name, "about": "An ensemble that was used and broken by hand.", "nodes": nodes, "seed": seed}
+        head |= {"record": record, "disk": disk} | ({"defect": defect} if defect is not None else {})
+        expect = {"min_acked": min_acked, "converges_within": converges_within}
+        tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
+        self.scenario = _checked(tables, on)
+        self._world_of = WORLDS[on]
+        self._wish = Wish(
+            seed=seed,
+            results=Path(results),
+            command=command or "",
+            defect=(defect, DEFECTS[defect].path) if defect is not None else None,
+            record=record,
+            keep_data=keep_data,
+            on=on,
+        )
+        self.folder: RunFolder | None = None
+        self.verdict: Verdict | None = None  # once it is finished
+        self._owner = threading.get_ident()
+        self._sessions: list[Session] = []
+        self._open = False
+
+    # ---- its life ----
+
+    def __enter__(self) -> Self:
+        """Raises HarnessError, or `harness.walk.Unfinished` if no leader was established."""
+        self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
+        self.folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
+        self._world = self._world_of(self.scenario, self._wish, self.folder)
+        self._world.facts["command"] = self._wish.command or None
+        self.folder.write_run(self._world.facts)
+        self._world.records.milestone("started", seed=self._wish.seed)
+        self._world.__enter__()
+        self._open = True
+        try:
+            self._begin()
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        return self
+
+    def _begin(self) -> None:
+        world, seed = self._world, self._wish.seed
+        watch, load = world.onlooker, _Hands(self)
+        self._walk = Walk(self.scenario, seed, world.records, Quiet(), world.ground, watch, Interrupt(), load)
+        self._walk.birth()
+        self._conductor = self._walk.begin()
+        assert watch.begun is not None
+        self._begun = watch.begun
+        self._hand = Hand(self._conductor, self._until, watch.begun)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not self._open:
+            return
+        if error is None or isinstance(error, Exception):
+            self.finish()
+        else:
+            self._abandon(error)
+
+    def finish(self) -> Verdict:
+        """Heal everything, let the nodes come together, end them, and judge. May be called again."""
+        if self.verdict is None:
+            outcome = self._close()
+            self._keep(outcome)
+            self.verdict = self._judge(outcome)
+        return self.verdict
+
+    def _close(self) -> str:
+        """The run's outcome (results/README.md, run.json)."""
+        try:
+            self._world.check()
+            self._walk.converge()
+            outcome = FINISHED
+        except Exception as error:
+            outcome = str(error) if isinstance(error, Unfinished) else f"harness-error: {reason(error)}"
+            self._folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
+        try:
+            self._walk.close()
+        finally:
+            self._open = False
+            self._world.__exit__(None, None, None)
+        return outcome
+
+    def _abandon(self, error: BaseException) -> None:
+        """There is no time, or nothing to be judged: the nodes are killed, and the folder says why."""
+        self._open = False
+        for session in self._sessions:
+            session.close()
+        ours = isinstance(error, Exception)
+        outcome = INTERRUPTED if not ours else f"harness-error: {reason(error)}"  # type: ignore[arg-type]
+        if isinstance(error, Unfinished):
+            outcome = str(error)
+        if not ours:
+            self._world.records.milestone("interrupted")
+        self._world.__exit__(type(error), error, None)
+        self._keep(outcome)
+
+    def _keep(self, outcome: str) -> None:
+        """What it was, on record: run.json, and the faults as a scenario."""
+        self._world.facts["outcome"] = outcome
+        self._folder.write_run(self._world.facts)
+        conductor = self._world.onlooker.conductor
+        runs = conductor.runs if conductor is not None else []
+        self._folder.file("scenario.toml").write_text(told(self.scenario, runs), encoding="utf-8")
+
+    def _judge(self, outcome: str) -> Verdict:
+        verdict = self._world.judge(outcome)
+        self._folder.file("verdict.json").write_bytes(verdict.to_json())
+        if verdict.exit == Exit.PASS and not self._wish.keep_data:
+            self._folder.remove_disks()
+        return verdict
+
+    @property
+    def _folder(self) -> RunFolder:
+        assert self.folder is not None, "enter the ensemble first"
+        return self.folder
+
+    # ---- what it is ----
+
+    @property
+    def seed(self) -> int:
+        return self._wish.seed
+
+    @property
+    def on(self) -> str:
+        """The world that it stands in."""
+        return self._wish.on
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of all nodes."""
+        return list(self._world.ground.cluster.nodes)
+
+    @property
+    def leader(self) -> int | None:
+        """The established leader of the highest epoch, as the nodes say now; None while there is none."""
+        return self._world.ground.cluster.leader()
+
+    @property
+    def now(self) -> float:
+        """Seconds since it was there, of the world's own clock."""
+        return self._world.ground.host.now() - self._begun
+
+    @property
+    def faults(self) -> list[FaultRun]:
+        """Every fault so far, in the order in which they were injected."""
+        return list(self._conductor.runs)
+
+    @property
+    def counters(self) -> Counters:
+        """The operations of all clients so far."""
+        return self._world.tally.counters
+
+    def alive(self, node: int) -> bool:
+        """Whether the node's process is there, paused or not."""
+        return self._world.ground.cluster.alive(node)
+
+    def status(self) -> dict[int, Status]:
+        """What each node says of itself now; who is down, paused or silent is left out."""
+        return statuses(self._world.ground.cluster)
+
+    # ---- using it ----
+
+    def client(self, node: int | None = None, timeout: float = OPERATION_SECONDS) -> Session:
+        """A new client, which begins at `node` (else they take turns). After `timeout` seconds an operation is unknown."""
+        number = len(self._sessions) + 1
+        if node is not None and node not in self.nodes:
+            raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
+        first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
+        session = Session(self._world.line(number, first, timeout), self.look_after)
+        self._sessions.append(session)
+        return session
+
+    def look_after(self) -> None:
+        """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""
+        if threading.get_ident() == self._owner and self._open:
+            self._world.check()
+            self._conductor.due(self._world.ground.host.now())
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass, while the faults are looked after. In the simulated world it costs next to none."""
+        host = self._world.ground.host
+        end = host.now() + seconds
+        while (left := end - host.now()) > 0:
+            host.sleep(min(STEP, left))
+            self.look_after()
+
+    def until_established(self, timeout: float = 30.0) -> int:
+        """Wait until there is an established leader that a quorum follows; its id. Raises TimeoutError."""
+        found: list[int] = []
+
+        def there() -> bool:
+            leader = self.leader
+            found[:] = [leader] if leader is not None else []
+            return bool(found)
+
+        self._until(there, timeout, "no leader was established")
+        return found[0]
+
+    def until_converged(self, timeout: float | None = None) -> None:
+        """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says who differs."""
+        cluster, why = self._world.ground.cluster, ["not asked yet"]
+
+        def together() -> bool:
+            why[:] = filter(None, [disagreement(statuses(cluster), cluster.nodes)])
+            return not why
+
+        seconds = self.scenario.expect.converges_within if timeout is None else timeout
+        self._until(together, seconds, lambda: f"the nodes did not converge: {'; '.join(why)}")
+
+    def until(self, condition: Callable[[], bool], timeout: float = 30.0) -> None:
+        """Wait until something of your own holds. Raises TimeoutError."""
+        self._until(condition, timeout, "the condition did not come to hold")
+
+    def _until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
+        host = self._world.ground.host
+        end = host.now() + timeout
+        while not condition():
+            if host.now() >= end:
+                raise TimeoutError(f"{words if isinstance(words, str) else words()} (after {timeout:g} s)")
+            host.sleep(STEP)
+            self.look_after()
+
+    # ---- breaking it ----
+
+    def heal(self) -> None:
+        """Undo every fault, and start every node that is down."""
+        self._conductor.heal_all()
+
+    def __getattr__(self, word: str) -> Callable[..., Broken]:
+        """A verb for every kind of fault, see `harness.standing.verbs` and `Hand.do`: (target, lasts=, name=, its keys)."""
+        kind = None if word.startswith("_") else kind_of(word)
+        if kind is None:
+            raise AttributeError(f"an ensemble has no {word!r}. {catalogue.did_you_mean(word, dir(self))}")
+        return partial(self._hand.do, kind)
+
+    def __dir__(self) -> list[str]:
+        return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]
+
+
+class _Hands:
+    """The clients of whoever holds the ensemble, as a run's load. Implements `harness.walk.Load`."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+
+    @property
+    def counters(self) -> Counters:
+        return self._ensemble.counters
+
+    def start(self) -> None:
+        """They begin when they like."""
+
+    def wait_begun(self, timeout: float) -> bool:
+        return True
+
+    def stop(self, grace: float = 0.0) -> Counters:
+        """What is still outstanding is nobody's any more: unknown."""
+        for session in self._ensemble._sessions:
+            session.close()
+        return self.counters
+
+
+def told(scenario: Scenario, runs: list[FaultRun]) -> str:
+    """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
+    steps = []
+    for run in runs:
+        lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
+        steps.append(dataclasses.replace(run.step, at=round(run.step.at, 3), lasts=lasts))
+    ends = [step.at + (step.lasts or 0.0) for step in steps]
+    whole = dataclasses.replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
+    return (
+        "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
+        "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + whole.to_toml()
+    )
+
+
+def _checked(tables: dict[str, Any], on: str) -> Scenario:
+    wrong = [] if on in WORLDS else [f"on {on!r}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}"]
+    try:
+        scenario = build(tables, "ensemble")
+    except ScenarioError as error:
+        wrong += [str(mistake) for mistake in error.mistakes]
+    if wrong:
+        raise BadInput("\n".join(wrong))
+    return scenario

@@ -1,0 +1,140 @@
+"""The worlds that an ensemble can stand in: what is the same in all of them, and what each does in its own way."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from faults.conductor import Conductor
+from faults.scenario import Scenario
+from harness import judgement, sim
+from harness import run as real
+from harness.exits import HarnessError
+from harness.interrupt import Forced
+from harness.progress import Quiet
+from harness.results import RunFolder
+from harness.run import Wish
+from harness.session import Line
+from harness.sim import SimGround
+from harness.stage import Stage
+from harness.standing.lines import Book, SimLine, SocketLine, Tally
+from harness.walk import Ground, Onlooker, Records
+from harness.watch import Watch
+from model.verdict import Verdict
+
+
+class World(Protocol):
+    """One ensemble's world: entered, it is there with no node up; left, nothing of it is."""
+
+    @property
+    def ground(self) -> Ground: ...
+    @property
+    def records(self) -> Records: ...
+    @property
+    def onlooker(self) -> Onlooker: ...
+
+    facts: dict[str, Any]  # run.json
+    tally: Tally
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """With an exception the nodes are not asked to end but killed."""
+
+    def line(self, number: int, node: int, timeout: float) -> Line:
+        """A new client's, which begins at `node`; after `timeout` seconds an operation is unknown."""
+
+    def check(self) -> None:
+        """Raise what went wrong beside us."""
+
+    def judge(self, outcome: str) -> Verdict:
+        """Once it was left."""
+
+
+class OnProcesses:
+    """Real processes, with toxiproxy between them."""
+
+    def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
+        self.facts = real.facts_of(scenario, wish, folder)
+        self.records = folder
+        self.tally = Tally()
+        self._folder = folder
+        self._stage = Stage(folder, scenario, wish.defect[1] if wish.defect else None, wish.record)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.ground = stack.enter_context(self._stage)
+            self.facts["versions"]["toxiproxy"] = self._stage.toxiproxy_version
+            self._book = Book(self._folder.file("ops.jsonl"), self.tally)
+            stack.callback(self._book.close)
+            self.onlooker = stack.enter_context(Watch(self._stage.cluster, self._folder, Quiet(), 0.0))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        hurry = (Forced, Forced(), None) if kind is not None else (None, None, None)
+        self._stack.__exit__(*hurry)
+        self.facts["ended"] = real.utc()
+        self.records.milestone("stopped")
+
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        cluster = self._stage.cluster
+        addresses = {each: cluster.client_address(each) for each in cluster.nodes}
+        return SocketLine(addresses, self._stage.keys, self._book, number, node, timeout)
+
+    def check(self) -> None:
+        if self.onlooker.error is not None:
+            raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
+
+    def judge(self, outcome: str) -> Verdict:
+        return judgement.judge(self._folder.path)
+
+
+@dataclass(slots=True)
+class _NoThread:
+    """In the simulated world nothing goes on beside us, so nobody has to look."""
+
+    phase: str = "starting"
+    begun: float | None = None
+    conductor: Conductor | None = None
+    workload: Any = None
+
+
+class OnSim:
+    """The simulated world: time passes while somebody waits, and everything is drawn from the seed."""
+
+    def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
+        self.facts = sim.facts_of(scenario, wish)
+        self.ground = SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
+        self.records = self.ground.records
+        self.onlooker = _NoThread()
+        self.tally = Tally()
+        self._scenario = scenario
+        self._folder = folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        late = self.ground.cluster.close()
+        if late:
+            self.records.milestone("leftovers", nodes=late)
+        self.records.milestone("stopped")
+        self.records.close()
+
+    def line(self, number: int, node: int, timeout: float) -> SimLine:
+        machines = [self.ground.machines[each] for each in self.ground.cluster.nodes]
+        return SimLine(self.ground.world, machines, self.records, self.tally, number, node, timeout)
+
+    def check(self) -> None:
+        return
+
+    def judge(self, outcome: str) -> Verdict:
+        verdict = judgement.with_replay(sim.judge(self._scenario, outcome, self.ground), self._folder.path)
+        if verdict.exit:
+            self.ground.cluster.export_disks(self._folder.file("data"))
+        return verdict
+
+
+WORLDS: dict[str, Callable[[Scenario, Wish, RunFolder], World]] = {"processes": OnProcesses, "sim": OnSim}

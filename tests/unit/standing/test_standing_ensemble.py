@@ -1,0 +1,262 @@
+"""An ensemble held in hand, in the simulated world: what it can do, what it leaves behind, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.kind import FaultError
+from faults.registry import KINDS
+from faults.scenario import load
+from harness.exits import BadInput
+from harness.judgement import judge
+from harness.results import RunFolder
+from harness.standing import Done, Ensemble, Failed, Unknown
+from harness.standing.verbs import STATES, kind_of, verbs
+from model.verdict import Judgement, Outcome
+from node.tree.requests import Get, Set
+
+
+def standing(tmp_path: Path, **options: Any) -> Ensemble:
+    return Ensemble(on="sim", results=tmp_path, **options)
+
+
+def test_every_kind_of_fault_is_a_verb_and_no_verb_hides_anything_else() -> None:
+    assert {kind_of(word).name for word in verbs()} == set(KINDS)  # type: ignore[union-attr]
+    assert all(KINDS[name].heals for name in STATES.values())
+    assert not set(verbs()) & set(vars(Ensemble))
+
+
+def test_what_was_acknowledged_survives_and_the_folder_can_be_judged_again(tmp_path: Path) -> None:
+    with standing(tmp_path, keep_data=True) as cluster:
+        with cluster.client() as client:
+            client.create("/a", b"1")
+            cluster.power_cut("all")
+            assert not any(cluster.alive(node) for node in cluster.nodes)
+            cluster.restart("all")
+            assert client.get("/a").value == b"1"
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.PASS
+    assert verdict.property("replay equality").checked > 0
+    folder = cluster.folder
+    assert folder is not None
+    assert judge(folder.path).verdict is Outcome.PASS
+    assert [line["do"] for line in folder.lines("faults.jsonl") if line["type"] == "inject"] == ["power-cut", "restart"]
+    ops = list(folder.lines("ops.jsonl"))
+    assert [(line["type"], line.get("op"), line.get("outcome")) for line in ops] == [
+        ("invoke", "create", None), ("complete", None, "ok"), ("invoke", "get", None), ("complete", None, "ok"),
+    ]  # fmt: skip
+    assert [step.do for step in load(folder.file("scenario.toml")).faults] == ["power-cut", "restart"]
+
+
+def test_the_same_seed_and_the_same_calls_leave_the_same_bytes(tmp_path: Path) -> None:
+    def once() -> dict[str, bytes]:
+        with standing(tmp_path, seed=7) as cluster, cluster.client() as client:
+            client.create("/a", b"1")
+            with cluster.partitioned("leader"):
+                cluster.sleep(1.5)
+            client.set("/a", b"2")
+        assert cluster.folder is not None
+        return {path.name: path.read_bytes() for path in sorted(cluster.folder.path.rglob("*.jsonl"))}
+
+    first = once()
+    assert len(first) > 4
+    assert once() == first
+
+
+def test_a_fault_lasts_as_long_as_its_block_and_is_written_down_so(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster, cluster.client() as client:
+        client.create("/a")
+        before = cluster.until_established()
+        with cluster.partitioned("leader") as cut:
+            assert cut.nodes == [before]
+            cluster.until(lambda: cluster.leader not in (before, None))
+            assert not cut.healed
+        assert cut.healed
+        cluster.until_converged()
+        assert cluster.finish().verdict is Outcome.PASS
+    assert cluster.folder is not None
+    (step,) = load(cluster.folder.file("scenario.toml")).faults
+    assert step.lasts is not None
+    assert step.lasts > 0.1
+
+
+def test_a_fault_with_a_time_heals_by_itself_while_somebody_waits(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster, cluster.client() as client:
+        client.create("/a")
+        sleeper = cluster.pause("follower", lasts=1.0)
+        cluster.sleep(0.5)
+        assert not sleeper.healed
+        cluster.sleep(0.6)
+        assert sleeper.healed
+
+
+def test_a_crash_point_is_waited_for(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster, cluster.client(node=1) as client:
+        client.create("/a")
+        armed = cluster.crash_at("follower", point="after-sync:TXN")
+        pending = client.submit(Set("/a", b"1"))
+        armed.until_settled()
+        assert not cluster.alive(armed.nodes[0])
+        pending.outcome()
+        cluster.heal()
+        assert len(cluster.status()) == 3
+
+
+def test_three_outcomes_that_nobody_can_mix_up(tmp_path: Path) -> None:
+    with standing(tmp_path, min_acked=0) as cluster, cluster.client(timeout=0.5) as client:
+        assert isinstance(client.submit(Set("/no", b"")).outcome(), Failed)
+        with pytest.raises(Failed, match="there is no znode /no") as refused:
+            client.get("/no")
+        assert refused.value.error == "no node"
+        assert client.create("/a", b"1") == Done(zxid=(1, 1), version=0, path="/a")
+        assert client.exists("/a")
+        assert client.children("/") == ["a"]
+        with cluster.paused("all"), pytest.raises(Unknown):
+            client.set("/a", b"2")
+        assert not issubclass(Unknown, Failed)
+        assert not issubclass(Failed, Unknown)
+        assert not issubclass(Failed, (OSError, LookupError, ValueError))
+
+
+def test_requests_may_be_outstanding_together_and_are_answered_in_order(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster, cluster.client() as client:
+        client.create("/a")
+        pending = [client.submit(Set("/a", b"%d" % number)) for number in range(50)]
+        last = client.submit(Get("/a"))
+        assert not last.done
+        assert last.result().value == b"49"
+        assert all(each.done for each in pending)
+
+
+def test_a_defect_is_found_though_nobody_asserted_anything(tmp_path: Path) -> None:
+    """The one follower that is there acknowledges, and loses it: with the third it elects without the leader."""
+    with standing(tmp_path, defect="ack-before-sync") as cluster:
+        leader = cluster.until_established()
+        with cluster.client(node=leader) as client:
+            client.create("/a")
+            cluster.until_converged()
+            cluster.crash("follower", name="Third")
+            dying = cluster.crash_at("follower", name="Follower", point="before-sync:TXN")
+            client.set("/a", b"1")
+            dying.until_settled()
+            cluster.crash(leader)
+            cluster.restart(["Follower", "Third"])
+            cluster.until_established()
+        verdict = cluster.finish()
+    assert verdict.verdict is Outcome.VIOLATION
+    assert verdict.property("durability").verdict is Judgement.VIOLATION
+
+
+def test_an_ensemble_that_nobody_wrote_to_is_unknown(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        pass
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict is Outcome.UNKNOWN
+    assert "0 writes were acknowledged" in " ".join(cluster.verdict.reasons)
+
+
+def test_an_interruption_leaves_no_verdict_but_says_so(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), standing(tmp_path) as cluster:
+        raise KeyboardInterrupt
+    assert cluster.verdict is None
+    assert cluster.folder is not None
+    assert cluster.folder.read_run()["outcome"] == "interrupted"
+
+
+def test_an_error_of_the_caller_s_does_not_hide_the_verdict(tmp_path: Path) -> None:
+    def careless(cluster: Ensemble) -> None:
+        with cluster, cluster.client() as client:
+            client.create("/a")
+            1 / 0  # noqa: B018
+
+    cluster = standing(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        careless(cluster)
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict is Outcome.PASS
+
+
+def test_run_json_says_what_was_run(tmp_path: Path) -> None:
+    with standing(tmp_path, nodes=5, seed=9, name="mine", record=False, command="do it again") as cluster:
+        assert cluster.nodes == [1, 2, 3, 4, 5]
+    assert cluster.folder is not None
+    facts = json.loads(cluster.folder.file("run.json").read_text())
+    assert (facts["scenario"], facts["seed"], facts["nodes"], facts["backend"]) == ("mine", 9, 5, "sim")
+    assert (facts["record"], facts["outcome"], facts["command"]) == (False, "finished", "do it again")
+
+
+def test_all_mistakes_of_a_wish_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as told:
+        Ensemble(on="moon", nodes=0, timing={"heartbeat": 3}, defect="none", results=tmp_path)
+    words = str(told.value)
+    for part in ("on 'moon'", "nodes", "'heartbeat' is no key", "defect"):
+        assert part in words
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("word", "arguments", "options", "words"),
+    [
+        ("crash", (), {}, "crash: the key target is missing"),
+        ("crash", ("boss",), {}, "'boss' is no target. Allowed: leader"),
+        ("crash", (4,), {}, "there is no node-4: the ensemble has 3 nodes"),
+        ("latency", ("one",), {"delay": 3}, "'delay' is no key of latency"),
+        ("partition", (), {"shape": "circle"}, "'circle'"),
+        ("restart", ("all",), {"lasts": 3.0}, "over at once"),
+    ],
+)
+def test_a_mistake_in_a_verb_says_what_is_allowed(
+    tmp_path: Path, word: str, arguments: tuple[Any, ...], options: dict[str, Any], words: str
+) -> None:
+    with standing(tmp_path) as cluster:
+        with pytest.raises(BadInput) as told:
+            getattr(cluster, word)(*arguments, **options)
+        assert words in str(told.value)
+        assert not cluster.faults
+
+
+def test_a_word_that_is_no_verb_says_which_one_was_meant(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster, pytest.raises(AttributeError, match=r"Did you mean .*partition"):
+        cluster.partitionned("leader")
+
+
+def test_a_fault_that_hits_nobody_is_an_error_where_it_was_said(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        with pytest.raises(FaultError, match="no node is down"):
+            cluster.restart("all")
+        with cluster.client() as client:
+            client.create("/a")
+    assert cluster.verdict is not None
+    assert cluster.verdict.verdict is Outcome.UNKNOWN  # a fault that did not happen is no test that was passed
+
+
+def test_what_is_over_at_once_cannot_be_held(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        cluster.crash("one")
+        with pytest.raises(FaultError, match="over at once"), cluster.restart("all"):
+            pass
+
+
+def test_waits_say_what_did_not_come(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        cluster.crash("majority")
+        with pytest.raises(TimeoutError, match=r"no leader was established \(after 2 s\)"):
+            cluster.until_established(timeout=2.0)
+        with pytest.raises(TimeoutError, match="the nodes did not converge: no answer from node-"):
+            cluster.until_converged(timeout=2.0)
+
+
+def test_a_client_of_an_ensemble_that_is_over_says_so(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        client = cluster.client()
+        client.create("/a")
+    with pytest.raises(ValueError, match="closed"):
+        client.get("/a")
+
+
+def test_an_exploration_of_verbs_sees_them(tmp_path: Path) -> None:
+    with standing(tmp_path) as cluster:
+        assert {"power_cut", "partitioned", "client", "until_converged"} <= set(dir(cluster))
+        assert isinstance(cluster.folder, RunFolder)
