@@ -99,6 +99,9 @@ def explore(
     nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop at the first failure.")] = False,
     results: Results = RESULTS,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the summary there, as JSON.", show_default=False)
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -107,7 +110,7 @@ def explore(
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
-        keep_going=keep_going, results=results, json=json, quiet=quiet,
+        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -39,7 +40,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """One seed's answer. `exit` as the run's; `expected`: the scenario's. `seconds`: of virtual time."""
+    """One seed's answer. `exit` as the run's; `expected`: the scenario's. `seconds`: of virtual time. `faults`: how many of
+    each kind were injected; `operations`: of the clients, by outcome."""
 
     seed: int
     verdict: str
@@ -48,6 +50,8 @@ class Explored:
     violated: list[str]
     reasons: list[str]
     seconds: float
+    faults: Counter[str]
+    operations: dict[str, int]
     reached: set[Combination] = field(default_factory=set)
 
     @property
@@ -73,6 +77,8 @@ def explore_seed(task: Task, seed: int) -> Explored:
         violated=[item.name for item in verdict.properties if item.verdict is Judgement.VIOLATION],
         reasons=verdict.reasons[:5],
         seconds=done.seconds,
+        faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),
+        operations={name: verdict.metrics[name] for name in ("acked", "failed", "unknown")},
         reached=book.reached,
     )
     if found.failed:

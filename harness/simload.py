@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from harness.load import Agenda, Draw, Load, key_path
 from harness.simrecords import Records
-from harness.workload import SETUP_WINDOW, Counters
+from harness.workload import AGAIN_NS, SETUP_WINDOW, Counters
 from model.simclients import SimClient, SimOperation
 from model.simnode import SimNode
 from model.world import World
@@ -47,9 +47,14 @@ class _Lane:
             self.ask(self.agenda.take(), due)
             due = self.due_ns()
         client.flush()
-        if due is not None and due > now and not self.waits:
+        if due is not None and due > now:
+            self.wake_at(due)
+
+    def wake_at(self, due: int) -> None:
+        """Take a turn then, unless one stands on the heap already: then it sees to the rest."""
+        if not self.waits:
             self.waits = True
-            shared.world.at(due - now, self.turn, True)
+            self.load.world.at(due - self.load.world.now, self.turn, True)
 
     def ask(self, request: Request, due: int) -> None:
         operation = self.client.submit(request, due)
@@ -81,6 +86,7 @@ class SimLoad:
         self._lanes: list[_Lane] = []
         self._missing: deque[int] = deque()
         self._asked: dict[int, int] = {}  # key by the seq of its creation
+        self._again_ns = 0  # no key is asked for before
         self._keys = Draw(load, seed, client=0)
 
     @property
@@ -106,6 +112,9 @@ class SimLoad:
         """The first client creates them; whatever fails or is unknown is asked for again."""
         if lane.number != 0 or self.stopping:
             return
+        if self.world.now < self._again_ns:
+            lane.wake_at(self._again_ns)
+            return
         while self._missing and lane.client.connected and lane.client.outstanding < SETUP_WINDOW:
             key = self._missing.popleft()
             lane.ask(Create(key_path(key), self._keys.payload()), self.world.now)
@@ -122,3 +131,4 @@ class SimLoad:
         there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
         if not there:
             self._missing.append(key)
+            self._again_ns = self.world.now + AGAIN_NS

@@ -26,6 +26,7 @@ from node.tree.requests import Create, Request
 PUBLISH_NS = 200_000_000
 WINDOW_NS = 1_000_000_000
 SETUP_WINDOW = 1000  # creations in flight while the keys are made
+AGAIN_NS = 50_000_000  # after a creation that failed, until the next one: a node without a leader refuses at once
 NAP_S = 0.05  # longest sleep: a stop is noticed after it
 
 
@@ -59,6 +60,10 @@ class _Lane:
         """When the client's next operation is due; None if it owes none any more."""
         due = self.agenda.due_ns
         return None if due is None else start + due
+
+    def has_room(self, window: int) -> bool:
+        """Whether another operation could leave now, with so many in flight at most."""
+        return self.client.connected and self.client.outstanding < window
 
 
 class Workload:
@@ -161,17 +166,20 @@ class Workload:
         """Create every key's znode; whatever fails or is unknown is asked for again, until it is there."""
         draw = Draw(self._load, self._seed, client=0)
         missing = deque(range(self._load.keys))
+        again_ns = 0  # nothing is asked for before
 
         def ask(key: int) -> None:
             def known(operation: Operation, outcome: Outcome) -> None:
+                nonlocal again_ns
                 self._complete(lane, operation, outcome, operation.submitted_ns)
                 if not (isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)):
                     missing.append(key)
+                    again_ns = time.monotonic_ns() + AGAIN_NS
 
             self._invoke(lane, Create(key_path(key), draw.payload()), time.monotonic_ns(), known)
 
         while (missing or lane.client.outstanding) and not self._stopping.is_set():
-            while missing and lane.client.connected and lane.client.outstanding < SETUP_WINDOW:
+            while missing and time.monotonic_ns() >= again_ns and lane.has_room(SETUP_WINDOW):
                 ask(missing.popleft())
             self._turn([lane])
             poller.poll(int(NAP_S * 1000))
@@ -181,10 +189,8 @@ class Workload:
         now = time.monotonic_ns()
         next_due = now + int(NAP_S * 1e9)
         for lane in lanes:
-            client, due = lane.client, lane.due_ns(self._start_ns)
-            while (
-                due is not None and due <= now and client.connected and client.outstanding < self._load.max_outstanding
-            ):
+            due = lane.due_ns(self._start_ns)
+            while due is not None and due <= now and lane.has_room(self._load.max_outstanding):
                 self._send(lane, due)
                 due = lane.due_ns(self._start_ns)
             if due is not None and due > now:

@@ -5,10 +5,8 @@ import logging
 import os
 import re
 import shlex
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,75 +22,51 @@ from harness.commands.run import one, read, wish_for
 from harness.exits import BadInput, Exit, HarnessError
 from harness.explore import LOG, Explored, Task, explore
 from harness.interrupt import Interrupt
-from model.coverage import MESSAGE_STATES, POINTS, Combination, never
+from harness.tally import Tally
+from model.coverage import MESSAGE_STATES, POINTS, never
 from model.verdict import Outcome, worst
 
 LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
 SHOWN = 12  # of a list of what was never reached; all of it is in the file
-PERIOD = 2.0  # seconds from one line of progress to the next
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What is known so far."""
-
-    begun: float = field(default_factory=time.monotonic)
-    said: float = 0.0  # when a line of progress was printed
-    seeds: int = 0
-    seconds: float = 0.0
-    failed: list[Explored] = field(default_factory=list)
-    unknown: list[Explored] = field(default_factory=list)
-    outcomes: set[Outcome] = field(default_factory=set)
-    reached: set[Combination] = field(default_factory=set)
-
-    def add(self, one: Explored) -> None:
-        self.seeds += 1
-        self.seconds += one.seconds
-        self.reached |= one.reached
-        if one.failed:
-            self.failed.append(one)
-        elif one.exit == Exit.UNKNOWN:
-            self.unknown.append(one)
-        if one.exit != one.expected:
-            self.outcomes.add(Outcome(one.verdict))
-
-    def line(self, total: int) -> str:
-        took = max(1e-9, time.monotonic() - self.begun)
-        words = f"{self.seeds}/{total} seeds, {self.seeds / took:.1f}/s, {self.seconds / took:.0f} simulated s a second"
-        return f"{words}, {len(self.failed)} failed, {len(self.unknown)} unknown"
 
 
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
-    keep_going: bool, results: Path, json: bool, quiet: bool,
+    keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Run the seeds, show the smallest that fails. The exit code is the worst verdict that was not expected."""
+    """Run the seeds, show the smallest that fails; `out`: a file for the summary. The exit code is the worst verdict that
+    was not expected."""
     numbers = read_seeds(seeds)
     console = console_for(json=json)
     if name == LAB:
-        return _explore_lab(numbers, console, json=json)
+        return _explore_lab(numbers, console, out, json=json)
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
     path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
     task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    tally = _Tally()
+    tally = Tally(len(numbers))
+    _tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
     with Interrupt() as interrupt, _log_to(results, scenario.name):
         asked = interrupt.asked.is_set
         for found in explore(task, numbers, min(jobs or cores, len(numbers)), asked):
             tally.add(found)
-            _say(task, found, tally, len(numbers), console, quiet=quiet)
+            _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
+            if tally.due():
+                _tell(tally.to_dict(), out, json=False)
+                if not quiet:
+                    console.print(tally.line(), highlight=False)
             if found.failed and not keep_going:
                 break
         interrupted = asked()
-    console.print(tally.line(len(numbers)), highlight=False)
+    for line in tally.summary():
+        console.print(line, highlight=False, soft_wrap=True)
     for each in tally.unknown[:SHOWN]:
         console.print(f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}", highlight=False, soft_wrap=True)
     if coverage:
         _show_coverage(scenario, tally, results, console)
     smallest = tally.failed[0] if tally.failed else None
     again = _show_failure(task, name, smallest, nodes, results, console) if smallest is not None else None
-    if json:
-        print_json(_answer(tally, again))
+    _tell({**tally.to_dict(), "command": again}, out, json=json)
     if interrupted:
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
@@ -131,17 +105,14 @@ def _log_to(results: Path, name: str) -> Iterator[None]:
         handler.close()
 
 
-def _say(task: Task, found: Explored, tally: _Tally, total: int, console: Console, *, quiet: bool) -> None:
-    """Failures at once, with what was drawn; progress now and then."""
+def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
+    """Failures; and what was drawn, of them or if asked for."""
     if found.failed:
         words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
         console.print(words.append(f"  {', '.join(found.violated) or found.reasons[0]}"), soft_wrap=True)
-    if task.swarm and (found.failed or (not quiet and total <= SHOWN)):
+    if task.swarm and (found.failed or drawn):
         drew = swarm.in_words(task.scenario_of(found.seed))
         console.print(f"seed {found.seed} drew {drew}", highlight=False, soft_wrap=True)
-    if not quiet and time.monotonic() - tally.said > PERIOD:
-        tally.said = time.monotonic()
-        console.print(tally.line(total), highlight=False)
 
 
 def _show_failure(task: Task, name: str, found: Explored, nodes: int | None, results: Path, console: Console) -> str:
@@ -165,7 +136,7 @@ def _keep(scenario: Scenario, seed: int, results: Path) -> Path:
     return path
 
 
-def _show_coverage(scenario: Scenario, tally: _Tally, results: Path, console: Console) -> None:
+def _show_coverage(scenario: Scenario, tally: Tally, results: Path, console: Console) -> None:
     """How much was reached, and what never was; all of it as a file."""
     faults = list(scenario.nemesis.faults) if scenario.nemesis is not None else [one.do for one in scenario.faults]
     missing = never(tally.reached, sorted(set(faults)))
@@ -191,20 +162,18 @@ def _show_coverage(scenario: Scenario, tally: _Tally, results: Path, console: Co
     console.print(f"all of it, fault by fault: {path}", highlight=False, soft_wrap=True)
 
 
-def _answer(tally: _Tally, again: str | None) -> dict[str, Any]:
-    return {
-        "seeds": tally.seeds,
-        "simulated_seconds": tally.seconds,
-        "failed": [
-            {"seed": one.seed, "verdict": one.verdict, "violated": one.violated, "reasons": one.reasons}
-            for one in tally.failed
-        ],
-        "unknown": [{"seed": one.seed, "reasons": one.reasons} for one in tally.unknown],
-        "command": again,
-    }
+def _tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
+    """The answer, as a file and on stdout. Raises HarnessError."""
+    if out is not None:
+        try:
+            out.write_text(json_module.dumps(answer, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
+    if json:
+        print_json(answer)
 
 
-def _explore_lab(seeds: range, console: Console, *, json: bool) -> int:
+def _explore_lab(seeds: range, console: Console, out: Path | None, *, json: bool) -> int:
     """The lab's protocol, whose links come and go: what it breaks is no mistake of ours, but shows what is asked for."""
     from model.lab import FLAPPING_PROPERTY, explore_flapping
 
@@ -216,12 +185,9 @@ def _explore_lab(seeds: range, console: Console, *, json: bool) -> int:
             console.print(Text(f"seed {seed}: ").append("VIOLATION", "bold red").append(f"  {result.violation}"))
             again = shlex.join(["zab", "explore", LAB, "--seeds", str(seed)])
             console.print(f"again    {again}", highlight=False)
-            if json:
-                print_json(
-                    {"seeds": tried, "failed": [{"seed": seed, "violated": [FLAPPING_PROPERTY]}], "command": again}
-                )
+            failed = [{"seed": seed, "violated": [FLAPPING_PROPERTY]}]
+            _tell({"seeds": tried, "failed": failed, "command": again}, out, json=json)
             return Exit.VIOLATION
     console.print(f"{tried} seeds, {FLAPPING_PROPERTY} holds", highlight=False)
-    if json:
-        print_json({"seeds": tried, "failed": [], "command": None})
+    _tell({"seeds": tried, "failed": [], "command": None}, out, json=json)
     return Exit.PASS

@@ -44,6 +44,37 @@ def test_all_seeds_hold(short: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "5/5 seeds" in capsys.readouterr().out
 
 
+def test_the_summary_is_printed_and_kept(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "summary.json"
+    asked = ["explore", short, "--seeds", "1..2", "--jobs", "1", "--results", str(tmp_path / "r"), "--out", str(out)]
+    assert main(asked) == 0
+    told = capsys.readouterr().out
+    kept = json.loads(out.read_text())
+    assert (kept["seeds"], kept["faults"], kept["verdicts"]) == (2, {"crash": 2}, {"PASS": 2})
+    assert (kept["failed"], kept["unknown"], kept["command"]) == ([], [], None)
+    assert kept["operations"]["acked"] > 0
+    assert "faults   2 in all: 2 crash" in told
+    assert "verdicts 2 in all: 2 PASS" in told
+    assert f"{kept['operations']['acked']} acked" in told
+
+
+def test_a_seed_that_says_nothing_is_counted_with_the_reason(
+    short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(short).write_text(SHORT + "\n[expect]\nmin_acked = 100000\n")
+    assert main(["explore", short, "--seeds", "1..2", "--jobs", "1", "--results", str(tmp_path / "r"), "--json"]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdicts"] == {"UNKNOWN": 2}
+    assert [one["seed"] for one in answer["unknown"]] == [1, 2]
+    assert "at least 100000 are needed" in answer["unknown"][0]["reasons"][0]
+
+
+def test_a_summary_that_cannot_be_kept(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["explore", short, "--seeds", "1", "--results", str(tmp_path / "r"), "--out", str(tmp_path / "no" / "s")]
+    assert main(asked) == 3
+    assert "--out" in capsys.readouterr().err
+
+
 def test_the_smallest_failing_seed_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = str(tmp_path / "r")
     asked = [

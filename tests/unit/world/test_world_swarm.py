@@ -15,15 +15,9 @@ SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
 
 
-def shortened(scenario: Scenario, seed: int) -> Scenario:
-    """What the swarm draws of a long scenario, for a few seconds and a light load."""
-    drawn = swarm.draw_swarm(scenario, seed)
-    return replace(drawn, duration=15.0, workload=replace(drawn.workload, rate=min(drawn.workload.rate, 20.0)))
-
-
 @pytest.mark.parametrize("seed", sorted(random.Random("which").sample(SEEDS, TRIED)))
-def test_a_drawn_quarter_of_a_minute_breaks_nothing(seed: int, shipped: Callable[[str], Scenario]) -> None:
-    done = simulate(shortened(shipped("long-mix"), seed), seed, None)
+def test_what_is_drawn_breaks_nothing(seed: int, shipped: Callable[[str], Scenario]) -> None:
+    done = simulate(swarm.draw_swarm(shipped("long-mix"), seed), seed, None)
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
@@ -32,6 +26,17 @@ def test_what_is_drawn_is_a_scenario_file(shipped: Callable[[str], Scenario]) ->
     assert replace(parse(drawn.source), source="") == replace(drawn, source="")
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
     assert f"{drawn.nodes} nodes" in swarm.in_words(drawn)
+
+
+def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    durations = sorted(one.duration for one in drawn)
+    assert durations[len(durations) // 2] <= 10
+    assert durations[-1] == 60
+    assert all(one.workload.rate * one.duration <= swarm.MOST_OPERATIONS for one in drawn)
+    firsts = sorted(steps[0].at for one in drawn if (steps := one.schedule()))
+    assert len(firsts) > 0.95 * len(drawn)
+    assert firsts[len(firsts) // 2] < 1.5
 
 
 def test_a_written_schedule_keeps_its_faults_and_its_timeouts(shipped: Callable[[str], Scenario]) -> None:

@@ -1,0 +1,25 @@
+"""The load in the simulated world, while it sets up."""
+
+from faults.scenario import Scenario, Workload
+from harness.load import load_of
+from harness.sim import SimGround
+from harness.simload import SimLoad
+from harness.workload import AGAIN_NS
+from model.simnode import SimNode
+
+
+def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
+    """Swarm seed 29 asked 450,000 times for its keys, as fast as the node could refuse."""
+    scenario = Scenario(name="alone", about="one of three is up", workload=Workload(clients=1, keys=4))
+    ground = SimGround(scenario, 1, None, None, False)
+    machines: list[SimNode] = [ground.machines[node] for node in sorted(ground.machines)]
+    machines[0].spawn()
+    ground.world.pass_time(1_000_000_000)
+    load = SimLoad(ground.world, machines, ground.records, load_of(scenario), 1)
+    load.start()
+    ground.world.pass_time(20 * AGAIN_NS)
+    assert 0 < load.counts["failed"] <= 20 * 4
+    assert not load.begun
+    for machine in machines[1:]:
+        machine.spawn()
+    assert ground.world.until(lambda: load.begun, 5_000_000_000)
