@@ -99,7 +99,7 @@ OWN = (
     Column("peer", "int", "", "refused: id of the peer"),
     Column("count", NUMBER, "", "refused: how many"),
     Column("records", NUMBER, "", "recovery: log records read"),
-    Column("bytes", NUMBER, "bytes", "recovery: bytes read"),
+    Column("bytes", NUMBER, "bytes", "recovery: bytes read; snapshot: length of an installed state"),
     Column("micros", NUMBER, "µs", "recovery: how long it took"),
     Column("frames", NUMBER, "", "work: frames given to links since the life began"),
     Column("messages", "map<string,bigint>", "", "work: messages in them, by kind"),

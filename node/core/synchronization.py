@@ -68,7 +68,8 @@ class Synchronization(Discovery):
         self.record(SnapRecord(*snapshot))
         self.history.replace(snapshot)
         self.durable = self.delivered
-        self.event_after_sync("snapshot", kind="installed", zxid=zx.pair(snapshot[0]), digest=dg.show(snapshot[1]))
+        zxid, digest, state = zx.pair(snapshot[0]), dg.show(snapshot[1]), snapshot[2]
+        self.event_after_sync("snapshot", kind="installed", zxid=zxid, digest=digest, bytes=len(state))
 
     def close_group(self, epoch: int, effect: Callable[[], None]) -> None:
         """f.a := epoch, in the same sync as the history before it. `effect` happens when they are durable."""

@@ -1,0 +1,359 @@
+"""The metrics: of a run that was worked out by hand, and of a simulated one against plain Python over the same files."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from harness.cli import main
+from pipeline import session
+from pipeline.facts import Chosen, Facts
+from pipeline.folders import find
+from pipeline.ingest import ingest
+from pipeline.ledger import Ledger
+from pipeline.measure import Numbers, measured, nothing
+from tests.integration.handmade import handmade
+
+SCENARIO = """
+[scenario]
+name = "measured"
+about = "A leader's crash, a follower's wipe and a cut, under load."
+nodes = 3
+duration = 6
+
+[workload]
+rate = 40
+mix = { set = 3, create = 1, get = 1 }
+
+[limits]
+snapshot_bytes = 4096
+
+[[fault]]
+at = 1
+do = "crash"
+target = "leader"
+for = 0.7
+
+[[fault]]
+at = 2.5
+do = "wipe"
+target = "follower"
+for = 0.5
+
+[[fault]]
+at = 4
+do = "partition"
+shape = "isolate"
+target = "leader"
+for = 0.8
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark")
+    words = tmp_path_factory.mktemp("spark") / "spark.log"
+    spark = session.start("local[2]", memory="1g", small=True, words=words)
+    yield spark
+    session.stop(spark)
+
+
+class Measured:
+    """What the pipeline makes of some runs, by the folder's name."""
+
+    def __init__(self, spark: SparkSession, folders: list[Path], out: Path) -> None:
+        self.out = out
+        self.spark = spark
+        places = [str(folder) for folder in folders]
+        ingest(spark, places, f"file://{out}/tables")
+        self.names = {it.run: Path(it.path).name for it in find(spark, places)}
+        chosen = [Chosen(run, 1, 3, None, None) for run in self.names]
+        facts = Facts(spark, f"file://{out}/tables", chosen)
+        by_run = {run: nothing() for run in self.names}
+        measured(facts, Ledger(facts), f"file://{out}/metrics", 1, by_run)
+        facts.forget()
+        self.numbers: dict[str, Numbers] = {self.names[run]: it for run, it in by_run.items()}
+
+    def rows(self, metric: str, name: str) -> list[Row]:
+        """A metric's table, of one run."""
+        rows = self.spark.read.parquet(f"file://{self.out}/metrics/{metric}").collect()
+        return [row for row in rows if self.names[row["run"]] == name]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("simulated")
+    (place / "measured.toml").write_text(SCENARIO)
+    assert main(["run", str(place / "measured.toml"), "--on", "sim", "--results", str(place / "r")]) == 0
+    return (place / "r" / "latest").resolve()
+
+
+@pytest.fixture(scope="module")
+def seen(spark: SparkSession, simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    place = tmp_path_factory.mktemp("metrics")
+    handmade().save(place / "hand")
+    return Measured(spark, [place / "hand", simulated], place / "out")
+
+
+# ---- worked out by hand: see handmade.py ----
+
+
+def test_latency_by_hand(seen: Measured) -> None:
+    found = {row["of"]: row for row in seen.rows("latency", "hand")}
+    assert {of: row["number"] for of, row in found.items()} == {"all": 5, "writes": 4, "reads": 1}
+    assert [found["writes"][name] for name in ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")] == [20] + 4 * [620]
+    assert [found["all"][name] for name in ("p50_ms", "p90_ms")] == [20, 620]
+    assert found["reads"]["p50_ms"] == 5
+
+
+def test_throughput_by_hand(seen: Measured) -> None:
+    """The first operation was due at 100 ms, so second 1 begins at 1100 ms."""
+    found = sorted((row["second"], row["ok"], row["failed"], row["unknown"]) for row in seen.rows("throughput", "hand"))
+    assert found == [(0, 3, 1, 0), (1, 0, 0, 0), (2, 2, 0, 1)]
+    assert seen.numbers["hand"]["acked_per_second"] == pytest.approx(5 / 3)
+
+
+def test_unavailability_by_hand(seen: Measured) -> None:
+    """Due at 2000, done at 2620. The write of 2100 never came back, but others succeeded; nothing was due after 2700."""
+    found = [(row["begin"], row["seconds"]) for row in seen.rows("unavailability", "hand")]
+    assert found == [(pytest.approx(1.9), pytest.approx(0.62))]
+    assert seen.numbers["hand"]["longest_unavailability_s"] == pytest.approx(0.62)
+
+
+def test_recovery_by_hand(seen: Measured) -> None:
+    """Killed at 2000 ms, the next new commit is at 2610 ms."""
+    (row,) = seen.rows("recovery", "hand")
+    assert (row["do"], row["role"], row["nodes"]) == ("crash", "leader", [1])
+    assert row["seconds"] == pytest.approx(0.61)
+    assert row["stood_still"] == pytest.approx(0.62)
+
+
+def test_elections_by_hand(seen: Measured) -> None:
+    found = {row["epoch"]: row for row in seen.rows("elections", "hand")}
+    assert found.keys() == {1, 2}
+    assert (found[1]["node"], found[1]["rounds"], found[1]["messages"]) == (1, 2, 4 + 3)
+    assert (found[1]["seconds"], found[1]["looking"]) == (pytest.approx(0.05), pytest.approx(0.02))
+    assert (found[2]["node"], found[2]["rounds"], found[2]["messages"]) == (2, 1, 5 + 2)
+    assert (found[2]["seconds"], found[2]["looking"]) == (pytest.approx(0.2), pytest.approx(0.1))
+
+
+def test_catching_up_by_hand(seen: Measured) -> None:
+    names = ("kind", "transactions", "cut", "bytes", "seconds")
+    found = {
+        (row["node"], row["epoch"]): tuple(row[name] for name in names) for row in seen.rows("catching_up", "hand")
+    }
+    assert found == {
+        (1, 1): ("nothing", 0, 0, 0, pytest.approx(0.02)),
+        (2, 1): ("nothing", 0, 0, 0, pytest.approx(0.02)),
+        (3, 1): ("difference", 5, 0, 0, pytest.approx(0.02)),
+        (2, 2): ("nothing", 0, 0, 0, pytest.approx(0.03)),
+        (3, 2): ("snapshot", 0, 0, 512, pytest.approx(0.04)),
+        (1, 2): ("truncation", 1, 2, 0, pytest.approx(0.02)),
+    }
+    assert seen.numbers["hand"]["catch_up_s"] == pytest.approx((0.02 + 0.04 + 0.02) / 3)
+
+
+def test_what_a_write_costs_by_hand(seen: Measured) -> None:
+    """Six transactions were committed. Last counts: node 1 20 and 4 frames, 6 and 2 syncs; node 2 20, 6; node 3 15, 5."""
+    found = {row["kind"]: (row["number"], row["per_write"]) for row in seen.rows("messages", "hand")}
+    sent = {"VOTE": 5 + 1 + 8 + 3, "PROPOSE": 7, "COMMIT": 5, "ACK": 2 + 3, "FORWARD": 2}
+    assert found == {kind: (number, pytest.approx(number / 6)) for kind, number in sent.items()}
+    numbers = seen.numbers["hand"]
+    assert (numbers["delivered"], numbers["frames"], numbers["syncs"]) == (6, 59, 19)
+    assert numbers["messages_per_write"] == pytest.approx((7 + 5 + 5 + 2) / 6)
+    assert (numbers["frames_per_write"], numbers["syncs_per_write"]) == (pytest.approx(59 / 6), pytest.approx(19 / 6))
+
+
+def test_batches_by_hand(seen: Measured) -> None:
+    """Sizes 1 1 1 1 1 (2:1 three times), 2, 4, 4, 5."""
+    (row,) = seen.rows("batches", "hand")
+    assert (row["number"], row["transactions"], row["p50"], row["p90"], row["max"]) == (9, 20, 1, 5, 5)
+    assert seen.numbers["hand"]["transactions_per_batch"] == pytest.approx(20 / 9)
+
+
+def test_the_rest_by_hand(seen: Measured) -> None:
+    numbers = seen.numbers["hand"]
+    names = ("acked", "failed", "unknown", "writes_acked", "writes_failed", "writes_unknown")
+    assert [numbers[name] for name in names] == [5, 1, 2, 4, 0, 2]
+    assert (numbers["elections"], numbers["epochs"], numbers["lives"]) == (2, 2, 4)
+    assert numbers["converged_s"] == pytest.approx(0.25)
+
+
+# ---- a simulated run, in plain Python ----
+
+
+class Plain:
+    """The run's files, read line by line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events = sorted(
+            (line for path in (folder / "trace").glob("*.jsonl") for line in self.lines(f"trace/{path.name}")),
+            key=lambda line: (line["t"], line["node"], line["life"], line["n"]),
+        )
+        self.ops = {}
+        for line in self.lines("ops.jsonl"):
+            self.ops.setdefault((line["client"], line["seq"]), {}).update({line["type"]: line})
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.events if line["event"] == event]
+
+    def done(self, writes: bool | None = None) -> list[tuple[int, int]]:
+        """(due, answered) of what succeeded."""
+        return [
+            (it["invoke"]["due"], it["complete"]["t"])
+            for it in self.ops.values()
+            if it.get("complete", {}).get("outcome") == "ok"
+            and (writes is None or (it["invoke"]["op"] in ("set", "create", "delete", "multi")) == writes)
+        ]
+
+    def growth(self) -> list[tuple[int, int]]:
+        """(time, transactions that nobody had delivered before) of each delivery that had any."""
+        known: set[tuple[int, int]] = set()
+        found = []
+        for line in self.of("deliver"):
+            new = {(line["epoch"], line["first"] + i) for i in range(len(line["digests"]))} - known
+            known |= new
+            if new:
+                found.append((line["t"], len(new)))
+        return found
+
+
+@pytest.fixture(scope="module")
+def plain(simulated: Path) -> Plain:
+    return Plain(simulated)
+
+
+def nearest_rank(values: list[int], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] / 1e6
+
+
+def test_the_simulated_run_is_worth_it(plain: Plain) -> None:
+    """Else what follows would compare nothing with nothing."""
+    assert len(plain.of("established")) >= 3
+    assert {line["kind"] for line in plain.of("snapshot")} >= {"installed", "taken"}
+    assert len(plain.done(True)) > 100
+
+
+def test_latency_and_throughput(seen: Measured, plain: Plain) -> None:
+    found = {row["of"]: row for row in seen.rows("latency", plain.folder.name)}
+    for of, writes in (("all", None), ("writes", True), ("reads", False)):
+        took = [answered - due for due, answered in plain.done(writes)]
+        assert found[of]["number"] == len(took)
+        for name, share in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("max_ms", 1.0)):
+            assert found[of][name] == pytest.approx(nearest_rank(took, share)), (of, name)
+    begin = min(it["invoke"]["due"] for it in plain.ops.values())
+    seconds = Counter((t - begin) // 10**9 for _, t in plain.done())
+    told = {row["second"]: row["ok"] for row in seen.rows("throughput", plain.folder.name) if row["ok"]}
+    assert told == seconds
+
+
+def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
+    """The pauses are looked for as the words say: no write succeeded in it, and one was due at its begin."""
+    faults = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
+    found = {row["id"]: row for row in seen.rows("recovery", plain.folder.name)}
+    due = sorted(it["invoke"]["due"] for it in plain.ops.values() if it["invoke"]["op"] in ("set", "create"))
+    done = sorted(answered for _, answered in plain.done(True))
+    stopped = next(line["t"] for line in plain.lines("harness.jsonl") if line["event"] == "workload-stopped")
+    pauses = []
+    for before, after in zip([0, *done], [*done, stopped], strict=True):
+        waiting = [t for t in due if before <= t < after]
+        if waiting:
+            pauses.append((waiting[0], after))
+    assert len(faults) == len(found) == 3
+    for line, until in zip(faults, [*(line["t"] for line in faults[1:]), 2**62], strict=True):
+        row = found[str(line["id"])]
+        following = min(t for t, _ in plain.growth() if t > line["t"])
+        assert row["seconds"] == pytest.approx((following - line["t"]) / 1e9)
+        still = max(end - begin for begin, end in pauses if end > line["t"] and begin < until)
+        assert row["stood_still"] == pytest.approx(still / 1e9)
+        roles = [it["role"] for it in plain.of("role") if it["node"] == line["nodes"][0] and it["t"] <= line["t"]]
+        assert row["role"] == {"LEADING": "leader", "FOLLOWING": "follower"}[roles[-1]]
+    assert seen.numbers[plain.folder.name]["longest_unavailability_s"] == pytest.approx(
+        max(end - begin for begin, end in pauses) / 1e9
+    )
+
+
+def test_elections(seen: Measured, plain: Plain) -> None:
+    found = {row["epoch"]: row for row in seen.rows("elections", plain.folder.name)}
+    assert found.keys() == {line["epoch"] for line in plain.of("established")}
+    for line in plain.of("established"):
+        own = [it for it in plain.events if (it["node"], it["life"]) == (line["node"], line["life"])]
+        own = [it for it in own if it["t"] <= line["t"]]
+        begin = max(it["t"] for it in own if it["event"] == "role" and it["role"] == "LOOKING")
+        row = found[line["epoch"]]
+        assert row["seconds"] == pytest.approx((line["t"] - begin) / 1e9)
+        assert row["rounds"] == len({it["round"] for it in own if it["event"] == "vote" and it["t"] >= begin})
+        before: dict[tuple[int, int], int] = defaultdict(int)
+        after: dict[tuple[int, int], int] = defaultdict(int)
+        for it in plain.of("work"):
+            if it["t"] <= begin:
+                before[it["node"], it["life"]] = it["messages"].get("VOTE", 0)
+            if it["t"] <= line["t"]:
+                after[it["node"], it["life"]] = it["messages"].get("VOTE", 0)
+        assert row["messages"] == sum(after.values()) - sum(before.values())
+
+
+def test_catching_up(seen: Measured, plain: Plain) -> None:
+    """A life's lines from its last `role` to `current_epoch` say what it took."""
+    found = {(row["node"], row["life"], row["epoch"]): row for row in seen.rows("catching_up", plain.folder.name)}
+    joins = plain.of("current_epoch")
+    assert found.keys() == {(line["node"], line["life"], line["epoch"]) for line in joins}
+    for line in joins:
+        own = [it for it in plain.events if (it["node"], it["life"]) == (line["node"], line["life"])]
+        own = own[: own.index(line)]
+        begin = max(i for i, it in enumerate(own) if it["event"] == "role" and it["role"] != "LOOKING")
+        synchronizing, taken, names = False, 0, set()
+        for it in own[begin:]:
+            if it["event"] == "phase":
+                synchronizing = it["phase"] == "SYNCHRONIZATION"
+            elif it["event"] == "accept" and synchronizing:
+                taken += len(it["digests"])
+                names.add("difference")
+            elif it["event"] == "truncate":
+                names.add("truncation")
+            elif it["event"] == "snapshot" and it["kind"] == "installed":
+                names.add("snapshot")
+        kind = next((name for name in ("snapshot", "truncation", "difference") if name in names), "nothing")
+        row = found[line["node"], line["life"], line["epoch"]]
+        assert (row["kind"], row["transactions"]) == (kind, taken)
+        assert (row["bytes"] > 0) == (kind == "snapshot")
+
+
+def test_costs(seen: Measured, plain: Plain) -> None:
+    last = {(it["node"], it["life"]): it for it in plain.of("work")}
+    sent: Counter[str] = Counter()
+    for it in last.values():
+        sent.update(it["messages"])
+    committed = sum(number for _, number in plain.growth())
+    numbers = seen.numbers[plain.folder.name]
+    assert {row["kind"]: row["number"] for row in seen.rows("messages", plain.folder.name)} == sent
+    broadcast = sum(sent[kind] for kind in ("FORWARD", "ANSWER", "PROPOSE", "ACK", "COMMIT"))
+    assert numbers["messages_per_write"] == pytest.approx(broadcast / committed)
+    assert numbers["syncs_per_write"] == pytest.approx(sum(it["syncs"] for it in last.values()) / committed)
+    assert numbers["frames_per_write"] == pytest.approx(sum(it["frames"] for it in last.values()) / committed)
+    sizes = sorted(len(it["digests"]) for it in plain.of("accept") if it["digests"])
+    (row,) = seen.rows("batches", plain.folder.name)
+    assert (row["number"], row["transactions"], row["max"]) == (len(sizes), sum(sizes), sizes[-1])
+    assert row["p90"] == sizes[math.ceil(0.9 * len(sizes)) - 1]
+
+
+def test_the_oracle_says_the_same(seen: Measured, simulated: Path) -> None:
+    """What both judges tell of a run is the same number."""
+    told = json.loads((simulated / "verdict.json").read_text())["metrics"]
+    mine = seen.numbers[simulated.name]
+    for name, value in told.items():
+        if name == "faults":
+            mine_ = [{key: it[key] for key in ("id", "do", "nodes", "seconds")} for it in mine["faults"]]
+            assert mine_ == [{**it, "seconds": pytest.approx(it["seconds"])} for it in value]
+        else:
+            assert mine[name] == (pytest.approx(value) if isinstance(value, float) else value), name
