@@ -33,6 +33,7 @@ def frames(facts: Facts, ledger: Ledger) -> dict[str, DataFrame]:
         "throughput": metrics.throughput(facts),
         "unavailability": metrics.unavailability(facts),
         "recovery": metrics_recovery.recovery(facts, ledger),
+        "hits": metrics_recovery.hits(facts),
         "elections": metrics_recovery.elections(facts),
         "catching_up": metrics_recovery.catching_up(facts),
         "messages": metrics_work.messages(facts, ledger),
@@ -74,8 +75,12 @@ def _clients(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
             numbers[row["run"]][f"latency_{name}"] = row[name]
     for row in kept["throughput"].groupBy("run").avg("ok").collect():
         numbers[row["run"]]["acked_per_second"] = row["avg(ok)"]
+    was: dict[tuple[int, str], list[str]] = {}
+    for row in kept["hits"].orderBy("node").collect():
+        was.setdefault((row["run"], row["id"]), []).append(row["was"])
     for row in sorted(kept["recovery"].collect(), key=lambda row: int(row["id"]) if row["id"].isdigit() else 0):
         fault = {name: row[name] for name in ("id", "do", "role", "nodes", "seconds", "stood_still")}
+        fault["was"] = was.get((row["run"], row["id"]), [])
         fault["id"] = int(fault["id"]) if fault["id"].isdigit() else fault["id"]
         numbers[row["run"]]["faults"].append(fault)
 

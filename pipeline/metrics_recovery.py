@@ -3,7 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.facts import Facts
+from pipeline import columns as c
+from pipeline.facts import KILLS, Facts, together
 from pipeline.ledger import Ledger
 from pipeline.properties.epochs import promises
 from pipeline.unavailability import windows
@@ -43,6 +44,44 @@ def recovery(facts: Facts, ledger: Ledger) -> DataFrame:
         "run", "id", "do", "role", "nodes", ((F.col("next") - F.col("t")) / 1e9).alias("seconds"),
         F.coalesce("stood_still", F.lit(0.0)).alias("stood_still"),
     )  # fmt: skip
+
+
+def hits(facts: Facts) -> DataFrame:
+    """For each fault and each node that it hit: `run`, `id`, `do`, `node`, and `was`: the node's role and phase at that moment, or
+    `down`. What was killed is down until its next `boot`."""
+    injects = facts.faults.where("type = 'inject'").select(
+        "run", "id", "do", "t", "line", F.explode("nodes").alias("node")
+    )
+    said = facts.events.where("event IN ('boot', 'role', 'phase', 'exit') OR (event = 'fault' AND state = 'fired')").select(
+        "run", "node", "at", "role", "phase",
+        F.when(F.expr("event = 'boot'"), F.lit("starting")).when(F.expr("event IN ('exit', 'fault')"), F.lit("down")).alias("life"),
+    )  # fmt: skip
+    killed = injects.where(F.col("do").isin(*KILLS) & (F.col("do") != "crash-at"))
+    gone = (
+        facts.rows(c.MILESTONES)
+        .where("event = 'ended'")
+        .select("run", F.get_json_object("raw", "$.node").alias("node"), "t")
+    )
+    nothing = [F.lit(None).cast("string").alias(name) for name in ("role", "phase")]
+    ends = [
+        frame.select(
+            "run",
+            F.col("node").cast("int").alias("node"),
+            F.col("t").alias("at"),
+            *nothing,
+            F.lit("down").alias("life"),
+        )
+        for frame in (killed, gone)
+    ]
+    before = injects.join(together([said, *ends]), ["run", "node"], "left").where("at < t")
+    last = [
+        F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name) for name in ("life", "role", "phase")
+    ]
+    found = before.groupBy("run", "line", "id", "do", "node").agg(*last)
+    was = F.when(F.col("life") == "down", F.lit("down")).otherwise(
+        F.coalesce(F.concat_ws(" ", "role", "phase"), F.lit("starting"))
+    )
+    return found.select("run", "id", "do", "node", was.alias("was"))
 
 
 def elections(facts: Facts) -> DataFrame:

@@ -186,6 +186,7 @@ def _harness(pages: Pages) -> None:
     evidence = {"1": {"pid": 11, "exit": -9}}
     common = {"type": "inject", "target": "leader", "nodes": [1], "params": {}, "confirmed": True}
     pages.line(2000, "faults.jsonl", id=1, do="crash", evidence=evidence, **common)
+    pages.line(2800, "faults.jsonl", id=2, do="slow-disk", evidence={}, **common)  # while it is down
     pages.line(3000, "faults.jsonl", type="heal", id=1, confirmed=True, evidence={})
     pages.line(50, "harness.jsonl", event="workload-started")
     pages.line(3500, "harness.jsonl", event="workload-stopped")

@@ -133,6 +133,15 @@ def test_recovery_by_hand(seen: Measured) -> None:
     assert row["stood_still"] == pytest.approx(0.62)
 
 
+def test_hits_by_hand(seen: Measured) -> None:
+    """Node 1 led and broadcast when it was killed."""
+    assert [(row["do"], row["node"], row["was"]) for row in seen.rows("hits", "hand")] == [
+        ("crash", 1, "LEADING BROADCAST")
+    ]
+    (fault,) = seen.numbers["hand"]["faults"]
+    assert fault["was"] == ["LEADING BROADCAST"]
+
+
 def test_elections_by_hand(seen: Measured) -> None:
     found = {row["epoch"]: row for row in seen.rows("elections", "hand")}
     assert found.keys() == {1, 2}
@@ -281,6 +290,18 @@ def test_recovery_and_pauses(seen: Measured, plain: Plain) -> None:
     assert seen.numbers[plain.folder.name]["longest_unavailability_s"] == pytest.approx(
         max(end - begin for begin, end in pauses) / 1e9
     )
+
+
+def test_hits(seen: Measured, plain: Plain) -> None:
+    """A fault hit each node in the role and phase that the node had told last."""
+    found = {(int(row["id"]), row["node"]): row["was"] for row in seen.rows("hits", plain.folder.name)}
+    injects = [line for line in plain.lines("faults.jsonl") if line["type"] == "inject"]
+    assert found.keys() == {(line["id"], node) for line in injects for node in line["nodes"]}
+    for line in injects:
+        for node in line["nodes"]:
+            told = [it for it in plain.events if it["node"] == node and it["t"] < line["t"]]
+            last = {event: it[event] for it in told for event in ("role", "phase") if it["event"] == event}
+            assert found[line["id"], node] == f"{last['role']} {last['phase']}"
 
 
 def test_elections(seen: Measured, plain: Plain) -> None:
