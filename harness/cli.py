@@ -43,7 +43,9 @@ Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where t
 Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout; everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
 Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
-World = Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes, or sim (the simulated world).")]
+World = Annotated[
+    str, typer.Option("--on", metavar="WORLD", help="Where: processes, sim (the simulated world), or containers.")
+]
 RESULTS = Path("results")
 
 
@@ -224,6 +226,22 @@ def defects(
     if check:
         return command.check(only or [], on=on, times=times, results=results, json=json)
     return command.show(only or [], json=json)
+
+
+@app.command()
+def image(
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Instead of zab-base (`make base-image`), or where there is none python:3.11-slim."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Build the container image that nodes run from with `--on containers`."""
+    from harness.commands.image import image_command
+
+    return image_command(base, json=json)
 
 
 @app.command()

@@ -1,15 +1,16 @@
-"""An ensemble of OS processes on this machine: the `processes` backend of `faults.cluster.Cluster`."""
+"""An ensemble of real nodes, and the backend on which they are OS processes of this machine."""
 
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a
 ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
 CONTROL_SECONDS = 5.0  # for an answer to a command; a node that syncs a slow disk answers late
 STOP_SECONDS = 10.0  # what a node gets to end by itself
+
+_T = TypeVar("_T")
 
 DEADLY = ("arm", "power-cut")  # commands after which a node that dies of SIGKILL does as it was told
 EXITS = {
@@ -77,8 +80,11 @@ class Ended:
         return f"node-{self.node} ended by itself with exit code {self.code}: {EXITS.get(self.code, 'see its log')}"
 
 
-class Processes:
-    """Implements `faults.cluster.Cluster`. The main thread drives it; any thread may ask how it is."""
+class Nodes(ABC):
+    """Implements `faults.cluster.Cluster` for real nodes, but for what they live in and where their disks are.
+
+    The main thread drives it; any thread may ask how it is.
+    """
 
     def __init__(self, folder: RunFolder, plan: Plan) -> None:
         self.nodes: Sequence[int] = sorted(plan.addresses)
@@ -91,12 +97,24 @@ class Processes:
         self._control = {node: ControlClient(plan.addresses[node].control, secret) for node in self.nodes}
         self._locks = {node: threading.Lock() for node in self.nodes}
         for node in self.nodes:
-            self._write_config(node)
+            config = msgspec.json.format(msgspec.json.encode(self._node_config(node)))
+            write_whole(self._config(node), config.decode() + "\n")
 
-    def _write_config(self, node: int) -> None:
+    @abstractmethod
+    def disk_folder(self, node: int) -> str: ...
+
+    @abstractmethod
+    def wipe(self, node: int) -> None: ...
+
+    @abstractmethod
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+        """Start the node's life of this number."""
+
+    def _node_config(self, node: int) -> NodeConfig:
+        """What this node is told. `disk_folder` must answer by then."""
         plan = self._plan
         own = plan.addresses[node]
-        config = NodeConfig(
+        return NodeConfig(
             id=node,
             cluster=plan.cluster,
             listen=own.listen,
@@ -104,19 +122,20 @@ class Processes:
             control=own.control,
             peers={peer: plan.links[node, peer] for peer in self.nodes if peer != node},
             secret_file=str(plan.secret_file),
-            data=self.disk_folder(node),
+            data=str(self._data(node)),
             trace=str(self._folder.file("trace")),
             record=str(self._folder.file("record")) if plan.record else None,
             faithful=plan.faithful,
             defect=plan.defect,
-            parent=os.getpid(),
             timing=plan.timing,
             limits=plan.limits,
         )
-        write_whole(self._config(node), msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
 
     def _config(self, node: int) -> Path:
         return self._folder.file("config", f"node-{node}.json")
+
+    def _data(self, node: int) -> Path:
+        return self._folder.file("data", f"node-{node}")
 
     # What is
 
@@ -131,9 +150,6 @@ class Processes:
     def paused(self, node: int) -> bool:
         life = self._lives.get(node)
         return life is not None and life.alive and life.stopped
-
-    def disk_folder(self, node: int) -> str:
-        return str(self._folder.file("data", f"node-{node}"))
 
     def client_address(self, node: int) -> str:
         """Where clients connect: directly, so that a fault of the links is never one of the clients."""
@@ -158,7 +174,7 @@ class Processes:
         """Nodes that ended without being told to, since this was last asked."""
         found = []
         for node, life in self._lives.items():
-            code = life.process.poll()
+            code = life.code
             if code is None or life.ending or (node, life.life) in self._reported:
                 continue
             self._reported.add((node, life.life))
@@ -179,8 +195,7 @@ class Processes:
 
     def start_all(self, nodes: Sequence[int]) -> None:
         """Start several at once: interpreters take their time, and more than one core has it."""
-        for node in nodes:
-            self._spawn(node, None)
+        self._together(lambda node: self._spawn(node, None), nodes)
         self._await(nodes)
 
     def _spawn(self, node: int, crash_at: str | None) -> None:
@@ -189,7 +204,7 @@ class Processes:
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
         number = 1 if last is None else last.life + 1
         log = self._folder.file("log", f"node-{node}-{number}.log")
-        self._lives[node] = spawn(node, number, self._config(node), log, bootstrap=number == 1, crash_at=crash_at)
+        self._lives[node] = self._begin(node, number, crash_at, log)
 
     def _await(self, nodes: Sequence[int]) -> None:
         def settled(node: int) -> bool:
@@ -232,9 +247,13 @@ class Processes:
         if missing:
             raise ClusterError(f"{cluster.names(missing)} cannot be killed: never started")
         lives = [self._lives[node] for node in nodes]
-        for life in lives:
-            life.signal(signal.SIGKILL)
+        self._together(_strike, lives)
         return {life.node: life.kill() for life in lives}
+
+    def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+        """Do it to each, as much at one instant as can be."""
+        for item in items:
+            call(item)
 
     def pause(self, node: int) -> None:
         self._up(node).pause()
@@ -249,26 +268,12 @@ class Processes:
         life = self._lives.get(node)
         if life is None or not wait_until(lambda: not life.alive, timeout):
             return None
-        return life.process.returncode
-
-    def wipe(self, node: int) -> None:
-        if self.alive(node):
-            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
-        try:
-            shutil.rmtree(self.disk_folder(node))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error
+        return life.code
 
     def close(self, ask: bool = True) -> list[int]:
         """End all nodes: all are asked at once, or killed at once. Returns those that were asked and killed."""
         up = [life for life in self._lives.values() if life.alive]
-        for life in up:
-            if ask:
-                life.ask()
-            else:
-                life.signal(signal.SIGKILL)
+        self._together(Life.ask if ask else _strike, up)
         deadline = time.monotonic() + STOP_SECONDS
         exits = {life.node: life.end(max(0.0, deadline - time.monotonic())) for life in up}
         for life in self._lives.values():
@@ -282,3 +287,30 @@ class Processes:
         if life is None or not life.alive:
             raise ClusterError(f"node {node} is not up")
         return life
+
+
+def _strike(life: Life) -> None:
+    life.signal(signal.SIGKILL)
+
+
+class Processes(Nodes):
+    """Every node is a process, and its disk a folder of the run."""
+
+    def disk_folder(self, node: int) -> str:
+        return str(self._data(node))
+
+    def _node_config(self, node: int) -> NodeConfig:
+        return msgspec.structs.replace(super()._node_config(node), parent=os.getpid())
+
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+        return spawn(node, number, self._config(node), log, bootstrap=number == 1, crash_at=crash_at)
+
+    def wipe(self, node: int) -> None:
+        if self.alive(node):
+            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        try:
+            shutil.rmtree(self.disk_folder(node))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error

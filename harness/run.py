@@ -16,7 +16,7 @@ from harness.interrupt import Forced, Interrupt
 from harness.judgement import judge
 from harness.progress import Display
 from harness.results import RunFolder
-from harness.stage import Stage
+from harness.stages import stage_on
 from harness.walk import INTERRUPTED, Walk
 from harness.watch import Watch
 from harness.workload import WorkloadError
@@ -48,8 +48,10 @@ class Ran:
 def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     """Run the scenario and judge it. From the main thread only: nodes die with the thread that spawned them.
 
-    Raises HarnessError if not even a results folder could be made; whatever fails later is in the verdict.
+    Raises HarnessError if not even a results folder could be made, or the backend can't be had; whatever fails later is
+    in the verdict.
     """
+    stage_on(wish.on).check()
     folder = results.create(wish.results, scenario.name, wish.seed)
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish, folder)
@@ -86,7 +88,7 @@ def _walk(
     scenario: Scenario, wish: Wish, folder: RunFolder, display: Display, interrupt: Interrupt, facts: dict[str, Any]
 ) -> str:
     display.say("starting toxiproxy and the nodes")
-    with Stage(folder, scenario, wish.defect[1] if wish.defect else None, wish.record) as stage:
+    with stage_on(wish.on)(folder, scenario, wish.defect[1] if wish.defect else None, wish.record) as stage:
         facts["versions"]["toxiproxy"] = stage.toxiproxy_version
         with Watch(stage.cluster, folder, display, scenario.duration) as watch:
             outcome = Walk(scenario, wish.seed, folder, display, stage, watch, interrupt).whole()
@@ -109,7 +111,7 @@ def facts_of(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any
         "scenario": scenario.name,
         "seed": wish.seed,
         "nodes": scenario.nodes,
-        "backend": "processes",
+        "backend": wish.on,
         "defect": wish.defect[0] if wish.defect else None,
         "disk": scenario.disk,
         "record": wish.record,

@@ -1,4 +1,6 @@
-"""What a run stands on: ports, the secret, toxiproxy with a proxy for each link, and the nodes' processes.
+"""What a real run stands on: ports, the secret, toxiproxy with a proxy for each link, and the nodes.
+
+Here they are processes of this machine; `harness.containers.stage` has them in containers.
 
 Entered, everything but the nodes is up; left, nothing is: no process, no port, no secret.
 """
@@ -8,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from faults.host import THIS_HOST
+from faults.host import THIS_HOST, Host
 from faults.network import Network
 from faults.scenario import Scenario
 from harness import toxiproxy
@@ -16,7 +18,7 @@ from harness.exits import HarnessError
 from harness.interrupt import Forced
 from harness.load import load_of
 from harness.ports import NoFreePortError, free_ports, release_ports
-from harness.processes import Addresses, Plan, Processes
+from harness.processes import Addresses, Nodes, Plan, Processes
 from harness.results import RunFolder
 from harness.workload import Workload
 from node.net import keys
@@ -27,11 +29,11 @@ HOST = "127.0.0.1"
 class Stage:
     """`cluster`, `network`, `keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
 
-    cluster: Processes
+    cluster: Nodes
     network: Network
     keys: keys.Keys
     toxiproxy_version: str
-    host = THIS_HOST
+    host: Host = THIS_HOST
 
     def __init__(self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool) -> None:
         """`defect`: what NodeConfig.defect takes, or None."""
@@ -41,6 +43,10 @@ class Stage:
         self._record = record
         self._hurry = False
         self._stack = ExitStack()
+
+    @classmethod
+    def check(cls) -> None:
+        """Raises HarnessError if no stage can be had on this machine at all. Makes nothing."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -72,8 +78,13 @@ class Stage:
         secret = self._folder.file("config", "keys.json")
         self.keys = keys.create(secret)
         stack.callback(secret.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
+        self._populate(stack)
+        stack.callback(self._end_nodes)
+
+    def _populate(self, stack: ExitStack) -> None:
+        """Everything but the keys: `cluster`, `network`, `host`, `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
-        pairs = [(source, target) for source in nodes for target in nodes if source != target]
+        pairs = self._pairs()
         ports = self._ports(3 * len(nodes) + len(pairs), stack)
         addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
         links = {pair: f"{HOST}:{port}" for pair, port in zip(pairs, ports[3 * len(nodes) :], strict=True)}
@@ -83,7 +94,11 @@ class Stage:
         self.network = Network(server.address)
         self.network.create_links({pair: (listen, addresses[pair[1]].listen) for pair, listen in links.items()})
         self.cluster = Processes(self._folder, self._plan(addresses, links))
-        stack.callback(self._end_nodes)
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """All links, (from, to)."""
+        nodes = range(1, self._scenario.nodes + 1)
+        return [(source, target) for source in nodes for target in nodes if source != target]
 
     def _ports(self, count: int, stack: ExitStack) -> list[int]:
         try:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -114,16 +114,9 @@ class ToxiproxyServer:
         release_ports([self.port])
 
     def _answer(self) -> str:
-        """Poll /version until it answers; the version it names."""
-        deadline = time.monotonic() + START_SECONDS
-        with requests.Session() as session:
-            session.trust_env = False  # a proxy for the web must not stand between us and 127.0.0.1
-            while time.monotonic() < deadline and self.process.poll() is None:
-                with contextlib.suppress(requests.RequestException, ValueError, KeyError):
-                    answer = session.get(f"http://{self.address}/version", timeout=1.0)
-                    answer.raise_for_status()
-                    return str(answer.json()["version"])
-                time.sleep(0.01)
+        version = answer(self.address, lambda: self.process.poll() is not None)
+        if version is not None:
+            return version
         code = self.process.poll()
         state = "did not answer" if code is None else f"ended with exit code {code}"
         tail = self._log.read_text(errors="replace")[-500:].strip() or "(nothing)"
@@ -131,3 +124,17 @@ class ToxiproxyServer:
             f"toxiproxy ({self._binary}) {state} on {self.address}. It wrote: {tail}\n"
             f"Its log is {self._log}. `zab doctor` checks the machine."
         )
+
+
+def answer(address: str, gone: Callable[[], bool]) -> str | None:
+    """Wait until the server at `address` says its version; None if it is `gone` first, or took too long."""
+    deadline = time.monotonic() + START_SECONDS
+    with requests.Session() as session:
+        session.trust_env = False  # a proxy for the web must not stand between us and 127.0.0.1
+        while time.monotonic() < deadline and not gone():
+            with contextlib.suppress(requests.RequestException, ValueError, KeyError):
+                told = session.get(f"http://{address}/version", timeout=1.0)
+                told.raise_for_status()
+                return str(told.json()["version"])
+            time.sleep(0.01)
+    return None

@@ -9,7 +9,7 @@ from faults.cluster import Status
 from faults.conductor import Conductor
 from faults.scenario import FaultStep
 from harness.cluster import leader_of, statuses
-from harness.processes import Ended, Processes
+from harness.processes import Ended, Nodes
 from harness.progress import Display, Now
 from harness.results import RunFolder
 from harness.workload import Workload
@@ -21,7 +21,7 @@ STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 class Watch:
     """The run says what `phase` it is in and sets `conductor`, `workload` and `begun` as they come into being."""
 
-    def __init__(self, cluster: Processes, folder: RunFolder, display: Display, duration: float) -> None:
+    def __init__(self, cluster: Nodes, folder: RunFolder, display: Display, duration: float) -> None:
         self.phase = "starting"
         self.begun: float | None = None  # time.monotonic() at the schedule's zero
         self.conductor: Conductor | None = None

@@ -22,6 +22,7 @@ from node.net.link import Links
 from node.parts import Parts
 from node.recording import Recording
 from node.replica import Replica
+from node.silence import Silence
 from node.store.store import Store
 from node.trace import Trace
 from node.tree.forwarding import Answer, Forward
@@ -49,6 +50,7 @@ class Server:
         self.clock = Clock()
         self.trace = trace
         self.stopping: str | None = None
+        self.silence = Silence(config.silence_ms) if config.silence_ms is not None else None
         self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
         self.context: zmq.Context[Any] = zmq.Context()
         secret = keys.load(config.secret_file)
@@ -102,6 +104,8 @@ class Server:
             if self.watched in woken:
                 self.stop("the process that started this node is gone")
             self.round(woken)
+            if self.silence is not None and self.silence.too_long(heard=self.control.socket in woken):
+                self.stop("nobody has asked for this node for too long; whoever started it is gone")
         self.close()
 
     def round(self, woken: set[Any]) -> None:

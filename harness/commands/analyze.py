@@ -68,7 +68,7 @@ def _spark(places: Sequence[str], master: str, out: str, memory: str) -> Iterato
         session = import_module("pipeline.session")
     except ImportError as error:
         raise HarnessError(
-            f"the pipeline needs pyspark, which is not installed ({error}). pip install pyspark"
+            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
         ) from error
     words = None if "://" in out else Path(out).absolute() / "spark.log"
     packages = [Path(str(import_module(name).__file__)).parent for name in ("pipeline", "model", "node")]

@@ -15,7 +15,7 @@ from harness.exits import BadInput, Interrupted
 from harness.progress import display
 from harness.run import Ran, Wish, run
 
-WORLDS = ("processes", "sim")
+WORLDS = ("processes", "sim", "containers")
 
 
 def run_command(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from faults.cluster import ClusterError
-from harness.life import Life, spawn
+from harness.life import ProcessLife, spawn
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (
@@ -20,23 +20,23 @@ STUBBORN = (
 
 
 @pytest.fixture
-def lives() -> Iterator[list[Life]]:
-    made: list[Life] = []
+def lives() -> Iterator[list[ProcessLife]]:
+    made: list[ProcessLife] = []
     yield made
     for life in made:
         life.kill()
 
 
-def run(lives: list[Life], script: str, tmp_path: Path) -> Life:
+def run(lives: list[ProcessLife], script: str, tmp_path: Path) -> ProcessLife:
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    lives.append(Life(1, 1, process, tmp_path / "log"))
+    lives.append(ProcessLife(1, 1, process, tmp_path / "log"))
     assert process.stdout is not None
     with process.stdout:
         assert process.stdout.readline() == b"up\n"
     return lives[-1]
 
 
-def test_a_killed_process_is_gone_when_kill_returns(lives: list[Life], tmp_path: Path) -> None:
+def test_a_killed_process_is_gone_when_kill_returns(lives: list[ProcessLife], tmp_path: Path) -> None:
     life = run(lives, OBEYS, tmp_path)
     assert life.kill() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -44,7 +44,9 @@ def test_a_killed_process_is_gone_when_kill_returns(lives: list[Life], tmp_path:
     assert life.kill() == -signal.SIGKILL  # again is harmless
 
 
-def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(lives: list[Life], tmp_path: Path) -> None:
+def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(
+    lives: list[ProcessLife], tmp_path: Path
+) -> None:
     life = run(lives, OBEYS, tmp_path)
     life.pause()
     assert life.stopped
@@ -55,21 +57,21 @@ def test_pause_is_confirmed_by_the_kernel_and_a_paused_process_can_be_killed(liv
     assert life.kill() == -signal.SIGKILL
 
 
-def test_a_dead_process_cannot_be_paused(lives: list[Life], tmp_path: Path) -> None:
+def test_a_dead_process_cannot_be_paused(lives: list[ProcessLife], tmp_path: Path) -> None:
     life = run(lives, OBEYS, tmp_path)
     life.kill()
     with pytest.raises(ClusterError, match=f"pid {life.pid}"):
         life.pause()
 
 
-def test_a_paused_process_ends_by_itself_when_asked(lives: list[Life], tmp_path: Path) -> None:
+def test_a_paused_process_ends_by_itself_when_asked(lives: list[ProcessLife], tmp_path: Path) -> None:
     life = run(lives, "import signal; signal.signal(signal.SIGTERM, lambda *a: None);" + OBEYS, tmp_path)
     life.pause()
     assert life.end(60) == 0
     assert not life.alive
 
 
-def test_a_process_that_does_not_end_is_killed(lives: list[Life], tmp_path: Path) -> None:
+def test_a_process_that_does_not_end_is_killed(lives: list[ProcessLife], tmp_path: Path) -> None:
     assert run(lives, STUBBORN, tmp_path).end(0.05) == -signal.SIGKILL
 
 

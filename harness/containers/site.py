@@ -1,0 +1,127 @@
+"""What a run has on the engine: two networks, a volume for each node, and its containers, all labelled with the run.
+
+Nodes and toxiproxy reach each other on `links`, which leads nowhere else. `desk` is where control and client ports are
+published on 127.0.0.1, so a node that is taken off `links` can still be asked how it is.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+from docker.types import Mount
+
+from harness.containers.engine import translated
+from harness.containers.labels import RUN, of_this_run
+from harness.results import RunFolder
+
+INSIDE = "/run/zab"  # where a container sees the run's folder
+DATA = "/data"  # and its own disk
+WRITTEN = ("trace", "record", "log")
+IMAGE_USER = (10001, 10001)  # as in Dockerfile
+
+
+def user() -> tuple[int, int]:
+    """Who a node is inside: whoever runs the harness, so that the run's files are theirs; but never root."""
+    return (os.getuid(), os.getgid()) if os.getuid() else IMAGE_USER
+
+
+class Site:
+    """One run's part of the engine. `remove` leaves nothing of it; see also `harness.containers.leftovers`."""
+
+    links: Any
+    desk: Any
+
+    def __init__(self, client: Any, image: str, folder: RunFolder) -> None:
+        self.client = client
+        self.token = secrets.token_hex(4)
+        self._image = image
+        self._folder = folder
+        self._labels = of_this_run(self.token, folder.path)
+
+    def open(self) -> None:
+        """Make the networks, and let the containers' user into the parts of the folder that it needs."""
+        for part in (*WRITTEN, "config", "config/keys.json"):
+            os.chown(self._folder.file(part), *user())
+        with translated("making the run's networks"):
+            self.links = self._network("links", internal=True)
+            self.desk = self._network("desk", internal=False)
+
+    def _network(self, name: str, internal: bool) -> Any:
+        return self.client.networks.create(self._called(name), internal=internal, labels=self._labels, driver="bridge")
+
+    def _called(self, name: str) -> str:
+        return f"zab-{self.token}-{name}"
+
+    def create(self, name: str, command: Sequence[str], log: Path, ports: Mapping[int, int], disk: str | None) -> Any:
+        """A container that is not started and on no links yet. `ports`: those inside, by those on 127.0.0.1.
+
+        Its output goes straight into a file of the run: what was written is there, whoever is killed.
+        """
+        mounts = [Mount(f"{INSIDE}/config", str(self._folder.file("config")), type="bind", read_only=True)]
+        mounts += [Mount(f"{INSIDE}/{part}", str(self._folder.file(part)), type="bind") for part in WRITTEN]
+        if disk is not None:
+            mounts.append(Mount(DATA, self.volume(disk), type="volume"))
+        with translated(f"creating the container of {name}"):
+            return self.client.containers.create(
+                self._image,
+                ["sh", "-c", 'exec "$@" >"$0" 2>&1', f"{INSIDE}/log/{log.name}", *command],
+                name=self._called(name),
+                labels=self._labels,
+                user="{}:{}".format(*user()),
+                init=True,  # hands signals on: a first process would ignore the SIGKILL that it sends itself
+                read_only=True,
+                tmpfs={"/tmp": "size=16m"},
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                network=self.desk.name,
+                ports={f"{inside}/tcp": ("127.0.0.1", outside) for inside, outside in ports.items()},
+                mounts=mounts,
+            )
+
+    def connect(self, container: Any, alias: str) -> None:
+        """Put it on the links, where others find it by its alias: a host name would be known on the desk as well."""
+        with translated(f"connecting {alias}"):
+            self.links.connect(container, aliases=[alias])
+
+    def disconnect(self, container: Any, alias: str) -> None:
+        """Take it off the links: a pulled cable."""
+        with translated(f"disconnecting {alias}"):
+            self.links.disconnect(container)
+
+    def start(self, container: Any, name: str) -> None:
+        with translated(f"starting the container of {name}"):
+            container.start()
+            container.reload()
+
+    def volume(self, name: str) -> str:
+        """The volume of this name, made if it is not there."""
+        with translated(f"making the volume of {name}"):
+            return str(self.client.volumes.create(self._called(name), labels=self._labels).name)
+
+    def remove_volume(self, name: str) -> None:
+        """Remove it, and what was on it. It may be gone already; no container may have it."""
+        with translated(f"removing the volume of {name}"), contextlib.suppress(docker.errors.NotFound):
+            self.client.volumes.get(self._called(name)).remove()
+
+    def remove(self) -> None:
+        """Everything with this run's label. Raises EngineError."""
+        remove_all(self.client, f"{RUN}={self.token}")
+
+
+def remove_all(client: Any, label: str) -> list[str]:
+    """Remove every container, then every network and volume with this label; their names."""
+    removed = []
+    with translated("removing a run's containers, networks and volumes"):
+        for container in client.containers.list(all=True, filters={"label": label}, ignore_removed=True):
+            with contextlib.suppress(docker.errors.NotFound):
+                container.remove(force=True)
+                removed.append(container.name)
+        for thing in (*client.networks.list(filters={"label": label}), *client.volumes.list(filters={"label": label})):
+            with contextlib.suppress(docker.errors.NotFound):
+                thing.remove()
+                removed.append(thing.name)
+    return removed

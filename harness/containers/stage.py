@@ -1,0 +1,66 @@
+"""What a run on containers stands on: its site on the engine, toxiproxy in a container, a proxy for each link."""
+
+import contextlib
+from contextlib import ExitStack
+from typing import Any
+
+from faults.network import Network
+from harness import toxiproxy
+from harness.containers import engine, image, leftovers
+from harness.containers.nodes import LISTEN, Containers, Harbour
+from harness.containers.pulse import Pulse
+from harness.containers.site import Site
+from harness.processes import Addresses
+from harness.stage import HOST, Stage
+from harness.toxiproxy import ToxiproxyError
+
+API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
+ALIAS = "toxiproxy"
+
+
+class ContainerStage(Stage):
+    """Raises HarnessError."""
+
+    @classmethod
+    def check(cls) -> None:
+        with contextlib.closing(engine.connect()) as client:
+            image.find(client)
+
+    def _populate(self, stack: ExitStack) -> None:
+        client = stack.enter_context(contextlib.closing(engine.connect()))
+        leftovers.remove_over(client)
+        site = Site(client, image.find(client).tags[0], self._folder)
+        stack.callback(site.remove)
+        site.open()
+        nodes = range(1, self._scenario.nodes + 1)
+        ports = self._ports(2 * len(nodes) + 1, stack)
+        addresses = {
+            n: Addresses(f"node-{n}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n])) for n in nodes
+        }
+        links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs())}
+        self.network = Network(f"{HOST}:{ports[-1]}")
+        own = self._proxy_server(site, ports[-1])
+        self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
+        plan = self._plan(addresses, {pair: f"{ALIAS}:{port}" for pair, port in links.items()})
+        cluster = self.cluster = Containers(self._folder, plan, site)
+        self.host = Harbour(cluster)
+        stack.enter_context(Pulse({n: own.control for n, own in addresses.items()}, self.keys, cluster.alive))
+
+    def _proxy_server(self, site: Site, port: int) -> str:
+        """Start toxiproxy; its address on the links. It listens there and nowhere else, but for its HTTP interface."""
+        log = self._folder.file("log", "toxiproxy.log")
+        command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
+        container = site.create(ALIAS, command, log, {API: port}, disk=None)
+        site.connect(container, ALIAS)
+        site.start(container, ALIAS)
+        version = toxiproxy.answer(f"{HOST}:{port}", lambda: _ended(container))
+        if version is None:
+            tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
+            raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")
+        self.toxiproxy_version = version
+        return str(container.attrs["NetworkSettings"]["Networks"][site.links.name]["IPAddress"])
+
+
+def _ended(container: Any) -> bool:
+    container.reload()
+    return bool(container.status != "running")
