@@ -30,12 +30,6 @@ def span(first: int, last: int) -> str:
     return show(first) if first == last else f"{show(first)} to {show(last)}"
 
 
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, ..."""
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
-
-
 class Findings:
     """What a checker found: the first few in full, the rest counted."""
 

@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline.facts import Facts, together
+from pipeline.facts import Facts
+from pipeline.frames import of_rows, together
 
 Place = tuple[int, str, int]  # run, file relative to its folder, line
 
@@ -16,7 +17,7 @@ def cite(facts: Facts, places: list[Place]) -> dict[Place, dict[str, Any]]:
     """What these lines say, with the fields that the tables keep, less those that are null."""
     if not places:
         return {}
-    wanted = F.broadcast(facts.spark.createDataFrame(places, "run bigint, file string, line int"))
+    wanted = F.broadcast(of_rows(facts.spark, places, "run bigint, file string, line int"))
     node = F.concat(F.lit("trace/node-"), "node", F.lit("-"), "life", F.lit(".jsonl"))
     files = [
         (c.EVENTS, node), (c.BROADCASTS, node), (c.ACCEPTS, node), (c.DELIVERIES, node), (c.LINKS, node),

@@ -5,15 +5,15 @@ event of a life whose successor has begun (a zombie), or one before `boot`, is n
 as the oracle orders them: by time, then node, life and line.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
 from pipeline import forms, ingest
+from pipeline.frames import gathered, of_rows, together
+from pipeline.shared import Shared, shared
 from pipeline.words import packed
 
 ORDER = ("at", "node", "life", "line")
@@ -35,30 +35,26 @@ class Chosen:
     unavailable_at_most: float | None
 
 
-class Facts:
+class Facts(Shared):
     """Frames of the chosen runs. What is used more than once is kept by Spark until `forget`."""
 
     def __init__(self, spark: SparkSession, tables: str, chosen: list[Chosen]) -> None:
+        super().__init__()
         self.spark = spark
         self._tables = tables
         rows = [(it.run, it.rows_in, it.nodes, it.converges_within, it.unavailable_at_most) for it in chosen]
         form = "run bigint, rows_in int, nodes int, converges_within double, unavailable_at_most double"
-        self.runs = spark.createDataFrame(rows, form)
+        self.runs = of_rows(spark, rows, form)
+        self._loads = sorted({it.rows_in for it in chosen})
         self._kept: list[DataFrame] = []
-        self._made: dict[str, DataFrame] = {}
 
-    def keep(self, frame: DataFrame) -> DataFrame:
+    def keep(self, frame: DataFrame, *, rare: bool = False) -> DataFrame:
         """Compute a frame now and keep its rows, so that what is built on it has a short plan: Spark looks at the whole plan again
-        with every step that is added to it."""
+        with every step that is added to it. `rare`: in most runs there is none, and then nothing is done with what is built on it.
+        """
         kept = frame.localCheckpoint()
         self._kept.append(kept)
-        return kept
-
-    def once(self, name: str, make: Callable[["Facts"], DataFrame]) -> DataFrame:
-        """What `make` makes of these facts, made once for all that ask."""
-        if name not in self._made:
-            self._made[name] = make(self)
-        return self._made[name]
+        return kept.where("false") if rare and kept.isEmpty() else kept
 
     def forget(self) -> None:
         """Let Spark drop what was kept."""
@@ -69,11 +65,12 @@ class Facts:
     def rows(self, table: c.Table) -> DataFrame:
         """A table's rows of the chosen runs."""
         chosen = F.broadcast(self.runs.select("run", F.col("rows_in").alias("load")))
-        return ingest.table(self.spark, self._tables, table).join(chosen, ["run", "load"]).drop("load")
+        loaded = ingest.table(self.spark, self._tables, table).where(F.col("load").isin(*self._loads))
+        return gathered(loaded).join(chosen, ["run", "load"]).drop("load")
 
     # ---- what counts ----
 
-    @cached_property
+    @shared
     def lives(self) -> DataFrame:
         """One row a life: where it begins (`boot_line`, `boot_at`), its last event, when its successor began (`until`), and
         `odd`: its lines that are not numbered as they should be, or are earlier than the line before."""
@@ -104,7 +101,7 @@ class Facts:
         later = Window.partitionBy("run", "node").orderBy(F.desc("life")).rowsBetween(Window.unboundedPreceding, -1)
         return self.keep(ends.withColumn("until", F.min("boot_at").over(later)))
 
-    @cached_property
+    @shared
     def _late(self) -> DataFrame | None:
         """Lines whose time is earlier than that of the line before, with the time at which they count; None if none is."""
         late = self.lives.select("run", "node", "life", F.explode("odd").alias("it")).where("it.t < it.at")
@@ -130,40 +127,41 @@ class Facts:
         born = f"(line >= boot_line OR event NOT IN ({heard}))"
         return self.placed(table).where(f"{alive} AND {born}").drop("boot_line", "until")
 
-    @cached_property
+    @shared
     def zombies(self) -> DataFrame:
         """Events of a life after the next one had begun."""
         tables = (c.EVENTS, c.BROADCASTS, c.ACCEPTS, c.DELIVERIES, c.LINKS)
         names = ("run", "node", "life", "line", "at", "until")
         heard = ", ".join(f"'{name}'" for name in forms.EVENTS if name not in SPEAKS_UNBORN)
         overtaken = F.expr(f"at > until AND (line >= boot_line OR event NOT IN ({heard}))")
-        return together(self.placed(table).where(overtaken).select(*names) for table in tables)
+        found = together(self.placed(table).where(overtaken).select(*names) for table in tables)
+        return self.keep(found, rare=True)
 
-    @cached_property
+    @shared
     def events(self) -> DataFrame:
         return self.keep(self._used(c.EVENTS).drop("raw", "detail"))
 
-    @cached_property
+    @shared
     def broadcasts(self) -> DataFrame:
         """Batches, with the zxids `zfirst` and `zlast`, and `done`: what the primary had delivered by then."""
         return self.keep(_batches(self._used(c.BROADCASTS)).withColumn("done", packed("delivered")).drop("delivered"))
 
-    @cached_property
+    @shared
     def deliveries(self) -> DataFrame:
         return _batches(self._used(c.DELIVERIES))
 
-    @cached_property
+    @shared
     def accepts(self) -> DataFrame:
         return self._used(c.ACCEPTS)
 
-    @cached_property
+    @shared
     def channels(self) -> DataFrame:
         return self._used(c.LINKS).where("event = 'channel'")
 
     def event(self, name: str) -> DataFrame:
         return self.events.where(F.col("event") == name)
 
-    @cached_property
+    @shared
     def boots(self) -> DataFrame:
         """Starts that count, with `began`: the zxid of the snapshot that the life begins with, and `held`: the log's last."""
         began = F.coalesce(packed("snapshot_zxid"), F.lit(0)).alias("began")
@@ -171,7 +169,7 @@ class Facts:
 
     # ---- operations, faults, milestones ----
 
-    @cached_property
+    @shared
     def _asked(self) -> DataFrame:
         """Operations with the line of the same client and number before and after them."""
         one = Window.partitionBy("run", "client", "seq").orderBy("line")
@@ -182,7 +180,7 @@ class Facts:
             F.lead("type").over(one).alias("after"),
         )
 
-    @cached_property
+    @shared
     def answers(self) -> DataFrame:
         """Completions with their question's `op` and `due`; `asked` is false if there was no question. `z`: the zxid."""
         return self.keep(
@@ -194,7 +192,7 @@ class Facts:
             )
         )  # fmt: skip
 
-    @cached_property
+    @shared
     def questions(self) -> DataFrame:
         """Invocations; `open` if they never got an answer."""
         return self.keep(
@@ -204,18 +202,18 @@ class Facts:
             )
         )  # fmt: skip
 
-    @cached_property
+    @shared
     def acked(self) -> DataFrame:
         """Writes that a client saw succeed, with their zxid."""
         return self.answers.where(
             F.col("asked") & (F.col("outcome") == "ok") & F.col("z").isNotNull() & F.col("op").isin(*WRITES)
         )
 
-    @cached_property
+    @shared
     def faults(self) -> DataFrame:
-        return self.keep(self.rows(c.FAULTS))
+        return self.keep(self.rows(c.FAULTS), rare=True)
 
-    @cached_property
+    @shared
     def killed(self) -> DataFrame:
         """What the evidence says of processes that were ended: a row a fault's line and node, with `pid` and `exit`."""
         shown = self.faults.select(
@@ -228,10 +226,11 @@ class Facts:
             said.select(
                 "run", "type", "t", "id", "do", "line", F.col("key").cast("int").alias("node"),
                 F.col("said")["pid"].cast("bigint").alias("pid"), F.col("said")["exit"].alias("exit"),
-            )
+            ),
+            rare=True,
         )  # fmt: skip
 
-    @cached_property
+    @shared
     def timeline(self) -> DataFrame:
         """One row a run, of all that are judged: its milestones, the last of each name, as columns."""
         rows = self.rows(c.MILESTONES)
@@ -252,14 +251,6 @@ class Facts:
                 "forced", F.coalesce("forced", F.lit(False))
             )
         )
-
-
-def together(frames: Iterable[DataFrame]) -> DataFrame:
-    """One frame of several with the same columns, put together in halves."""
-    parts = list(frames)
-    while len(parts) > 1:
-        parts = [reduce(DataFrame.unionAll, parts[at : at + 2]) for at in range(0, len(parts), 2)]
-    return parts[0]
 
 
 def _batches(rows: DataFrame) -> DataFrame:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline import columns as c
 from pipeline import folders, forms
 from pipeline.folders import Contents, File, Folder
+from pipeline.frames import at_once, of_rows
 from pipeline.lines import numbered
 
 RUNS_AT_ONCE = 500
@@ -96,21 +98,30 @@ def _write(
         _write_rows(spark, tables, load, new, held)
     kept = {folder.run: known[folder.run].rows_in for folder in part if folder not in new}
     rows = [_row(folder, held, kept.get(folder.run, load)) for folder in part]
-    save(spark.createDataFrame(rows, c.struct(c.RUNS.columns)).coalesce(1), tables, c.RUNS, load)
+    save(of_rows(spark, rows, c.struct(c.RUNS.columns)), tables, c.RUNS, load)
 
 
 def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]) -> None:
     """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them."""
-    frames = [_trace(spark, tables, load, _files(new, "trace/"), held)]
-    for name, form, into in (
-        ("ops.jsonl", forms.operations, c.OPERATIONS),
-        ("faults.jsonl", forms.faults, c.FAULTS),
-        ("harness.jsonl", forms.milestones, c.MILESTONES),
-    ):
+    kinds: list[tuple[str, Callable[[DataFrame], DataFrame], Callable[[DataFrame], dict[c.Table, DataFrame]]]] = [
+        ("trace/", forms.trace, _of_traces),
+        ("ops.jsonl", forms.operations, lambda read: {c.OPERATIONS: read}),
+        ("faults.jsonl", forms.faults, lambda read: {c.FAULTS: read}),
+        ("harness.jsonl", forms.milestones, lambda read: {c.MILESTONES: read}),
+    ]
+
+    def read_one(
+        kind: tuple[str, Callable[[DataFrame], DataFrame], Callable[[DataFrame], dict[c.Table, DataFrame]]],
+    ) -> DataFrame:
+        name, form, parts = kind
         files = _files(new, name)
         read = form(numbered(spark, files, held) if files else _nothing(spark)).persist(StorageLevel.MEMORY_AND_DISK)
-        save(_usable(read, into), tables, into, load)
-        frames.append(read)
+        for into, rows in parts(read).items():
+            save(_usable(rows, into), tables, into, load)
+        return read
+
+    with ThreadPoolExecutor(at_once(spark)) as pool:
+        frames = list(pool.map(read_one, kinds))
     refused = reduce(DataFrame.unionByName, (_refused(frame) for frame in frames))
     save(refused.coalesce(1), tables, c.QUARANTINE, load)
     for frame in frames:
@@ -124,18 +135,13 @@ def _refused(read: DataFrame) -> DataFrame:
     return read.where("reason IS NOT NULL").select("run", "file", "line", "reason", torn, text)
 
 
-def _trace(
-    spark: SparkSession, tables: str, load: int, files: Sequence[tuple[int, File]], held: dict[str, Contents]
-) -> DataFrame:
+def _of_traces(read: DataFrame) -> dict[c.Table, DataFrame]:
     """The five tables that come from traces, from one reading."""
-    read = forms.trace(numbered(spark, files, held) if files else _nothing(spark)).persist(StorageLevel.MEMORY_AND_DISK)
-    names = {"broadcast": c.BROADCASTS, "accept": c.ACCEPTS, "deliver": c.DELIVERIES}
-    for event, table_ in names.items():
-        save(_usable(read.where(F.col("event") == event), table_), tables, table_, load)
+    batches = {"broadcast": c.BROADCASTS, "accept": c.ACCEPTS, "deliver": c.DELIVERIES}
     links = read.where("event IN ('link', 'channel')").withColumn("last", F.col("last").cast("bigint"))
-    save(_usable(links, c.LINKS), tables, c.LINKS, load)
-    save(_usable(read.where(~F.col("event").isin(*names, "link", "channel")), c.EVENTS), tables, c.EVENTS, load)
-    return read
+    others = read.where(~F.col("event").isin(*batches, "link", "channel"))
+    named = {table_: read.where(F.col("event") == event) for event, table_ in batches.items()}
+    return {**named, c.LINKS: links, c.EVENTS: others}
 
 
 def _files(chosen: Iterable[Folder], prefix: str) -> list[tuple[int, File]]:
@@ -143,7 +149,7 @@ def _files(chosen: Iterable[Folder], prefix: str) -> list[tuple[int, File]]:
 
 
 def _nothing(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], "run bigint, file string, line int, text string, torn boolean")
+    return of_rows(spark, [], "run bigint, file string, line int, text string, torn boolean")
 
 
 def _usable(read: DataFrame, into: c.Table) -> DataFrame:

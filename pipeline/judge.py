@@ -6,7 +6,9 @@ by Spark. What reaches this process is a few lines for each run, never its event
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
@@ -16,12 +18,14 @@ from pipeline import columns as c
 from pipeline import ingest
 from pipeline.evidence import cite
 from pipeline.expectations import Expected, expected
-from pipeline.facts import Chosen, Facts, together
-from pipeline.findings import Found, Property
+from pipeline.facts import Chosen, Facts
+from pipeline.findings import Property
+from pipeline.frames import at_once, gathered, of_rows, together
 from pipeline.ledger import Ledger
 from pipeline.properties import ALL
 from pipeline.properties.experiment import damages
 from pipeline.standing import beyond
+from pipeline.words import REF
 
 LISTED = 5  # violations spelled out for each property; one bug often shows a thousand times
 AT_ONCE = 500  # runs judged in one query
@@ -60,7 +64,6 @@ class _Seen:
     spared: set[str] = field(default_factory=set)
     damaged: bool = False
     acked: int = 0
-    delivered: int = 0
     lost: list[int] = field(default_factory=list)
 
 
@@ -93,9 +96,9 @@ def judge(
 
 def _newest(spark: SparkSession, tables: str, runs: Sequence[int]) -> list[Row]:
     """The row of each run that counts."""
-    wanted = F.broadcast(spark.createDataFrame([(run,) for run in runs], "run bigint"))
+    wanted = F.broadcast(of_rows(spark, [(run,) for run in runs], "run bigint"))
     newest = Window.partitionBy("run").orderBy(F.desc("load"))
-    rows = ingest.table(spark, tables, c.RUNS).join(wanted, "run")
+    rows = gathered(ingest.table(spark, tables, c.RUNS)).join(wanted, "run")
     rows = rows.select("*", F.row_number().over(newest).alias("place")).where("place = 1").drop("place")
     return sorted(rows.collect(), key=lambda row: row["path"])
 
@@ -152,68 +155,68 @@ def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
 
 
 def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
-    """Ask Spark for everything at once."""
-    found = [(item, item.find(facts, ledger)) for item in ALL]
+    """Ask Spark, a query a property. While one is planned, which takes one core, another is computed."""
     seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
-    for row in _first(found).collect():
-        it = seen[row["run"]]
-        it.listed[row["property"]] = [Row(**one.asDict()) for one in row["listed"]]
-        it.times[row["property"]] = row["times"]
-    for row in _told(facts, found).collect():
-        it, name, number, words = seen[row["run"]], row["property"], row["number"], row["words"]
-        match row["kind"]:
-            case "checked":
-                it.checked[name] = it.checked.get(name, 0) + number
-            case "unknown":
-                it.unknown.setdefault(name, []).append(words)
-            case "spared":
-                it.spared.add(name)
-            case "damaged":
-                it.damaged = True
-            case "acked":
-                it.acked = number
-            case "delivered":
-                it.delivered = number
-            case "lost":
-                it.lost = json.loads(words)
+    asked = [("", partial(_around, facts))] + [(item.name, partial(_asked, item, facts, ledger)) for item in ALL]
+    with ThreadPoolExecutor(at_once(facts.spark)) as pool:
+        for (name, _), rows in zip(asked, pool.map(lambda it: it[1]().collect(), asked), strict=True):
+            for row in rows:
+                _take(seen[row["run"]], name, row)
     return seen
 
 
-def _first(found: list[tuple[Property, Found]]) -> DataFrame:
-    """For each run and property, how many violations there are, and the first few."""
-    numbered = (
-        frame.withColumn("query", F.lit(number)) for _, it in found for number, frame in enumerate(it.violations)
-    )
-    rows = together(numbered)
-    place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
+def _take(it: _Seen, name: str, row: Row) -> None:
+    """One row of an answer about a run."""
+    match row["kind"]:
+        case "violated":
+            it.listed[name], it.times[name] = row["listed"], row["number"]
+        case "checked":
+            it.checked[name] = it.checked.get(name, 0) + row["number"]
+        case "unknown":
+            it.unknown.setdefault(name, []).append(row["words"])
+        case "spared":
+            it.spared.add(name)
+        case "damaged":
+            it.damaged = True
+        case "acked":
+            it.acked = row["number"]
+        case "lost":
+            it.lost = json.loads(row["words"])
+
+
+def _asked(item: Property, facts: Facts, ledger: Ledger) -> DataFrame:
+    """What there is to say about one property: of each run the number of violations with the first few, and the rest."""
+    found = item.find(facts, ledger)
+    rows = together(frame.withColumn("query", F.lit(number)) for number, frame in enumerate(found.violations))
+    place = Window.partitionBy("run").orderBy("at", "query", "words")
     ranked = rows.select("*", F.row_number().over(place).alias("place"))
     listed = F.when(F.col("place") <= LISTED, F.struct("place", "words", "refs"))
-    return ranked.groupBy("run", "property").agg(
-        F.count("*").alias("times"), F.array_sort(F.collect_list(listed)).alias("listed")
+    violated = ranked.groupBy("run").agg(F.count("*").alias("number"), F.collect_list(listed).alias("listed"))
+    parts = [_said(violated, "violated", number="number", listed="array_sort(listed)")]
+    parts += [_said(frame, "checked", number="checked") for frame in found.checked]
+    parts += [_said(frame, "unknown", words="words") for frame in found.unknown]
+    parts += [_said(frame, "spared", words="words") for frame in found.spared]
+    return together(parts)
+
+
+def _around(facts: Facts) -> DataFrame:
+    """What else a verdict is made of."""
+    acked = facts.answers.where("asked AND outcome = 'ok' AND op IN ('create', 'set', 'delete', 'multi')")
+    return together(
+        [
+            _said(damages(facts).select("run").distinct(), "damaged"),
+            _said(acked.groupBy("run").agg(F.count("*").alias("number")), "acked", number="number"),
+            _said(beyond(facts), "lost", words="to_json(lost)"),
+        ]
     )
 
 
-def _told(facts: Facts, found: list[tuple[Property, Found]]) -> DataFrame:
-    """Everything else that a verdict is made of, a row a run and thing."""
-
-    def said(frame: DataFrame, kind: str, name: str = "", number: Any = None, words: Any = None) -> DataFrame:
-        return frame.select(
-            "run", F.lit(kind).alias("kind"), F.lit(name).alias("property"),
-            F.lit(number).cast("bigint").alias("number") if not isinstance(number, str) else F.col(number).cast("bigint").alias("number"),
-            F.col(words).alias("words") if words else F.lit(None).cast("string").alias("words"),
-        )  # fmt: skip
-
-    parts = []
-    for item, it in found:
-        parts += [said(frame, "checked", item.name, "checked") for frame in it.checked]
-        parts += [said(frame, "unknown", item.name, words="words") for frame in it.unknown]
-        parts += [said(frame, "spared", item.name, words="words") for frame in it.spared]
-    parts.append(said(damages(facts).select("run").distinct(), "damaged"))
-    acked = facts.answers.where("asked AND outcome = 'ok' AND op IN ('create', 'set', 'delete', 'multi')")
-    parts.append(said(acked.groupBy("run").agg(F.count("*").alias("number")), "acked", number="number"))
-    lost = beyond(facts).select("run", F.to_json("lost").alias("words"))
-    parts.append(said(lost, "lost", words="words"))
-    return together(parts)
+def _said(frame: DataFrame, kind: str, number: str = "NULL", words: str = "NULL", listed: str = "NULL") -> DataFrame:
+    """Rows about a run, of one form whatever they say."""
+    return frame.selectExpr(
+        "run", f"'{kind}' AS kind", f"CAST({number} AS bigint) AS number", f"CAST({words} AS string) AS words",
+        f"CAST({listed} AS array<struct<place: int, words: string, refs: array<{REF}>>>) AS listed",
+    )  # fmt: skip
 
 
 def _conclude(row: Row, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ left out, and the runs that have one are compared again, until no run has anothe
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
+from pipeline.frames import of_rows
+from pipeline.shared import Shared, shared
 from pipeline.words import packed
 
 _LOST = "run bigint, node int, seg bigint, parted struct<at:bigint,node:int,life:int,line:int>"
@@ -36,13 +37,14 @@ class Compared:
     unknown: DataFrame
 
 
-class Ledger:
+class Ledger(Shared):
     """The ledgers of all runs."""
 
     def __init__(self, facts: Facts) -> None:
+        super().__init__()
         self.facts = facts
 
-    @cached_property
+    @shared
     def steps(self) -> DataFrame:
         """Deliveries and, between them, the snapshots that replaced a node's state (`kind`: deliver, boot, restored).
 
@@ -65,11 +67,11 @@ class Ledger:
             )
         )
 
-    @cached_property
+    @shared
     def compared(self) -> Compared:
         """The final comparison of every run."""
         spark = self.facts.spark
-        lost = spark.createDataFrame([], _LOST)
+        lost = of_rows(spark, [], _LOST)
         first = self._compare(self.steps, lost)
         parted = self._parted(first, lost)
         if parted.isEmpty():
@@ -117,7 +119,7 @@ class Ledger:
         conflicts = self._conflicts(placed, known)
         unknown = known.where("kind <> 'deliver' AND (l_z IS NULL OR NOT l_order < here)")
         unknown = unknown.select("run", *ORDER, "kind", "seg", "z")
-        return Compared(placed, slices, keep(conflicts), keep(unknown))
+        return Compared(placed, slices, keep(conflicts, rare=True), keep(unknown, rare=True))
 
     def _held(self, placed: DataFrame, slices: DataFrame) -> DataFrame:
         """Every transaction that was delivered where the ledger had something already, and every snapshot, beside the ledger's
@@ -180,16 +182,16 @@ class Ledger:
 
     # ---- what others ask ----
 
-    @cached_property
+    @shared
     def slices(self) -> DataFrame:
         return self.compared.slices
 
-    @cached_property
+    @shared
     def transactions(self) -> DataFrame:
         """One row a transaction of the ledger: see `transactions`."""
         return transactions(self.slices)
 
-    @cached_property
+    @shared
     def news(self) -> DataFrame:
         """Deliveries that were not all in the ledger already: those that lengthened it, left its path, or were off it.
         `from`: the first transaction that is new."""
@@ -202,7 +204,7 @@ class Ledger:
         start = F.when(F.col("odd") | off, F.col("zfirst")).otherwise(F.col("grown"))
         return self.facts.keep(marked.select("run", *ORDER, "zfirst", "zlast", "epoch", "digests", start.alias("from")))
 
-    @cached_property
+    @shared
     def places(self) -> DataFrame:
         """Where each node stands at the end: `last` (delivered last), `reached` (the farthest point of the ledger's path in
         its present state), `diverged`, and `holes` ([after, before] zxids of what it skipped)."""

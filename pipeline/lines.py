@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.folders import Contents, File, as_pattern
+from pipeline.frames import gathered, of_rows
 
 _PLACES = "path string, start bigint, base bigint, before bigint, total bigint, run bigint, file string, whole boolean"
 
@@ -26,13 +27,16 @@ def numbered(spark: SparkSession, files: Sequence[tuple[int, File]], held: dict[
     blocks = text.groupBy("path", "start").agg(F.min("id").alias("base"), F.count("*").alias("lines")).collect()
     known = {file.path: (run, file.name, held[file.path].whole) for run, file in files}
     counted = [(row["path"], row["start"], row["base"], row["lines"]) for row in blocks]
-    places = spark.createDataFrame(
+    places = of_rows(
+        spark,
         [(path, start, base, before, total, *known[path]) for path, start, base, before, total in _counted(counted)],
         _PLACES,
     )
     line = (F.col("id") - F.col("base") + F.col("before") + 1).cast("int")
-    return text.join(F.broadcast(places), ["path", "start"]).select(
-        "run", "file", line.alias("line"), "text", (~F.col("whole") & (line == F.col("total"))).alias("torn")
+    return (
+        gathered(text)
+        .join(F.broadcast(places), ["path", "start"])
+        .select("run", "file", line.alias("line"), "text", (~F.col("whole") & (line == F.col("total"))).alias("torn"))
     )
 
 

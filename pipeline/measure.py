@@ -1,5 +1,6 @@
 """The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -7,6 +8,7 @@ from pyspark.sql import functions as F
 
 from pipeline import metrics, metrics_recovery, metrics_work
 from pipeline.facts import Facts
+from pipeline.frames import at_once
 from pipeline.ledger import Ledger
 from pipeline.unavailability import longest
 
@@ -43,9 +45,15 @@ def frames(facts: Facts, ledger: Ledger) -> dict[str, DataFrame]:
 
 def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[int, Numbers]) -> None:
     """Write the metrics of these runs below `place`, and fill in each run's own numbers."""
-    kept = {name: facts.keep(frame) for name, frame in frames(facts, ledger).items()}
-    for name, frame in kept.items():
-        frame.coalesce(1).write.mode("overwrite").parquet(f"{place}/{name}/part={part}")
+
+    def write(name: str, frame: DataFrame) -> DataFrame:
+        kept = facts.keep(frame)
+        kept.coalesce(1).write.mode("overwrite").parquet(f"{place}/{name}/part={part}")
+        return kept
+
+    made = frames(facts, ledger)
+    with ThreadPoolExecutor(at_once(facts.spark)) as pool:
+        kept = dict(zip(made, pool.map(write, made, made.values()), strict=True))
     _counted(facts, ledger, numbers)
     _clients(kept, numbers)
     _nodes(kept, numbers)

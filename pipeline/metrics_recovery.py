@@ -4,7 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline.facts import KILLS, Facts, together
+from pipeline.facts import KILLS, Facts
+from pipeline.frames import together
 from pipeline.ledger import Ledger
 from pipeline.properties.epochs import promises
 from pipeline.unavailability import windows

@@ -7,7 +7,8 @@ most a second. A run of an older version, whose nodes did not count, has none of
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.facts import Facts, together
+from pipeline.facts import Facts
+from pipeline.frames import together
 from pipeline.ledger import Ledger
 from pipeline.properties.epochs import promises
 

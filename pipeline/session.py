@@ -83,7 +83,7 @@ def _settings(master: str, memory: str, place: Path, *, small: bool) -> dict[str
     quiet.write_text(_LOG4J)
     options = f"-Dlog4j2.configurationFile={quiet.as_uri()} -Djava.io.tmpdir={place}"
     if is_local(master):
-        options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if small else " -XX:+UseParallelGC"
+        options += f" {_BRIEF}" if small else " -XX:+UseParallelGC"
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": options,
@@ -95,19 +95,23 @@ def _settings(master: str, memory: str, place: Path, *, small: bool) -> dict[str
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.sql.maxPlanStringLength": "2000",
+        "spark.sql.icu.caseMappings.enabled": "false",  # hexadecimal digits are all that is lowered
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each step of a query asks for its line twice
     }
     if is_local(master):
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(place),
-            "spark.sql.shuffle.partitions": str(_cores(master) * (1 if small else 4)),
+            "spark.sql.shuffle.partitions": "1" if small else str(_cores(master) * 4),
         }
     if small:
         settings |= {
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.adaptive.enabled": "false",
+            "spark.sql.optimizer.disableHints": "true",  # a broadcast is a job of its own; see frames
+            "spark.sql.autoBroadcastJoinThreshold": "-1",
             "spark.buffer.pageSize": "1m",  # every sort and every hash table takes at least a page
         }
     return settings
@@ -146,6 +150,12 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+# A JVM that lives for seconds: no second compiler, no helpers for the garbage collector, and room enough that neither the code
+# cache nor the classes' memory is swept before the end. Spark's own classes need not be verified.
+_BRIEF = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn512m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = err
 appender.err.type = Console

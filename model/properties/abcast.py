@@ -1,6 +1,6 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from model.evidence import ordinal, show, span
+from model.evidence import show, span
 from model.ledger import Conflict, Delivery
 from model.properties.checker import Checker
 
@@ -111,9 +111,10 @@ class Agreement(Checker):
         ledger, author = self.facts.ledger, conflict.author
         at = min(conflict.index, len(ledger) - 1)
         there = f"{show(ledger.zxids[at])} (digest {ledger.digests[at]})"
+        stood = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
         self.found.add(
-            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {conflict.digest}) as its "
-            f"{ordinal(conflict.index + 1)} transaction, but node {author.node} had delivered {there} "
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {conflict.digest}) after "
+            f"{show(stood)}, but node {author.node} had delivered {there} "
             + ("there" if at == conflict.index else "last"),
             [author, delivery.event],
         )

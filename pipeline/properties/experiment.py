@@ -4,8 +4,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline.facts import KILLS, Facts, together
+from pipeline.facts import KILLS, Facts
 from pipeline.findings import Found, Property, count
+from pipeline.frames import together
 from pipeline.ledger import Ledger
 from pipeline.words import ref, say, trace, violations
 
@@ -85,7 +86,7 @@ def damages(facts: Facts) -> DataFrame:
 
 def _damages(facts: Facts) -> DataFrame:
     parts = (_unreadable(facts), _odd(facts), _unborn(facts), _missing(facts), _silent(facts), _unasked(facts))
-    return facts.keep(together(part.select("run", "file", "line", "why") for part in parts))
+    return facts.keep(together(part.select("run", "file", "line", "why") for part in parts), rare=True)
 
 
 def _unreadable(facts: Facts) -> DataFrame:

@@ -18,7 +18,7 @@ def leaps(facts: Facts, ledger: Ledger) -> DataFrame:
         F.when(same, counter_of("before") + 1).otherwise(F.lit(1)).alias("expected"),
         (F.col("epoch") < epoch_of("before")).alias("older"),
     )  # fmt: skip
-    return facts.once("leaps", lambda it: it.keep(found))
+    return facts.once("leaps", lambda it: it.keep(found, rare=True))
 
 
 def primaries(facts: Facts) -> DataFrame:

@@ -61,7 +61,7 @@ def _histories(facts: Facts, reports: DataFrame, ledger: Ledger) -> tuple[DataFr
     wrong = held.where("digest <> expected").select(
         "run", "z", "digest", "expected", "s_order", "s_node", "s_life", "s_line"
     )
-    wrong = facts.keep(placed.drop("from").join(F.broadcast(wrong), ["run", "z", "digest"]))
+    wrong = facts.keep(placed.drop("from").join(F.broadcast(wrong), ["run", "z", "digest"]), rare=True)
     broken = wrong.where(F.struct(*ORDER) == F.col("s_order")).groupBy("run").agg(F.min("z").alias("until"))
     wrong = wrong.join(F.broadcast(broken), "run", "left").where("until IS NULL OR z <= until")
     empty = said.where("z = 0").select("run", *ORDER, "z", "digest", F.lit(f"{EMPTY % 2**64:016x}").alias("expected"))

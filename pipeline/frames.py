@@ -1,0 +1,50 @@
+"""Frames made of this process's rows, frames put together, and where their rows are.
+
+In a session that is meant for little data (`session.start(small=True)`) a shuffle makes one partition. A frame that is in one
+partition already needs no shuffle there at all: a query of ten steps is one task instead of twenty.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+
+def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
+    """A small frame, in one partition. Values are numbers, strings, lists of these, or None.
+
+    The rows travel as text that the JVM parses; Spark's own `createDataFrame` starts Python workers for them, which takes a second.
+    """
+    form = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(form, StructType)
+    text = json.dumps([dict(zip(form.names, row, strict=True)) for row in rows])
+    columns = ", ".join(f"`{it.name}`: {it.dataType.simpleString()}" for it in form.fields)
+    query = f"SELECT inline(from_json(:rows, 'array<struct<{columns}>>'))"
+    frame = spark.sql(query, args={"rows": text}).coalesce(1)
+    return frame if rows else frame.where("false")  # so that the planner knows
+
+
+def gathered(frame: DataFrame) -> DataFrame:
+    """The frame, in one partition if this session works with one."""
+    return frame.coalesce(1) if _small(frame.sparkSession) else frame
+
+
+def at_once(spark: SparkSession) -> int:
+    """How many queries may be on their way at a time: while one is planned, which takes one core, others are computed. With much
+    data each gets all of the memory."""
+    return 4 if _small(spark) else 1
+
+
+def _small(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+def together(frames: Iterable[DataFrame]) -> DataFrame:
+    """One frame of several with the same columns, put together in halves."""
+    parts = list(frames)
+    while len(parts) > 1:
+        parts = [reduce(DataFrame.unionAll, parts[at : at + 2]) for at in range(0, len(parts), 2)]
+    return gathered(parts[0])
