@@ -4,6 +4,8 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+import msgspec
+
 from model.events import Broadcast, packed
 
 _NEVER = -1  # fills the place of a counter that the primary passed over; no digest is negative
@@ -27,8 +29,7 @@ class Primary:
         return self.events[max(0, bisect_right(self.events, counter, key=lambda event: event.first) - 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One `broadcast` event: by whom, and which counter was to come next."""
 
     event: Broadcast
@@ -57,7 +58,7 @@ class Broadcasts:
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Whether some process broadcast exactly these transactions in that epoch."""
         end = first - 1 + len(digests)
-        return any(primary.digests[first - 1 : end] == digests for primary in self.epochs.get(epoch, ()))
+        return digests in [primary.digests[first - 1 : end] for primary in self.epochs.get(epoch, ())]
 
     def _primary(self, event: Broadcast) -> Primary:
         primaries = self.epochs.setdefault(event.epoch, [])

@@ -113,9 +113,10 @@ class Facts:
         self.run = Run(nodes=1)
 
     def node(self, number: int) -> Node:
-        if number not in self.nodes:
-            self.nodes[number] = Node(number)
-        return self.nodes[number]
+        node = self.nodes.get(number)
+        if node is None:
+            node = self.nodes[number] = Node(number)
+        return node
 
     # ---- the traces ----
 
@@ -130,11 +131,12 @@ class Facts:
         elif event.n != life.last.n + 1:
             self._gap(event, life.last.n + 1)
         life.last = event
-        if isinstance(event, Boot):
+        if type(event) is Boot:
             life.boot = event
         elif life.boot is None and not self._before_boot(life, event):
             return False
-        present = self.node(event.node).boot
+        node = self.nodes.get(event.node)
+        present = (node or self.node(event.node)).boot
         if present is not None and event.life < present.life:
             self.zombies.append((event, present))
             return False

@@ -10,6 +10,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
+import msgspec
+
 from model.events import Deliver
 from node.core import digest as dg
 
@@ -49,8 +51,7 @@ class Conflict:
     author: Deliver  # the delivery that put the ledger's transaction there
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """One `deliver` event, held against the ledger."""
 
     event: Deliver
@@ -117,7 +118,8 @@ class Ledger:
         place.last = event.zxid + len(digests) - 1
         lost = place.diverged
         fresh, conflict = (0, None) if lost else self._compare(place, event, digests)
-        place.reached = max(place.reached, place.cursor)
+        if place.cursor > place.reached:
+            place.reached = place.cursor
         known = not lost and not fresh and conflict is None
         running = self.running[place.cursor - 1] if known or fresh else self.digest_at(place.last)
         return Delivery(event, digests, before, place.last, fresh, known, conflict, running)
@@ -137,14 +139,14 @@ class Ledger:
         conflict: Conflict | None = None
         done = 0
         while done < len(digests):
-            agreed = self._agreeing(place.cursor, event.zxid + done, digests[done:])
+            agreed = self._agreeing(place.cursor, event.zxid + done, digests[done:] if done else digests)
             place.cursor += agreed
             done += agreed
             if done == len(digests):
                 break
             zxid = event.zxid + done
-            if place.cursor == len(self) and zxid > self.last:
-                fresh = digests[done:]
+            if place.cursor == len(self.zxids) and zxid > self.last:
+                fresh = digests[done:] if done else digests
                 self._append(zxid, fresh, event)
                 place.cursor = len(self)
                 return len(fresh), conflict
@@ -156,9 +158,10 @@ class Ledger:
 
     def _agreeing(self, cursor: int, zxid: int, digests: "array[int]") -> int:
         """How many transactions from `zxid` on are exactly the ledger's from `cursor` on."""
-        known = min(len(digests), len(self) - cursor)
-        if known <= 0 or self.zxids[cursor] != zxid:
+        left = len(self.zxids) - cursor
+        if left <= 0 or self.zxids[cursor] != zxid:
             return 0
+        known = min(len(digests), left)
         # Ascending zxids whose ends lie as far apart as their number are consecutive.
         consecutive = self.zxids[cursor + known - 1] == zxid + known - 1
         if consecutive and self.digests[cursor : cursor + known] == digests[:known]:

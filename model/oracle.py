@@ -21,6 +21,7 @@ from model.properties import ALL
 from model.properties.checker import Checker
 from model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
 
+_NOBODY: tuple[()] = ()
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
 
 
@@ -209,7 +210,7 @@ class Oracle:
         return found
 
     def _tell(self, name: str, *what: object) -> None:
-        for handler in self._watching.get(name, ()):
+        for handler in self._watching.get(name, _NOBODY):
             handler(*what)
 
     def _feed(self, line: Mapping[str, Any], kind: Any, file: str, take: Callable[[Any], None]) -> None:

@@ -171,9 +171,10 @@ class Connection:
     def deliver(self, frame: Frame, wait: int) -> None:
         """In order, after the time that it takes."""
         world = self._world
-        if world.weather.loses():
+        weather = world.weather
+        if weather.loses_frames and weather.loses():
             return
-        arrival = world.now + wait + world.weather.delay()
+        arrival = world.now + wait + weather.delay()
         if arrival <= self.latest:
             arrival = self.latest + 1
         self.latest = arrival

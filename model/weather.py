@@ -50,26 +50,25 @@ class Weather:
         self.climate = Climate.draw(self.random)
         self._draw = self.random.random
         self._loss = self.climate.loss
+        self.loses_frames = self._loss > 0  # on this day some frame may be lost
         self._hitches_from = 1 - self.climate.rarely
-        self._delay = (self.climate.least_delay, self.climate.delay_spread)
-        self._sync = (self.climate.least_sync, self.climate.sync_spread)
+        self._least_delay, self._delay_spread = self.climate.least_delay, self.climate.delay_spread
 
     def delay(self) -> int:
         """How long a message is on its way."""
         drawn = self._draw()
-        least, spread = self._delay
         if drawn > self._hitches_from:
-            return least + spread + self.climate.delay_hitch
-        return least + int(spread * drawn * drawn)
+            return self._least_delay + self._delay_spread + self.climate.delay_hitch
+        return self._least_delay + int(self._delay_spread * drawn * drawn)
 
     def loses(self) -> bool:
-        """Whether a frame is lost."""
-        return self._loss > 0 and self._draw() < self._loss
+        """Whether a frame is lost. Draws: ask only on a day that `loses_frames`."""
+        return self._draw() < self._loss
 
     def sync(self) -> int:
         """How long a disk takes to make something durable."""
         drawn = self._draw()
-        least, spread = self._sync
+        least, spread = self.climate.least_sync, self.climate.sync_spread
         if drawn > self._hitches_from:
             return least + spread + self.climate.sync_hitch
         return least + int(spread * drawn * drawn)

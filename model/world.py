@@ -81,8 +81,11 @@ class World:
 
     def stamp(self) -> int:
         """The time for something that is written down: later than all that was written before."""
-        self.stamped = max(self.now, self.stamped + 1)
-        return self.stamped
+        stamp = self.stamped + 1
+        if stamp < self.now:
+            stamp = self.now
+        self.stamped = stamp
+        return stamp
 
     def pass_time(self, nanoseconds: int) -> None:
         """Let everything happen that is due until then."""

@@ -23,7 +23,7 @@ class Clock:
 
     def now_ns(self) -> int:
         """The time in nanoseconds; never less than what an earlier call returned."""
-        now = self._unheld()
+        now = self._shown + int((self._source() - self._real) * self._rate)
         if now > self._latest:
             self._latest = now
         return self._latest
@@ -44,9 +44,6 @@ class Clock:
     def jump(self, nanoseconds: int) -> None:
         """Jump ahead; or, if negative, stand still until the time that was set back has caught up."""
         self._rebase(nanoseconds)
-
-    def _unheld(self) -> int:
-        return self._shown + int((self._source() - self._real) * self._rate)
 
     def _rebase(self, jump: int) -> None:
         real = self._source()

@@ -112,7 +112,9 @@ class Driver:
     def fulfil(self) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
 
-        Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now.
+        Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now. Only that
+        can make the core ask for more: a Ready holds everything that there is to do, and nothing else is told to the core.
+        What was traced last is still to be flushed.
         """
         while True:
             ready = self.machine.ready()
@@ -120,23 +122,36 @@ class Driver:
                 self.recording.add(Answered(content(ready)))
             if ready.empty:
                 return
-            yield from self.fulfil_one(ready)
+            self.begin(ready)
+            if ready.records:
+                yield
+                self.make_durable(ready.upto)
+            self.finish(ready)
+            if not ready.records:
+                return
 
-    def fulfil_one(self, ready: Ready) -> Iterator[None]:
+    def begin(self, ready: Ready) -> None:
+        """What needs no disk; and the disk gets its records."""
         for peer in ready.resets:
             self.links.reset(peer, "a new iteration")
         for event in ready.events:
             self.trace.add(event.name, event.fields)
-        self.flush()
-        self.send(ready.messages)
+        if ready.messages:
+            self.flush()
+            self.send(ready.messages)
         if ready.records:
+            self.flush()
             for record in ready.records:
                 self.store.append(record)
-            yield
-            self.store.sync()
-            if self.recording is not None:
-                self.recording.add(Synced(ready.upto))
-            self.machine.synced(ready.upto)
+
+    def make_durable(self, upto: int) -> None:
+        self.store.sync()
+        if self.recording is not None:
+            self.recording.add(Synced(upto))
+        self.machine.synced(upto)
+
+    def finish(self, ready: Ready) -> None:
+        """What had to wait for the disk."""
         for event in ready.events_after_sync:
             self.trace.add(event.name, event.fields)
         if ready.messages_after_sync:
@@ -144,8 +159,8 @@ class Driver:
             self.send(ready.messages_after_sync)
         for delivery in ready.deliveries:
             self.deliver(delivery)
-        self.flush()
         if ready.abort is not None:
+            self.flush()
             raise Aborted(ready.abort)
         if ready.deliveries:
             self.maybe_snapshot()
@@ -161,9 +176,18 @@ class Driver:
             for peer, message in messages:
                 self.send_watched(peer, message)
             return
+        if len(messages) == 1:
+            peer, message = messages[0]
+            self.links.send(peer, [message])
+            self.work.sent((message,))
+            return
         frames: dict[int, list[Any]] = {}
         for peer, message in messages:
-            frames.setdefault(peer, []).append(message)
+            batch = frames.get(peer)
+            if batch is None:
+                frames[peer] = [message]
+            else:
+                batch.append(message)
         for peer, batch in frames.items():
             self.links.send(peer, batch)
             self.work.sent(batch)
@@ -207,6 +231,7 @@ class Driver:
         taken = machine.history.snapshot
         if taken is not None and taken[0] >= machine.delivered:
             return
+        self.flush()
         zxid, digest, state = machine.delivered, machine.digest, self.application.tree.dump()
         self.store.take_snapshot(zxid, digest, state)
         if self.recording is not None:

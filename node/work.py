@@ -25,7 +25,9 @@ class Work:
     def sent(self, messages: Iterable[Any]) -> None:
         """One frame with these messages was given to a link. Whether it arrives, the peer's `channel` events say."""
         self.frames += 1
-        self._messages.update(map(type, messages))
+        counts = self._messages
+        for message in messages:
+            counts[type(message)] += 1
 
     def due(self, phase: Phase, now: int) -> bool:
         """Whether it is time to tell; then the next second begins."""

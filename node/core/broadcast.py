@@ -47,7 +47,7 @@ class Broadcast(Synchronization):
     def next_counter(self) -> int:
         """The counter of the next transaction of this leader's epoch."""
         last = self.history.last
-        proposed = zx.counter_of(last) if zx.epoch_of(last) == self.epoch else 0
+        proposed = last & zx.COUNTER_MAX if last >> 32 == self.epoch else 0
         return proposed + len(self.gathered) + 1
 
     def next_zxid(self) -> Zxid:
@@ -185,4 +185,4 @@ class Peer(Broadcast):
     @property
     def in_broadcast(self) -> bool:
         """Leads an established epoch, or follows one."""
-        return self.phase == Phase.BROADCAST
+        return self.phase is Phase.BROADCAST

@@ -62,6 +62,9 @@ class History:
             return 0
         if z == self.last:
             return len(self.txns)
+        tail = self.stretches[-1]  # where almost everything that is asked for stands
+        if 0 <= (z - zx.zxid(tail.epoch, tail.first)) < len(self.txns) - tail.offset:
+            return tail.offset + z - zx.zxid(tail.epoch, tail.first) + 1
         i = self._find(zx.epoch_of(z))
         if i is not None:
             place = zx.counter_of(z) - self.stretches[i].first
@@ -86,12 +89,13 @@ class History:
         """Add a run that `is_next`. Returns what the log must hold."""
         if zx.epoch_of(run.first) != self.stretches[-1].epoch:
             self.stretches.append(Stretch(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
-        crcs = [txn_digest(txn) for txn in run.txns]
-        self.txns += run.txns
+        first, txns = run.first, run.txns
+        crcs = list(map(txn_digest, txns))
+        self.txns += txns
         self.crcs += crcs
-        self.bytes += sum(map(len, run.txns))
-        self.last = Zxid(run.first + len(run.txns) - 1)
-        return TxnRecords(run.first, run.txns, crcs)
+        self.bytes += sum(map(len, txns))
+        self.last = Zxid(first + len(txns) - 1)
+        return TxnRecords(first, txns, crcs)
 
     def truncate(self, keep: Zxid) -> None:
         """Cut back so that `keep` is last. Raises NotInHistory."""
@@ -104,6 +108,10 @@ class History:
     def between(self, after: Zxid, upto: Zxid) -> list[TxnRecords]:
         """The transactions above `after` up to `upto`, one batch an epoch. Raises NotInHistory."""
         start, end = self.position(after), self.position(upto)
+        tail = self.stretches[-1]
+        if tail.offset <= start < end:
+            first = zx.zxid(tail.epoch, tail.first + start - tail.offset)
+            return [TxnRecords(first, self.txns[start:end], self.crcs[start:end])]
         batches = []
         for i, stretch in enumerate(self.stretches):
             low, high = max(start, stretch.offset), min(end, stretch.offset + self._length(i))

@@ -89,6 +89,13 @@ EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
 }
 FROM_LEADER = frozenset({NewEpoch, Fetch, NewLeader, CommitLeader, Propose, Commit})
 
+# The same by (role, phase): what is expected there.
+EXPECTED_IN: dict[tuple[Role, Phase], frozenset[type]] = {
+    (role, phase): frozenset(kind for kind, places in EXPECTED.items() if (role, phase) in places)
+    for role in Role
+    for phase in Phase
+}
+
 HANDLERS: dict[type, str] = {
     Vote: "on_vote",
     Ping: "on_ping",
@@ -145,6 +152,7 @@ class Machine:
         self.role = Role.LOOKING
         self.phase = Phase.ELECTION
         self.leader: int | None = None
+        self._expected = EXPECTED_IN[self.role, self.phase]
         self.delivered = recovered.snapshot[0] if recovered.snapshot else ZERO
         self.digest = recovered.snapshot[1] if recovered.snapshot else dg.EMPTY
         self.committed = self.delivered
@@ -155,6 +163,7 @@ class Machine:
         self.links: set[int] = set()
         self._heard: dict[int, int] = {}
         self._fresh: set[int] = set()
+        self._silent_at = 0  # before that no session can have been silent for too long
         self._pinged = -settings.heartbeat
         self._handed_out = 0
         self._effects: deque[tuple[int, Callable[[], None]]] = deque()
@@ -174,6 +183,7 @@ class Machine:
         """A new session with `peer` is open in both directions."""
         self.links.add(peer)
         self._heard[peer] = self.now
+        self._silent_at = min(self._silent_at, self.now + self.settings.timeout + 1)
         self.on_link_up(peer)
 
     def link_down(self, peer: int, why: str) -> None:
@@ -188,7 +198,7 @@ class Machine:
             return  # of a session that this node has closed
         self._fresh.add(source)
         kind = type(message)
-        if (self.role, self.phase) not in EXPECTED[kind] or (kind in FROM_LEADER and source != self.leader):
+        if kind not in self._expected or (kind in FROM_LEADER and source != self.leader):
             self.on_stray(source, message)
             return
         try:
@@ -199,16 +209,24 @@ class Machine:
     def tick(self, now: int) -> None:
         """Time passes. Call at least a few times in each heartbeat, after what has arrived was stepped."""
         self.now = now
-        for peer in self._fresh:
-            self._heard[peer] = now
-        self._fresh.clear()
-        for peer in sorted(self.links):
-            if now - self._heard[peer] > self.settings.timeout:
-                self.reset(peer, "silent")
+        if self._fresh:
+            for peer in self._fresh:
+                self._heard[peer] = now
+            self._fresh.clear()
+        if now >= self._silent_at:
+            self._look_for_silence(now)
         if now - self._pinged >= self.settings.heartbeat:
             self._pinged = now
             self.on_heartbeat()
         self.on_tick()
+
+    def _look_for_silence(self, now: int) -> None:
+        """Close the sessions in which nothing came for too long; the next look is due when the others could be silent."""
+        latest = now - self.settings.timeout
+        for peer in sorted([peer for peer in self.links if self._heard[peer] < latest]):
+            self.reset(peer, "silent")
+        heard = [self._heard[peer] for peer in self.links]
+        self._silent_at = min(heard, default=now) + self.settings.timeout + 1
 
     def wakes_at(self) -> int:
         """When `tick` will have something to do if nothing else happens before: a heartbeat, a silence, a deadline."""
@@ -294,6 +312,7 @@ class Machine:
         if (role, leader) != (self.role, self.leader) or phase == Phase.ELECTION:
             self.event("role", role=role.name, leader=leader, why=why)
         self.role, self.phase, self.leader = role, phase, leader
+        self._expected = EXPECTED_IN[role, phase]
         self.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
     def deliver(self) -> None:

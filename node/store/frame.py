@@ -134,11 +134,12 @@ def size(batch_items: list[Item]) -> int:
 
 def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[bytes]:
     """One batch's frames, to be written at `offset` one behind the other. `salt` names the segment."""
-    *before, final = batch_items
     frames = []
     pack, seal = _HEAD.pack, _SEAL.pack
-    for kind, argument, payload, crc in [*before, (final[0] | LAST, *final[1:])]:
-        head = pack(kind, len(payload), batch, argument, crc)
+    left = len(batch_items)
+    for kind, argument, payload, crc in batch_items:
+        left -= 1
+        head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
         frame = b"".join((head, seal(crc32(head, salt + offset), MARK), payload, _TRAILER))
         frames.append(frame)
         offset += len(frame)

@@ -24,6 +24,8 @@ class Log:
         self._segment_bytes = segment_bytes
         self.crash = crash  # may be set and taken away between any two calls
         self._segments: list[tuple[int, Zxid]] = []  # number, and the last zxid before it; ascending
+        self._name, self._salt = "", 0  # of the newest segment
+        self._doing = ("", "")
         self._file: DiskFile | None = None
         self._size = 0  # of the newest segment's file
         self._offset = 0  # at which the next batch is written
@@ -36,9 +38,14 @@ class Log:
         """Go on in the newest of the segments that recovery has read."""
         self._segments = list(segments)
         self._size, self._offset, self._batch = size, offset, batch
-        name = segment_name(segments[-1][0])
-        with disk_work(f"opening {name}"):
-            self._file = self._disk.open(name, offset)
+        self._enter(segments[-1][0])
+        with disk_work(f"opening {self._name}"):
+            self._file = self._disk.open(self._name, offset)
+
+    def _enter(self, number: int) -> None:
+        """From here on records go to this segment."""
+        self._name, self._salt = segment_name(number), segment.salt(number)
+        self._doing = f"writing {self._name}", f"syncing {self._name}"
 
     def resume_behind(self, segments: list[tuple[int, Zxid]], cut: int) -> None:
         """Begin a new segment, as the newest one is good only up to `cut`."""
@@ -55,10 +62,9 @@ class Log:
         if self._file is None or self._offset + size > self._size:
             self.roll(size)
         assert self._file is not None
-        number = self._segments[-1][0]
-        frames = frame.encode(items, self._batch, segment.salt(number), self._offset)
+        frames = frame.encode(items, self._batch, self._salt, self._offset)
         self._dirty = True
-        with disk_work(f"writing {segment_name(number)}"):
+        with disk_work(self._doing[0]):
             if self.crash is None:
                 self._file.write_all(frames)
             else:
@@ -80,19 +86,20 @@ class Log:
         """Make durable what was written."""
         if self._file is None or not self._dirty:
             return
-        self._reach("before-sync")
-        with disk_work(f"syncing {segment_name(self._segments[-1][0])}"):
+        if self.crash is not None:
+            self._reach("before-sync", self.crash)
+        with disk_work(self._doing[1]):
             self._file.sync()
         self._dirty = False
         self.syncs += 1
-        self._reach("after-sync")
+        if self.crash is not None:
+            self._reach("after-sync", self.crash)
         self._unsynced.clear()
 
-    def _reach(self, step: str) -> None:
+    def _reach(self, step: str, crash: CrashHook) -> None:
         """A crash point for each record that the sync covers, in order."""
-        if self.crash is not None:
-            for name in self._unsynced:
-                self.crash(step, name)
+        for name in self._unsynced:
+            crash(step, name)
 
     def roll(self, room: int = 0) -> None:
         """Begin a new segment, with at least `room` bytes for records. What was written is durable first."""
@@ -111,6 +118,7 @@ class Log:
         self.close()
         self._file = file
         self._segments.append((number, checkpoint.last))
+        self._enter(number)
         self._size, self._offset, self._batch = checkpoint.size, CHECKPOINT_BYTES, 1
 
     def purge(self, snapshot: Zxid) -> None:

