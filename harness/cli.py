@@ -44,7 +44,8 @@ Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
 Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
 World = Annotated[
-    str, typer.Option("--on", metavar="WORLD", help="Where: processes, sim (the simulated world), or containers.")
+    str,
+    typer.Option("--on", metavar="WORLD", help="Where: processes, sim (the simulated world), lockstep, or containers."),
 ]
 RESULTS = Path("results")
 
@@ -71,6 +72,9 @@ def run(
         bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes, for replay.")
     ] = None,
     keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the nodes' disks of a run that passes.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="With --on lockstep: compare with the simulated run, byte for byte.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -79,7 +83,7 @@ def run(
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
-        json=json, quiet=quiet,
+        json=json, quiet=quiet, compare=compare,
     )  # fmt: skip
 
 

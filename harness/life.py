@@ -158,8 +158,20 @@ class ProcessLife(Life):
             self.process.stdin.close()
 
 
-def spawn(node_id: int, life: int, config: Path, log: Path, *, bootstrap: bool, crash_at: str | None) -> ProcessLife:
-    """Start `python -m node`. Raises ClusterError if the machine has no process or file descriptor left for it."""
+def spawn(
+    node_id: int,
+    life: int,
+    config: Path,
+    log: Path,
+    *,
+    bootstrap: bool,
+    crash_at: str | None,
+    lockstep: str | None = None,
+) -> ProcessLife:
+    """Start `python -m node`; `lockstep`: the address of the harness in whose time it lives.
+
+    Raises ClusterError if the machine has no process or file descriptor left for it.
+    """
     if threading.current_thread() is not threading.main_thread():
         raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
     command = [sys.executable, "-m", "node", "--config", str(config), "--life", str(life)]
@@ -167,6 +179,8 @@ def spawn(node_id: int, life: int, config: Path, log: Path, *, bootstrap: bool, 
         command.append("--bootstrap")
     if crash_at is not None:
         command += ["--crash-at", crash_at]
+    if lockstep is not None:
+        command += ["--lockstep", lockstep]
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -109,6 +109,8 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     console.print(line, highlight=False, soft_wrap=True)
     for reason in verdict.get("reasons", []):
         _say(console, f"  {reason}")
+    if facts.get("dump"):
+        _say(console, f"dump     {facts['dump']}")
     _say(console, f"results  {folder.path}")
     _say(console, f"picture  zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):

@@ -5,7 +5,9 @@ commit leave the same bytes.
 """
 
 import dataclasses
+import hashlib
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,8 @@ from harness.simrecords import Records
 from harness.walk import INTERRUPTED, Walk
 from model import events as ev
 from model.coverage import Book
-from model.simnode import build
+from model.dump import dump_of
+from model.simnode import MakeNode, SimNode, build
 from model.verdict import Verdict
 from model.world import BEGINNING, Plan, World
 from node.net.link import Links
@@ -39,17 +42,20 @@ SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads,
 
 
 class SimGround:
-    """Implements `harness.walk.Ground`: a world with its machines, all of them down. `plan`: to be built otherwise."""
+    """Implements `harness.walk.Ground`: a world with its machines, all of them down.
+
+    `plan`: to be built otherwise; `make_node`: of other machines.
+    """
 
     def __init__(
         self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
-        plan: Plan | None = None,
+        plan: Plan | None = None, make_node: MakeNode = SimNode,
     ) -> None:  # fmt: skip
         self.world = World(seed)
         self.records = Records(self.world, folder.path if folder is not None else None, record)
-        net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records)
+        net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
         self._scenario = scenario
-        self._cluster = SimCluster(self.world, self.machines, scenario.faithful)
+        self._cluster: SimCluster = SimCluster(self.world, self.machines, scenario.faithful)
         self._network = SimNetwork(net)
         self._host = SimHost(self.world, self.machines)
 
@@ -72,6 +78,14 @@ class SimGround:
     def workload(self, seed: int) -> SimLoad:
         machines = [self.machines[node] for node in sorted(self.machines)]
         return SimLoad(self.world, machines, self.records, load_of(self._scenario), seed)
+
+    def judge(self, outcome: str) -> Verdict:
+        expect = dataclasses.asdict(self._scenario.expect)
+        return self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        self.records.close()
 
     @property
     def seconds(self) -> float:
@@ -133,36 +147,46 @@ def live(
     return outcome, trouble
 
 
-def judge(scenario: Scenario, outcome: str, ground: SimGround) -> Verdict:
-    expect = dataclasses.asdict(scenario.expect)
-    return ground.records.oracle.finish(ev.Run(nodes=scenario.nodes, outcome=outcome, expect=expect))
+def open_sim(scenario: Scenario, wish: Wish, folder: RunFolder) -> SimGround:
+    return SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
 
 
-def run_sim(scenario: Scenario, wish: Wish, display: Display) -> Ran:
+def run_sim(
+    scenario: Scenario, wish: Wish, display: Display,
+    open_ground: Callable[[Scenario, Wish, RunFolder], SimGround] = open_sim,
+) -> Ran:  # fmt: skip
     """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
     folder = results.create(wish.results, scenario.name, wish.seed)
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish)
     folder.write_run(facts)
     with Interrupt() as interrupt:
-        ground = SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
+        ground = open_ground(scenario, wish, folder)
         try:
             facts["outcome"], trouble = live(scenario, wish.seed, ground, display, interrupt)
         except Forced:
             facts["outcome"], trouble = INTERRUPTED, ""
             raise
         finally:
-            ground.records.close()
+            ground.close()
             folder.write_run(facts)
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
-        verdict = judge(scenario, facts["outcome"], ground)
+        verdict = ground.judge(facts["outcome"])
     folder.file("verdict.json").write_bytes(verdict.to_json())
-    if verdict.exit != Exit.PASS or wish.keep_data:
-        ground.cluster.export_disks(folder.file("data"))
-    else:
+    ground.cluster.export_disks(folder.file("data"))
+    facts["dump"] = _write_dump(folder, scenario.nodes)
+    folder.write_run(facts)
+    if verdict.exit == Exit.PASS and not wish.keep_data:
         folder.remove_disks()
     return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
+
+
+def _write_dump(folder: RunFolder, nodes: int) -> str:
+    """Write the canonical dump; its sha256."""
+    content = dump_of(folder.path, nodes)
+    folder.file("dump.bin").write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
@@ -172,7 +196,7 @@ def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
         "scenario": scenario.name,
         "seed": wish.seed,
         "nodes": scenario.nodes,
-        "backend": "sim",
+        "backend": wish.on,
         "defect": wish.defect[0] if wish.defect else None,
         "disk": scenario.disk,
         "record": wish.record,
@@ -184,6 +208,7 @@ def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
         "ended": None,
         "outcome": "unfinished",
         "expect": dataclasses.asdict(scenario.expect),
+        "dump": None,
     }
 
 
@@ -203,4 +228,4 @@ def simulate(
     """A run without a folder, for many seeds. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
     ground = SimGround(scenario, seed, defect, None, record=False, plan=plan)
     outcome, trouble = live(scenario, seed, ground, Quiet(), Interrupt(), book)
-    return Simulated(judge(scenario, outcome, ground), outcome, trouble, ground.seconds)
+    return Simulated(ground.judge(outcome), outcome, trouble, ground.seconds)

@@ -11,19 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from node.store.disk_faults import DiskFaults, Variant, survivors
-
-
-class SimFaults(DiskFaults):
-    """Slowness costs virtual time: `spend` is called once for every sync."""
-
-    def __init__(self, *, can_cut_power: bool, spend: Callable[[], None]) -> None:
-        super().__init__(can_cut_power=can_cut_power)
-        self._spend = spend
-
-    def before_sync(self) -> None:
-        self._spend()
-        self._fail_if("sync")
+from node.store.disk_faults import Variant, VirtualFaults, survivors
 
 
 class _Inode:
@@ -121,7 +109,7 @@ class SimDisk:
 
     def new_life(self) -> None:
         """What was wrong with the disk was wrong in the process that used it."""
-        self.faults = SimFaults(can_cut_power=self.faithful, spend=self._spend)
+        self.faults = VirtualFaults(can_cut_power=self.faithful, spend=self._spend)
         self.owed, self.paid = 0, False
 
     def sync_time(self) -> int:

@@ -37,8 +37,8 @@ class SimNode:
     def make_disk(self) -> MachineDisk:
         return SimDisk(faithful=self.plan.faithful, draw_sync=self.world.weather.sync, die=die)
 
-    def make_server(self) -> SimServer:
-        return SimServer(self, self.life)
+    def make_server(self, crash_at: str | None) -> SimServer:
+        return SimServer(self, self.life, crash_at)
 
     @property
     def alive(self) -> bool:
@@ -62,14 +62,14 @@ class SimNode:
         self.life += 1
         self.exit = None
         self._ending, self.armed = False, crash_at is not None
-        self.server = server = self.make_server()
+        self.server = server = self.make_server(crash_at)
         least, most = START_NS
 
         def boot(_: object) -> None:
             if server.stopped:
                 self.world.at(LOOK_NS, boot)
             elif server.alive:
-                server.boot(crash_at)
+                server.boot()
 
         self.world.at(least + self.world.weather.up_to(most - least), boot)
 

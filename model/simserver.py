@@ -14,10 +14,12 @@ from model.simlinks import NEVER, SimLinks
 from model.simport import SimPort
 from model.simtrace import SimTrace
 from model.stopping import Stoppable
-from node.boot import boot_event
+from node.boot import begin
 from node.clock import Clock
 from node.commands import CommandError, Commands
+from node.crash import CrashPoints
 from node.driver import Aborted
+from node.ends import exit_code
 from node.replica import Replica
 from node.store.errors import Corrupt, DiskFailed
 
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
 
 POLL_NS = 10_000_000  # how late a server may look at its clock (node.server, POLL_MS)
 KILLED = -9
-ENDS = {Corrupt: 65, Aborted: 70, DiskFailed: 74}
 
 
 class Died(BaseException):
-    """The process is gone from here on."""
+    """The process is gone from here on, with this exit code."""
+
+    def __init__(self, code: int = KILLED) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def die() -> NoReturn:
@@ -45,10 +50,11 @@ class SimServer:
     replica: Replicating
     commands: Commanding
 
-    def __init__(self, node: "SimNode", life: int) -> None:
+    def __init__(self, node: "SimNode", life: int, crash_at: str | None) -> None:
         self.node = node
         self.id = node.id
         self.life = life
+        self.crash_at = crash_at
         self.plan = node.plan
         self.world = node.world
         self.net = node.net
@@ -70,74 +76,62 @@ class SimServer:
         self._wake_at = NEVER  # of the world
         self._computes_until = 0
         self._steady = False  # in broadcast, all links up: nothing comes due before the next heartbeat
-        self._booting = True
         self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
     # ---- birth ----
 
-    def boot(self, crash_at: str | None) -> None:
+    def boot(self) -> None:
         """Recover, and begin. The life may end of it."""
         self.node.disk.new_life()
         try:
-            self.recover(crash_at)
+            self.recover()
         except (Corrupt, DiskFailed) as error:
             self._fail(error)
             return
-        except Died:
-            self.end(KILLED)
+        except Died as gone:
+            self.end(gone.code)
             return
         self.booted = True
         self.links.open()
         self._begin(self.replica.start(self.clock.now_ns()))
 
-    def recover(self, crash_at: str | None) -> None:
+    def recover(self) -> None:
         """Make `crash`, `replica` and `commands` from what the disk holds. Raises what ends a life before it began."""
         node, plan = self.node, self.plan
         assert isinstance(node.disk, SimDisk)
-        self.crash = crash = plan.crash_type(self._report_point)
-        crash.die = die
-        crash.settle = self._settle
-        crash.pause = self._pause_here
-        if crash_at is not None:
-            crash.arm(crash_at)
-        store, recovered, report = plan.store_type.open(
-            node.disk,
-            bootstrap=self.life == 1,
-            segment_bytes=plan.limits.segment_bytes,
-            crash=crash.hit if crash.on_disk else None,
-        )
         config = plan.config(node.id)
-        self.trace.add("boot", boot_event(config, recovered, report, plan.defect, node.pid(self.life)))
-        self.trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": 0})
-        self.trace.flush()
-        self._booting = False
-        for point in crash.armed:
-            self._report_point(point, "armed")
+        begun = begin(
+            config, plan.store_type, node.disk, self.trace,
+            bootstrap=self.life == 1, crash_at=self.crash_at, defect=plan.defect, pid=node.pid(self.life), clock=lambda: 0,
+            prepare=self._prepare, crash_type=plan.crash_type,
+        )  # fmt: skip
+        self.crash = begun.crash
         self.recording = node.sink.recording(node.id, self.life)
         self.replica = replica = plan.replica_type(
             config,
             self.life,
             plan.peer_type,
-            store,
-            recovered,
+            begun.store,
+            begun.recovered,
             self.trace,
             self.recording,
-            crash,
+            begun.crash,
             self.links,
             self.port,
         )
-        self.commands = Commands(replica, self.clock, node.disk, self._stop)
+        self.commands = Commands(replica, self.clock, node.disk, self.stop)
 
-    def _report_point(self, point: str, state: str) -> None:
-        if self._booting and state == "armed":
-            return  # a life's first event is `boot`
-        self.trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
-        self.trace.flush()
+    def _prepare(self, crash: CrashPoints) -> None:
+        crash.die = die
+        crash.settle = self.settle
+        crash.pause = self.pause_here
 
-    def _stop(self, why: str) -> None:
+    def stop(self, why: str) -> None:
+        """End after this round."""
         self.stopping = why
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """What was sent so far has left the process."""
         self.settled = True
 
     # ---- what comes ----
@@ -192,8 +186,8 @@ class SimServer:
             now = self.clock.now_ns()
             try:
                 self.commands.due(now)
-            except Died:
-                self.end(KILLED)
+            except Died as gone:
+                self.end(gone.code)
                 return
             if not links.quiet:
                 links.tick(now)
@@ -214,8 +208,8 @@ class SimServer:
                 self._stoppable.go()
             else:
                 self._next()
-        except Died:
-            self.end(KILLED)
+        except Died as gone:
+            self.end(gone.code)
         except (Aborted, DiskFailed) as error:
             self._fail(error)
 
@@ -311,10 +305,10 @@ class SimServer:
         if not self.booted:
             self.end(KILLED)
             return
-        self._stop("SIGTERM")
+        self.stop("SIGTERM")
         self.poke()
 
-    def _pause_here(self) -> None:
+    def pause_here(self) -> None:
         """SIGSTOP of itself, in the middle of a round."""
         assert self._stoppable is not None
         self.stopped = True
@@ -328,8 +322,8 @@ class SimServer:
         try:
             if self._stoppable is not None and self._stoppable.stopped:
                 self._stoppable.go()
-        except Died:
-            self.end(KILLED)
+        except Died as gone:
+            self.end(gone.code)
         except (Aborted, DiskFailed) as error:
             self._fail(error)
         for action in waiting:
@@ -341,7 +335,7 @@ class SimServer:
         """The life ends by its own decision."""
         if isinstance(error, Aborted):
             self.trace.add("abort", {"why": str(error)})
-        code = next(code for kind, code in ENDS.items() if isinstance(error, kind))
+        code = exit_code(error)
         self.trace.add("exit", {"code": code, "why": str(error)})
         self.trace.flush()
         self.end(code)

@@ -1,4 +1,4 @@
-"""`python -m node --config FILE --life N [--bootstrap] [--crash-at POINT]`: one life of one server.
+"""`python -m node --config FILE --life N [--bootstrap] [--crash-at POINT] [--lockstep ADDRESS]`: one life of one server.
 
 Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed; 74 the disk failed or is full; 75 an address
 is in use; 78 the configuration or the key file can't be used.
@@ -17,16 +17,16 @@ from typing import NoReturn
 
 import msgspec
 
-from node.boot import boot_event
+from node.boot import begin
 from node.config import NodeConfig
-from node.crash import BadPoint, CrashPoints
+from node.crash import BadPoint
 from node.driver import Aborted
+from node.ends import OWN, exit_code
 from node.net.address import AddressError, AddressInUse
 from node.net.keys import KeyFileError
 from node.parts import parts_with
 from node.server import Server
 from node.store.disk import FaithfulDisk, OrdinaryDisk
-from node.store.errors import Corrupt, DiskFailed
 from node.trace import Trace
 
 PR_SET_PDEATHSIG = 1
@@ -40,6 +40,9 @@ def arguments() -> argparse.Namespace:
         "--bootstrap", action="store_true", help="the birth of a new ensemble: an empty disk is no loss"
     )
     parser.add_argument("--crash-at", metavar="POINT", help="arm this crash point from the start")
+    parser.add_argument(
+        "--lockstep", metavar="ADDRESS", help="live in the time of the harness at this address (host:port)"
+    )
     return parser.parse_args()
 
 
@@ -74,40 +77,22 @@ def read_config(path: Path) -> NodeConfig:
 def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
     """Recover, and build the server. Raises what ends a life before it began."""
     parts, defect = parts_with(config.defect)
-
-    booting = True
-
-    def report_point(point: str, state: str) -> None:
-        if booting and state == "armed":
-            return  # a life's first event is `boot`; told below
-        trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
-        trace.flush()
-
-    crash = CrashPoints(report_point)
-    if options.crash_at:
-        crash.arm(options.crash_at)
     disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
-    started = time.monotonic_ns()
-    store, recovered, report = parts.store.open(
-        disk,
-        bootstrap=options.bootstrap,
-        segment_bytes=config.limits.segment_bytes,
-        crash=crash.hit if crash.on_disk else None,
-    )
-    micros = (time.monotonic_ns() - started) // 1000
-    trace.add("boot", boot_event(config, recovered, report, defect, os.getpid()))
-    trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": micros})
-    trace.flush()
-    booting = False
-    for point in crash.armed:
-        report_point(point, "armed")
-    return Server(config, options.life, parts, store, recovered, trace, crash, disk)
+    begun = begin(
+        config, parts.store, disk, trace,
+        bootstrap=options.bootstrap, crash_at=options.crash_at, defect=defect, pid=os.getpid(), clock=time.monotonic_ns,
+    )  # fmt: skip
+    return Server(config, options.life, parts, begun.store, begun.recovered, trace, begun.crash, disk)
 
 
 def main() -> None:
     options = arguments()
     config = read_config(options.config)
     tie_to(config.parent)
+    if options.lockstep:
+        from node.lockstep.process import live_in_lockstep
+
+        end(*live_in_lockstep(config, options.life, options.lockstep, options.bootstrap, options.crash_at))
     trace = Trace(config.trace, config.id, options.life)
     try:
         server = live(config, options, trace)
@@ -116,13 +101,10 @@ def main() -> None:
         watch_stdin(server)
         settle_memory()
         server.run()
-    except Corrupt as error:
-        end(65, str(error), trace)
-    except Aborted as error:
-        trace.add("abort", {"why": str(error)})
-        end(70, str(error), trace)
-    except DiskFailed as error:
-        end(74, str(error), trace)
+    except OWN as error:
+        if isinstance(error, Aborted):
+            trace.add("abort", {"why": str(error)})
+        end(exit_code(error), str(error), trace)
     except AddressInUse as error:
         end(75, str(error), trace)
     except (AddressError, KeyFileError, BadPoint) as error:

@@ -1,12 +1,74 @@
-"""A life's first event: what the disk held."""
+"""A life's beginning: what the disk holds, and the first events of the trace."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from node.config import NodeConfig
 from node.core import zxid as zx
 from node.core.digest import show
 from node.core.ready import Recovered
+from node.crash import CrashPoints
+from node.driver import Sink
+from node.store.disk import Disk
 from node.store.recovery import Report
+from node.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A life that has recovered."""
+
+    store: Store
+    recovered: Recovered
+    crash: CrashPoints
+
+
+def begin(
+    config: NodeConfig,
+    store_type: type[Store],
+    disk: Disk,
+    trace: Sink,
+    *,
+    bootstrap: bool,
+    crash_at: str | None,
+    defect: str | None,
+    pid: int,
+    clock: Callable[[], int],
+    prepare: Callable[[CrashPoints], None] = lambda crash: None,
+    crash_type: type[CrashPoints] = CrashPoints,
+) -> Begun:
+    """Recover, and trace what was there. Raises BadPoint, Corrupt, DiskFailed.
+
+    `clock`: nanoseconds, for how long it takes; `prepare`: says what happens at a crash point, if not SIGKILL.
+    """
+    booting = True
+
+    def report_point(point: str, state: str) -> None:
+        if booting and state == "armed":
+            return  # a life's first event is `boot`; told below
+        trace.add("fault", {"do": "crash-at", "state": state, "detail": point})
+        trace.flush()
+
+    crash = crash_type(report_point)
+    prepare(crash)
+    if crash_at is not None:
+        crash.arm(crash_at)
+    started = clock()
+    store, recovered, report = store_type.open(
+        disk,
+        bootstrap=bootstrap,
+        segment_bytes=config.limits.segment_bytes,
+        crash=crash.hit if crash.on_disk else None,
+    )
+    micros = (clock() - started) // 1000
+    trace.add("boot", boot_event(config, recovered, report, defect, pid))
+    trace.add("recovery", {"records": report.records, "bytes": report.bytes, "micros": micros})
+    trace.flush()
+    booting = False
+    for point in crash.armed:
+        report_point(point, "armed")
+    return Begun(store, recovered, crash)
 
 
 def boot_event(

@@ -6,6 +6,7 @@ effect somebody saw, and a batch costs one system call.
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import msgspec
 
 
 class Trace:
-    """Appends to `<folder>/node-<id>-<life>.jsonl`."""
+    """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`."""
 
-    def __init__(self, folder: str, node: int, life: int) -> None:
+    def __init__(self, folder: str, node: int, life: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
         path = Path(folder) / f"node-{node}-{life}.jsonl"
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._encode = msgspec.json.Encoder().encode
+        self._clock = clock
         self._node = node
         self._life = life
         self._n = 0
@@ -27,7 +29,7 @@ class Trace:
     def add(self, event: str, fields: dict[str, Any]) -> None:
         """Gather one event. `flush` writes it."""
         self._n += 1
-        common = {"t": time.monotonic_ns(), "node": self._node, "life": self._life, "n": self._n, "event": event}
+        common = {"t": self._clock(), "node": self._node, "life": self._life, "n": self._n, "event": event}
         self._lines.append(self._encode(common | fields))
 
     def flush(self) -> None:

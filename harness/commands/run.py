@@ -6,31 +6,56 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
+from rich.text import Text
 
 from faults.defects import DEFECTS
 from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue, report
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Interrupted
+from harness.exits import BadInput, Exit, Interrupted
+from harness.lockstep.compare import Difference, first_difference
 from harness.progress import display
 from harness.run import Ran, Wish, run
 
-WORLDS = ("processes", "sim", "containers")
+WORLDS = ("processes", "sim", "lockstep", "containers")
 
 
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
-    keep_data: bool, json: bool, quiet: bool,
+    keep_data: bool, json: bool, quiet: bool, compare: bool = False,
 ) -> int:  # fmt: skip
-    """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput."""
+    """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput.
+
+    `compare`: with the simulated run, byte for byte; a difference is exit 1.
+    """
     scenario = read(name, on=on, nodes=nodes, defect=defect)
-    wish = wish_for(name, scenario, on=on, seed=seed, results=results, record=record, keep_data=keep_data, nodes=nodes)
+    if compare and on != "lockstep":
+        raise BadInput("--compare holds a run in lockstep against the simulated one: it goes with --on lockstep only")
+    wish = wish_for(
+        name, scenario, on=on, seed=seed, results=results, record=record, keep_data=keep_data or compare, nodes=nodes
+    )
     console = console_for(json=json)
+    simulated = one(scenario, replace(wish, on="sim"), console, quiet=True) if compare else None
     ran = one(scenario, wish, console, quiet=quiet)
     report.show(ran.folder, console, brief=quiet)
+    answer = {"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)}
+    equal = True
+    if simulated is not None:
+        difference = first_difference(simulated.folder.path, ran.folder.path)
+        equal = difference is None
+        _show_comparison(simulated.folder.path, difference, console)
+        answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:
-        print_json({"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)})
-    return ran.verdict.exit
+        print_json(answer)
+    return ran.verdict.exit if equal else Exit.VIOLATION
+
+
+def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:
+    words = f"sim      {simulated}\n"
+    if difference is None:
+        console.print(Text(words).append("EQUAL", "green").append(": byte for byte what the simulator does"))
+    else:
+        console.print(Text(words).append("DIFFERENT", "bold red").append(f": {difference}"), soft_wrap=True)
 
 
 def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
@@ -81,6 +106,10 @@ def one(scenario: Scenario, wish: Wish, console: Console, *, quiet: bool) -> Ran
             from harness.sim import run_sim
 
             return run_sim(scenario, wish, screen)
+        if wish.on == "lockstep":
+            from harness.lockstep.run import run_lockstep
+
+            return run_lockstep(scenario, wish, screen)
         return run(scenario, wish, screen)
 
 

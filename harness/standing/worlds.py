@@ -131,7 +131,7 @@ class OnSim:
         return
 
     def judge(self, outcome: str) -> Verdict:
-        verdict = judgement.with_replay(sim.judge(self._scenario, outcome, self.ground), self._folder.path)
+        verdict = judgement.with_replay(self.ground.judge(outcome), self._folder.path)
         if verdict.exit:
             self.ground.cluster.export_disks(self._folder.file("data"))
         return verdict

@@ -2,22 +2,35 @@
 
 import struct
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from model.lab.messages import Txn
-from model.lab.node import LabNode
-from node.core.zxid import counter_of, epoch_of, show
+from model.lab.messages import Role, Txn
+from node.core.zxid import Zxid, counter_of, epoch_of, show
 
 MAGIC = b"DSEZAB01"
 NODE = struct.Struct("<IB7I")  # id, role, current and accepted epoch, last zxid, last committed, history's length
 TXN = struct.Struct("<3I")  # zxid, payload's length
 
 
-def dump(nodes: Sequence[LabNode]) -> bytes:
+class Dumped(Protocol):
+    """What the dump says of a node: db-19's state."""
+
+    id: int
+    role: Role
+    current_epoch: int
+    accepted_epoch: int
+    last_committed: Zxid
+    history: list[Txn]
+
+    def last_zxid(self) -> Zxid: ...
+
+
+def dump(nodes: Sequence[Dumped]) -> bytes:
     """The bytes whose sha256 is compared: all numbers u32 little-endian, nodes ascending by id."""
     return b"".join([MAGIC, struct.pack("<I", len(nodes)), *map(_node, nodes)])
 
 
-def _node(node: LabNode) -> bytes:
+def _node(node: Dumped) -> bytes:
     last, committed = node.last_zxid(), node.last_committed
     head = NODE.pack(
         node.id,
@@ -37,12 +50,12 @@ def _txn(txn: Txn) -> bytes:
     return TXN.pack(epoch_of(txn.zxid), counter_of(txn.zxid), len(txn.payload)) + txn.payload
 
 
-def show_dump(nodes: Iterable[LabNode]) -> str:
+def show_dump(nodes: Iterable[Dumped]) -> str:
     """The dump's contents, a line a node and a line a transaction."""
     return "".join(line + "\n" for node in nodes for line in _node_lines(node))
 
 
-def _node_lines(node: LabNode) -> list[str]:
+def _node_lines(node: Dumped) -> list[str]:
     head = (
         f"node {node.id}  {node.role.name.capitalize()}  current_epoch {node.current_epoch}  "
         f"accepted_epoch {node.accepted_epoch}  last_zxid {show(node.last_zxid())}  "

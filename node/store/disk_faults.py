@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Literal, TypeVar, get_args
 
@@ -58,6 +59,18 @@ class DiskFaults:
     def _fail_if(self, operation: Failing) -> None:
         if self.error == operation:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class VirtualFaults(DiskFaults):
+    """Slowness costs virtual time: `spend` is called once for every sync."""
+
+    def __init__(self, *, can_cut_power: bool, spend: Callable[[], None]) -> None:
+        super().__init__(can_cut_power=can_cut_power)
+        self._spend = spend
+
+    def before_sync(self) -> None:
+        self._spend()
+        self._fail_if("sync")
 
 
 def survivors(writes: list[tuple[_File, int, bytes]], variant: Variant, seed: int) -> list[tuple[_File, int, bytes]]:

@@ -1,0 +1,55 @@
+"""A run in lockstep: the simulated run, with processes for its nodes."""
+
+from functools import partial
+
+from faults.scenario import Scenario
+from harness.lockstep.hub import Hub
+from harness.lockstep.server import LockstepNode
+from harness.progress import Display
+from harness.results import RunFolder
+from harness.run import Ran, Wish
+from harness.sim import SimGround, run_sim
+from harness.simcluster import SimCluster
+from model import oracle
+from model.simnode import SimNode
+from model.verdict import Verdict
+from model.world import World
+
+
+class LockstepCluster(SimCluster):
+    """What is done to real processes, as long as they do as they are told."""
+
+    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub) -> None:
+        super().__init__(world, machines, faithful)
+        self.hub = hub
+
+    def close(self) -> list[int]:
+        return [] if self.hub.broken else super().close()
+
+
+class LockstepGround(SimGround):
+    """A world whose machines have their disks, traces and recordings in `folder`."""
+
+    def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
+        self.hub = Hub(folder.file("config", "keys.json"))
+        self._folder = folder
+        defect = wish.defect[1] if wish.defect else None
+        make = partial(LockstepNode, hub=self.hub, folder=folder, record=wish.record, defect=defect)
+        super().__init__(scenario, wish.seed, defect, folder, wish.record, make_node=make)
+        self._cluster = LockstepCluster(self.world, self.machines, scenario.faithful, self.hub)
+
+    def judge(self, outcome: str) -> Verdict:
+        """By what the processes have written."""
+        return oracle.judge(self._folder.path)
+
+    def close(self) -> None:
+        for machine in self.machines.values():
+            if isinstance(machine, LockstepNode):
+                machine.end_process()
+        self.hub.close()
+        super().close()
+
+
+def run_lockstep(scenario: Scenario, wish: Wish, display: Display) -> Ran:
+    """`harness.run.run` in lockstep. From the main thread only: nodes die with the thread that spawned them."""
+    return run_sim(scenario, wish, display, LockstepGround)

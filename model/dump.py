@@ -1,0 +1,82 @@
+"""The canonical dump of a run of the full protocol, in the lab's layout (db-19; `model.lab.dump`), from what it left behind.
+
+Of each node, ascending by id: the role that its last life told last; f.a and f.p, the last zxid and the history as recovery
+reads them from its disk (the transactions above the snapshot, if there is one); and the last zxid that its last life had
+delivered. A disk that is empty or cannot be recovered counts as empty, a node that never lived as Looking.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.lab import dump as lab
+from model.lab.messages import Role, Txn
+from node.core.zxid import ZERO, Zxid, zxid
+from node.store.disk import OrdinaryDisk
+from node.store.errors import Corrupt
+from node.store.recovery import Recovery
+
+
+@dataclass(slots=True)
+class Standing:
+    """One node at the end of a run. Implements `model.lab.dump.Dumped`."""
+
+    id: int
+    role: Role = Role.LOOKING
+    current_epoch: int = 0
+    accepted_epoch: int = 0
+    last_committed: Zxid = ZERO
+    last: Zxid = ZERO
+    history: list[Txn] = field(default_factory=list)
+
+    def last_zxid(self) -> Zxid:
+        return self.last
+
+
+def dump_of(run: Path, nodes: int) -> bytes:
+    """The dump of the run in this folder, whose `data/` holds the disks. Raises DiskFailed if they can't be read."""
+    return lab.dump([standing(run, node) for node in range(1, nodes + 1)])
+
+
+def standing(run: Path, node: int) -> Standing:
+    found = Standing(node)
+    _read_disk(found, run / "data" / f"node-{node}")
+    for event in _last_life(run / "trace", node):
+        _follow(found, event)
+    return found
+
+
+def _read_disk(found: Standing, folder: Path) -> None:
+    recovery = Recovery(OrdinaryDisk(folder))
+    try:
+        if recovery.is_empty():
+            return
+        disk = recovery.run()
+    except Corrupt:
+        return
+    recovered = disk.recovered
+    found.current_epoch, found.accepted_epoch = recovered.current_epoch, recovered.accepted_epoch
+    found.last = disk.report.last_zxid
+    for first, txns in recovered.runs:
+        found.history += [Txn(Zxid(first + number), payload) for number, payload in enumerate(txns)]
+
+
+def _last_life(traces: Path, node: int) -> Iterator[dict[str, Any]]:
+    lives = sorted(traces.glob(f"node-{node}-*.jsonl"), key=lambda path: int(path.stem.split("-")[2]))
+    if lives:
+        with lives[-1].open("rb") as lines:
+            yield from map(json.loads, lines)
+
+
+def _follow(found: Standing, event: dict[str, Any]) -> None:
+    match event["event"]:
+        case "role":
+            found.role = Role[event["role"]]
+        case "boot":
+            found.last_committed = zxid(*event["snapshot_zxid"])
+        case "deliver":
+            found.last_committed = zxid(event["epoch"], event["first"] + len(event["digests"]) - 1)
+        case "snapshot" if event["kind"] == "restored":
+            found.last_committed = zxid(*event["zxid"])

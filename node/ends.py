@@ -1,0 +1,12 @@
+"""With which exit code a life ends by its own decision."""
+
+from node.driver import Aborted
+from node.store.errors import Corrupt, DiskFailed
+
+ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: 70, DiskFailed: 74}
+OWN = tuple(ENDS)  # for `except`
+
+
+def exit_code(error: Exception) -> int:
+    """Of an error that is one of OWN."""
+    return next(code for kind, code in ENDS.items() if isinstance(error, kind))

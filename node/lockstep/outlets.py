@@ -1,0 +1,66 @@
+"""What a node in lockstep has instead of sockets and a clock: whatever it does to the world is gathered, in order."""
+
+from typing import Any
+
+from node.channel.header import Header, Kind
+from node.clock import Clock
+from node.config import NodeConfig
+from node.lockstep.wire import Answers, Drop, Effect, Jump, Rate, Reset, Send
+from node.net import frame
+from node.tree.outcomes import Outcome
+
+
+class LockstepNetwork:
+    """Implements `node.driver.Network`. `frames` is what the world counted."""
+
+    def __init__(self, config: NodeConfig, life: int, effects: list[Effect]) -> None:
+        self.frames = dict.fromkeys(config.peers, 0)
+        self._effects = effects
+        self._cluster = frame.cluster_hash(config.cluster)
+        self._me = config.id
+        self._life = life
+
+    def send(self, peer: int, messages: list[Any]) -> None:
+        if messages:
+            header = Header(self._cluster, Kind.MESSAGES, self._me, peer, self._life, 0, 0, 0, 0)
+            self._effects.append(Send(peer, bytes(frame.pack(header, messages))))
+
+    def reset(self, peer: int, why: str) -> None:
+        self._effects.append(Reset(peer, why))
+
+
+class LockstepClients:
+    """Implements `node.replica.Clients`."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+
+    def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None:
+        self._effects.append(Answers(client, answers))
+
+    def drop(self, client: int, why: str) -> None:
+        self._effects.append(Drop(client, why))
+
+
+class LockstepClock(Clock):
+    """The machine keeps the time; what makes it wrong is said to the machine. `now`: what it shows, ns."""
+
+    def __init__(self, effects: list[Effect]) -> None:
+        super().__init__(lambda: 0)
+        self.now = 0
+        self._effects = effects
+
+    def now_ns(self) -> int:
+        return self.now
+
+    @property
+    def rate(self) -> float:
+        return super().rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        Clock.rate.__set__(self, rate)  # type: ignore[attr-defined]
+        self._effects.append(Rate(rate))
+
+    def jump(self, nanoseconds: int) -> None:
+        self._effects.append(Jump(nanoseconds))

@@ -1,0 +1,248 @@
+"""One life of one node in the harness's time: the same replica, store, disk and trace as in `node.server`, and no loop.
+
+What the server's loop decides (when there is a round, what comes in it, how long a sync takes), the world decides here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from node.boot import begin
+from node.channel.runs import ChannelRun
+from node.commands import CommandError, Commands
+from node.config import NodeConfig
+from node.core.messages import Message
+from node.crash import CrashPoints
+from node.driver import Aborted
+from node.ends import OWN, exit_code
+from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, LinkDown, LinkEvent, LinkUp, Received
+from node.lockstep import wire
+from node.lockstep.line import Alone, Line
+from node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
+from node.lockstep.wire import Answer, Effect, Next, Standing, When
+from node.net import frame
+from node.parts import parts_with
+from node.recording import Recording
+from node.replica import Replica
+from node.store.disk import FaithfulDisk, OrdinaryDisk
+from node.store.disk_faults import VirtualFaults
+from node.trace import Trace
+from node.tree.forwarding import Answer as Refusal
+from node.tree.forwarding import Forward
+
+
+class Died(BaseException):
+    """Here it is to be killed."""
+
+
+class OutOfStep(Exception):
+    """A request that cannot come now: the two sides of the conversation are not of one mind."""
+
+
+def live_in_lockstep(
+    config: NodeConfig, life: int, address: str, bootstrap: bool, crash_at: str | None
+) -> tuple[int, str]:
+    """The whole life; its exit code, and why."""
+    line = Line(config, life, address)
+    process = LockstepProcess(config, life, line, bootstrap, crash_at)
+    try:
+        code, why = process.live()
+    except Alone:
+        return 0, "the harness is gone"
+    line.close()
+    return code, why
+
+
+class LockstepProcess:
+    """Does what it is asked, and nothing in between."""
+
+    trace: Trace
+    replica: Replica
+    commands: Commands
+
+    def __init__(self, config: NodeConfig, life: int, line: Line, bootstrap: bool, crash_at: str | None) -> None:
+        self.config = config
+        self.life = life
+        self.line = line
+        self.bootstrap = bootstrap
+        self.crash_at = crash_at
+        self.effects: list[Effect] = []
+        self.host = 0
+        self.stamped = 0
+        self.paid = False  # time has passed for the next sync already
+        self.booted = False
+        self.clock = LockstepClock(self.effects)
+        self.network = LockstepNetwork(config, life, self.effects)
+        self.disk = self._open_disk()
+        self._cluster = frame.cluster_hash(config.cluster)
+        self._decoder: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message | Forward | Refusal])
+        self._do: dict[type, Callable[[Any], dict[str, Any] | None]] = {
+            wire.Boot: self.boot,
+            wire.Start: lambda request: self.run(self.replica.start(self.clock.now)),
+            wire.Round: self.round,
+            wire.Due: lambda request: self.commands.due(self.clock.now),
+            wire.Command: self.command,
+            wire.Channels: lambda request: self.trace_channels(request.runs),
+        }
+
+    def _open_disk(self) -> FaithfulDisk | OrdinaryDisk:
+        config = self.config
+        disk = FaithfulDisk(config.data, self.die) if config.faithful else OrdinaryDisk(Path(config.data))
+        disk.faults = VirtualFaults(can_cut_power=config.faithful, spend=self._spend)
+        return disk
+
+    # ---- the conversation ----
+
+    def live(self) -> tuple[int, str]:
+        """Returns exit code and why, when the life has ended by its own decision. Raises Alone."""
+        try:
+            why = self._obey()
+            code = 0
+        except Died:
+            self._tell(Next.DEAD)
+            while True:
+                self.line.receive()  # the harness kills it, and asks nothing more
+        except OWN as error:
+            code, why = exit_code(error), str(error)
+            if isinstance(error, Aborted):
+                self.trace.add("abort", {"why": why})
+        self.trace.add("exit", {"code": code, "why": why})
+        self.trace.close()
+        self._tell(Next.ENDED, code=code)
+        return code, why
+
+    def _obey(self) -> str:
+        """Request by request, until it is to close: why."""
+        request = self._exchange(Next.OVER)
+        while not isinstance(request, wire.Close):
+            do = self._do.get(type(request))
+            if do is None:
+                raise OutOfStep(f"{type(request).__name__} where nothing waits for it")
+            try:
+                request = self._exchange(Next.OVER, reply=do(request))
+            except CommandError as error:
+                request = self._exchange(Next.OVER, refused=str(error))
+        self.close(request.runs)
+        return request.why
+
+    def _tell(self, stop: Next, **more: Any) -> None:
+        effects = self.effects.copy()
+        self.effects.clear()
+        self.line.send(Answer(stop, effects, self.stamped, self._standing(), self.disk.faults.slow_ms, **more))
+
+    def _exchange(self, stop: Next, **more: Any) -> wire.Request:
+        """Answer; the next request. A status is told at once."""
+        self._tell(stop, **more)
+        while isinstance(request := self.line.receive(), wire.Status):
+            self.network.frames = request.frames
+            self._tell(stop, reply=self.commands.status())
+        self._set(request.when)
+        return request
+
+    def _set(self, when: When) -> None:
+        self.host, self.clock.now, self.stamped = when.host, when.node, when.stamp
+
+    def _go_on(self, stop: Next) -> None:
+        """Stop in the middle of something; return when it goes on."""
+        request = self._exchange(stop)
+        if not isinstance(request, wire.GoOn):
+            raise OutOfStep(f"{type(request).__name__} where {stop.name} waits for GoOn")
+
+    def _standing(self) -> Standing:
+        if not self.booted:
+            return Standing()
+        machine = self.replica.machine
+        return Standing(
+            machine.in_broadcast,
+            machine.wakes_at(),
+            self.replica.application.wakes_at(),
+            self.commands.wakes_at(),
+            self.replica.crash.pausing,
+        )
+
+    # ---- what it is made of ----
+
+    def boot(self, request: wire.Boot) -> None:
+        config = self.config
+        parts, defect = parts_with(config.defect)
+        self.trace = Trace(config.trace, config.id, self.life, self._stamp)
+        begun = begin(
+            config, parts.store, self.disk, self.trace,
+            bootstrap=self.bootstrap, crash_at=self.crash_at, defect=defect, pid=request.pid, clock=lambda: 0,
+            prepare=self._prepare,
+        )  # fmt: skip
+        self.recording = Recording(config.record, config.id, self.life) if config.record else None
+        self.replica = Replica(
+            config, self.life, parts.peer, begun.store, begun.recovered, self.trace, self.recording, begun.crash,
+            self.network, LockstepClients(self.effects),
+        )  # fmt: skip
+        self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.Stop(why)))
+        self.booted = True
+
+    def _prepare(self, crash: CrashPoints) -> None:
+        crash.die = self.die
+        crash.settle = lambda: self.effects.append(wire.Settle())
+        crash.pause = lambda: self._go_on(Next.PAUSED)
+
+    def die(self) -> NoReturn:
+        raise Died
+
+    def _stamp(self) -> int:
+        """As the world's: later than all that was written before."""
+        self.stamped = max(self.host, self.stamped + 1)
+        return self.stamped
+
+    def _spend(self) -> None:
+        if self.paid:
+            self.paid = False
+        else:
+            self.effects.append(wire.Spend(self.disk.faults.slow_ms))
+
+    # ---- what it is asked ----
+
+    def round(self, request: wire.Round) -> None:
+        now = self.clock.now
+        links, clients = map(self._link_event, request.links), map(client_event, request.clients)
+        self.run(self.replica.round(lambda: now, list(links), list(clients)))
+
+    def run(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            self.paid = True
+            self._go_on(Next.SYNCING)
+
+    def command(self, request: wire.Command) -> dict[str, Any]:
+        self.network.frames = request.frames
+        return self.commands.handle(request.name, request.arguments)
+
+    def trace_channels(self, runs: list[ChannelRun]) -> None:
+        for run in runs:
+            self.trace.add("channel", asdict(run))
+        self.replica.driver.flush()
+
+    def close(self, runs: list[ChannelRun]) -> None:
+        for run in runs:
+            self.trace.add("channel", asdict(run))
+        self.replica.tell_work()
+        self.replica.driver.flush()
+        if self.recording is not None:
+            self.recording.close()
+
+    def _link_event(self, event: wire.Frame | wire.Up | wire.Down) -> LinkEvent:
+        """Raises node.net.frame.BadFrame for a frame that no node has sent."""
+        if isinstance(event, wire.Frame):
+            header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
+            return Received(event.peer, frame.messages(event.data, header, self._decoder))
+        if isinstance(event, wire.Up):
+            return LinkUp(event.peer, event.session)
+        return LinkDown(event.peer, event.session, event.why)
+
+
+def client_event(event: wire.Arrived | wire.Requests | wire.Gone) -> ClientEvent:
+    if isinstance(event, wire.Arrived):
+        return ClientUp(event.client, event.seen)
+    if isinstance(event, wire.Requests):
+        return ClientRequests(event.client, event.items)
+    return ClientGone(event.client, event.why)

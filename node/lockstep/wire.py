@@ -1,0 +1,222 @@
+"""What the harness and a node in lockstep say to each other: a request, an answer, a request, ...
+
+The process begins with an Answer of its own: it is there. From then on it does nothing but what a request asks, and says in
+the answer what that asks of the world: in order, since the world draws a delay for each frame and a time for each sync. It
+stops (`Next`) where the disk writes, at a point where it is to be paused or to die, and at the end of what was asked.
+Frames travel as `node.net.frame` packs them; the numbers of their session are the world's.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from node.channel.runs import ChannelRun
+from node.core.messages import Wire
+from node.core.zxid import Zxid
+from node.tree.outcomes import Outcome
+from node.tree.requests import Request as Asked
+
+
+class When(Wire, frozen=True):
+    """`host`: the world's time, ns; `node`: this node's clock, ns; `stamp`: the latest that was written down anywhere."""
+
+    host: int
+    node: int
+    stamp: int
+
+
+# ---- what came, for a round ----
+
+
+class Frame(Wire, frozen=True, tag="frame"):
+    peer: int
+    data: bytes
+
+
+class Up(Wire, frozen=True, tag="up"):
+    peer: int
+    session: int
+
+
+class Down(Wire, frozen=True, tag="down"):
+    peer: int
+    session: int
+    why: str
+
+
+class Arrived(Wire, frozen=True, tag="arrived"):
+    client: int
+    seen: Zxid
+
+
+class Requests(Wire, frozen=True, tag="requests"):
+    client: int
+    items: list[tuple[int, Asked]]
+
+
+class Gone(Wire, frozen=True, tag="gone"):
+    client: int
+    why: str
+
+
+# ---- requests ----
+
+
+class Boot(Wire, frozen=True, tag="boot"):
+    """Recover from the disk. `pid`: what the world calls this life's process; the real one would differ each time."""
+
+    when: When
+    pid: int
+
+
+class Start(Wire, frozen=True, tag="start"):
+    when: When
+
+
+class Round(Wire, frozen=True, tag="round"):
+    when: When
+    links: list[Frame | Up | Down]
+    clients: list[Arrived | Requests | Gone]
+
+
+class GoOn(Wire, frozen=True, tag="go-on"):
+    """After a Next.SYNCING or Next.PAUSED."""
+
+    when: When
+
+
+class Due(Wire, frozen=True, tag="due"):
+    """Do what an earlier command asked for by now."""
+
+    when: When
+
+
+class Command(Wire, frozen=True, tag="command"):
+    """`frames`: taken so far, by peer."""
+
+    when: When
+    name: str
+    arguments: dict[str, Any]
+    frames: dict[int, int]
+
+
+class Status(Wire, frozen=True, tag="status"):
+    """The one request that may come where the disk writes."""
+
+    frames: dict[int, int]
+
+
+class Channels(Wire, frozen=True, tag="channels"):
+    """Runs of frames that ended."""
+
+    when: When
+    runs: list[ChannelRun]
+
+
+class Close(Wire, frozen=True, tag="close"):
+    """End: SIGTERM came, or a command said so."""
+
+    when: When
+    runs: list[ChannelRun]
+    why: str
+
+
+Request = Boot | Start | Round | GoOn | Due | Command | Status | Channels | Close
+
+
+# ---- what is asked of the world ----
+
+
+class Send(Wire, frozen=True, tag="send"):
+    peer: int
+    frame: bytes
+
+
+class Reset(Wire, frozen=True, tag="reset"):
+    peer: int
+    why: str
+
+
+class Answers(Wire, frozen=True, tag="answers"):
+    client: int
+    items: list[tuple[int, Outcome]]
+
+
+class Drop(Wire, frozen=True, tag="drop"):
+    client: int
+    why: str
+
+
+class Spend(Wire, frozen=True, tag="spend"):
+    """A sync for which no time has passed yet, on a disk that is `slow_ms` slower."""
+
+    slow_ms: float
+
+
+class Rate(Wire, frozen=True, tag="rate"):
+    rate: float
+
+
+class Jump(Wire, frozen=True, tag="jump"):
+    nanoseconds: int
+
+
+class Settle(Wire, frozen=True, tag="settle"):
+    """What was sent before has left the process."""
+
+
+class Stop(Wire, frozen=True, tag="stop"):
+    """The life is to end after this round."""
+
+    why: str
+
+
+Effect = Send | Reset | Answers | Drop | Spend | Rate | Jump | Settle | Stop
+
+
+class Next(IntEnum):
+    OVER = 0  # what was asked is done
+    SYNCING = 1  # the disk writes now; GoOn when it has
+    PAUSED = 2  # a point at which it is to be stopped; GoOn when it runs again
+    DEAD = 3  # a point at which it is to be killed; it waits for that
+    ENDED = 4  # it ends by its own decision, with `code`
+
+
+class Standing(Wire, frozen=True):
+    """When the node wants its clock looked at, in its own time (None: no need); and what the world must know of it."""
+
+    in_broadcast: bool = False
+    wakes_at: int = 0
+    patience: int | None = None
+    command: int | None = None
+    pausing: bool = False
+
+
+class Answer(Wire, frozen=True):
+    """`stamp`: the latest that this node has written down. `slow_ms`: the disk's, for Next.SYNCING. `reply`: a command's;
+    `refused`: why it was not taken. `code`: the exit code, for Next.ENDED."""
+
+    next: Next
+    effects: list[Effect] = msgspec.field(default_factory=list)
+    stamp: int = 0
+    standing: Standing = Standing()
+    slow_ms: float = 0.0
+    reply: dict[str, Any] | None = None
+    refused: str | None = None
+    code: int = 0
+
+
+encode = msgspec.msgpack.Encoder().encode
+_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+def decode_request(data: bytes) -> Request:
+    """Raises msgspec.DecodeError."""
+    return _request.decode(data)
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Raises msgspec.DecodeError."""
+    return _answer.decode(data)

@@ -1,0 +1,153 @@
+"""Real processes in lockstep leave the simulator's bytes, whatever is done to them; and a difference does not pass."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from faults.scenario import Scenario, load
+from harness import catalogue
+from harness.lockstep import replica as remote
+from harness.lockstep.compare import first_difference
+from harness.lockstep.hub import Hub
+from harness.lockstep.run import run_lockstep
+from harness.progress import Quiet
+from harness.run import Ran, Wish
+from harness.sim import run_sim
+from node.lockstep import wire
+
+pytestmark = pytest.mark.processes
+RATE = 20.0  # operations a second: the shipped faults, a twentieth of the work
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Any:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    yield
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def light(name: str) -> Scenario:
+    scenario = load(catalogue.shipped()[name])
+    expect = replace(scenario.expect, min_acked=min(scenario.expect.min_acked, 20))
+    return replace(scenario, workload=replace(scenario.workload, rate=RATE), expect=expect)
+
+
+def wish(folder: Path, seed: int, on: str) -> Wish:
+    return Wish(seed=seed, results=folder / on, command=f"on {on}", keep_data=True, on=on)
+
+
+def both(folder: Path, name: str, seed: int) -> tuple[Ran, Ran]:
+    scenario = light(name)
+    return run_sim(scenario, wish(folder, seed, "sim"), Quiet()), run_lockstep(
+        scenario, wish(folder, seed, "lockstep"), Quiet()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("power-outage-torn", 1),
+        ("leader-pause", 2),
+        ("disk-loss-one", 3),
+        ("crash-in-synchronization", 4),
+        ("one-way", 5),
+    ],
+)
+def test_the_same_bytes(tmp_path: Path, name: str, seed: int) -> None:
+    simulated, ran = both(tmp_path, name, seed)
+    assert ran.folder.read_run()["outcome"] == "finished"
+    assert first_difference(simulated.folder.path, ran.folder.path) is None
+    assert ran.verdict == simulated.verdict
+    names = {str(path.relative_to(ran.folder.path).parent) for path in ran.folder.path.rglob("*") if path.is_file()}
+    assert {"trace", "record", "data/node-1", "data/node-2", "data/node-3", "."} <= names
+    assert ran.folder.read_run()["dump"] == simulated.folder.read_run()["dump"]
+    assert not ran.folder.file("config", "keys.json").exists()
+
+
+def tampered(change: Callable[[wire.Answer], None], at: int) -> Callable[..., wire.Answer]:
+    """`Hub.ask`, but for the `at`-th answer that sends a frame."""
+    ask, seen = Hub.ask, 0
+
+    def ask_tampered(hub: Hub, life: Any, request: wire.Request) -> wire.Answer:
+        nonlocal seen
+        answer = ask(hub, life, request)
+        if any(isinstance(effect, wire.Send) for effect in answer.effects):
+            seen += 1
+            if seen == at:
+                change(answer)
+        return answer
+
+    return ask_tampered
+
+
+def first_send(answer: wire.Answer) -> int:
+    return next(i for i, effect in enumerate(answer.effects) if isinstance(effect, wire.Send))
+
+
+def drop_a_frame(answer: wire.Answer) -> None:
+    del answer.effects[first_send(answer)]
+
+
+def flip_a_bit(answer: wire.Answer) -> None:
+    at = first_send(answer)
+    sent = answer.effects[at]
+    assert isinstance(sent, wire.Send)
+    answer.effects[at] = wire.Send(sent.peer, sent.frame[:-1] + bytes([sent.frame[-1] ^ 1]))
+
+
+def test_another_decision_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = light("leader-crash")
+    simulated = run_sim(scenario, wish(tmp_path, 1, "sim"), Quiet())
+    monkeypatch.setattr(Hub, "ask", tampered(drop_a_frame, 200))
+    ran = run_lockstep(scenario, wish(tmp_path, 1, "lockstep"), Quiet())
+    found = first_difference(simulated.folder.path, ran.folder.path)
+    assert found is not None
+    assert found.file.endswith(".jsonl")
+    assert found.t is not None  # of all files, the line that was written first
+    assert found.expected != found.got
+
+
+def test_a_changed_byte_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "ask", tampered(flip_a_bit, 50))
+    ran = run_lockstep(light("leader-crash"), wish(tmp_path, 1, "lockstep"), Quiet())
+    assert ran.verdict.exit == 3
+    assert "sent what is no frame: the checksum does not fit" in ran.folder.read_run()["outcome"]
+
+
+def test_a_changed_byte_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other way: what reaches a node is checked there, by the code that checks it on a real link."""
+    pack, packed = remote.frame.pack, 0
+
+    def spoiled(header: Any, messages: Any) -> bytearray:
+        nonlocal packed
+        data, packed = pack(header, messages), packed + 1
+        if packed == 50:
+            data[-1] ^= 1
+        return data
+
+    monkeypatch.setattr(remote.frame, "pack", spoiled)
+    ran = run_lockstep(light("leader-crash"), wish(tmp_path, 1, "lockstep"), Quiet())
+    assert ran.verdict.exit == 3
+    outcome = ran.folder.read_run()["outcome"]
+    assert "its process ended unasked with status 1" in outcome
+    assert "BadFrame: the checksum does not fit" in outcome
+
+
+def test_a_process_that_somebody_kills_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, asked = Hub.ask, 0
+
+    def ask_or_kill(hub: Hub, life: Any, request: wire.Request) -> wire.Answer:
+        nonlocal asked
+        asked += 1
+        if asked == 300:
+            psutil.Process(life.pid).kill()
+        return ask(hub, life, request)
+
+    monkeypatch.setattr(Hub, "ask", ask_or_kill)
+    ran = run_lockstep(light("steady-state"), wish(tmp_path, 1, "lockstep"), Quiet())
+    assert ran.verdict.exit == 3
+    assert "ended unasked with status -9" in ran.folder.read_run()["outcome"]
