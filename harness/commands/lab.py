@@ -7,6 +7,7 @@ first one.
 import hashlib
 import re
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from harness.exits import BadInput, Exit, HarnessError
 if TYPE_CHECKING:
     from model.lab import LabArguments, LabSimulator, Link
 
+WORLDS = ("sim", "lockstep")
 NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 
 
@@ -33,35 +35,44 @@ def lab(
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="First print what the dump says.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="First print every message, a line each.")] = False,
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="WORLD", help="Where the nodes are: sim (here), or lockstep (a process each)."),
+    ] = "sim",
 ) -> int:
     """Run the db-19 lab, and print the sha256 of its dump, without a newline."""
     arguments = _read(
-        {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump
+        {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump, on=on
     )
-    simulator = _simulator(arguments, trace=trace)
-    content = simulator.run()
-    if dump:
-        _write(dump, content)
-    if show:
-        from model.lab.dump import show_dump
+    with _simulator(arguments, on=on, trace=trace) as simulator:
+        content = simulator.run()
+        if dump:
+            _write(dump, content)
+        if show:
+            from model.lab.dump import show_dump
 
-        sys.stdout.write(show_dump(simulator.nodes))
+            sys.stdout.write(show_dump(simulator.nodes))
     sys.stdout.write(hashlib.sha256(content).hexdigest())
     sys.stdout.flush()
     return Exit.PASS
 
 
-def _simulator(arguments: "LabArguments", *, trace: bool) -> "LabSimulator":
+def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractContextManager[LabSimulator]":
     from model.lab import LabSimulator, Message
     from model.lab.transcript import transcript_line
 
     def print_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> None:
         sys.stdout.write(transcript_line(now, source, destination, message, arrives) + "\n")
 
-    return LabSimulator(arguments, print_line if trace else None)
+    observe = print_line if trace else None
+    if on == "lockstep":
+        from harness.lockstep.lab import lab_in_lockstep
+
+        return lab_in_lockstep(arguments, observe)
+    return nullcontext(LabSimulator(arguments, observe))
 
 
-def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None) -> "LabArguments":
+def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
     """The arguments of the command line. Raises BadInput with all mistakes, a line each."""
     from model.lab import BadLabArguments, LabArguments
 
@@ -69,6 +80,8 @@ def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None) ->
     numbers = {name: _number(name, text, mistakes) for name, text in texts.items()}
     links = _links(partition, mistakes)
     _check_dump(dump, mistakes)
+    if on not in WORLDS:
+        mistakes.append(f"--on is {on!r}; the lab's nodes are in {' or '.join(WORLDS)}")
     try:
         arguments = LabArguments(
             seed=_or_legal(numbers["seed"]),

@@ -14,12 +14,14 @@ from model import oracle
 from model.simnode import SimNode
 from model.verdict import Verdict
 from model.world import World
+from node.lockstep.wire import Answer, decode_answer
+from node.net import keys
 
 
 class LockstepCluster(SimCluster):
     """What is done to real processes, as long as they do as they are told."""
 
-    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub) -> None:
+    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub[Answer]) -> None:
         super().__init__(world, machines, faithful)
         self.hub = hub
 
@@ -31,10 +33,13 @@ class LockstepGround(SimGround):
     """A world whose machines have their disks, traces and recordings in `folder`."""
 
     def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
-        self.hub = Hub(folder.file("config", "keys.json"))
+        self._secret = folder.file("config", "keys.json")
+        self.hub = Hub(keys.create(self._secret), decode_answer)
         self._folder = folder
         defect = wish.defect[1] if wish.defect else None
-        make = partial(LockstepNode, hub=self.hub, folder=folder, record=wish.record, defect=defect)
+        make = partial(
+            LockstepNode, hub=self.hub, secret=self._secret, folder=folder, record=wish.record, defect=defect
+        )
         super().__init__(scenario, wish.seed, defect, folder, wish.record, make_node=make)
         self._cluster = LockstepCluster(self.world, self.machines, scenario.faithful, self.hub)
 
@@ -47,6 +52,7 @@ class LockstepGround(SimGround):
             if isinstance(machine, LockstepNode):
                 machine.end_process()
         self.hub.close()
+        self._secret.unlink(missing_ok=True)  # nobody needs it any more, and it is a secret
         super().close()
 
 

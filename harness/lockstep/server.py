@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -84,7 +85,7 @@ class LockstepNode(SimNode):
 
     def __init__(
         self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, SimNode],
-        *, hub: Hub, folder: RunFolder, record: bool, defect: str | None,
+        *, hub: Hub[wire.Answer], secret: Path, folder: RunFolder, record: bool, defect: str | None,
     ) -> None:  # fmt: skip
         self.hub = hub
         self.folder = folder
@@ -92,7 +93,7 @@ class LockstepNode(SimNode):
         super().__init__(number, world, net, plan, sink, machines)
         self.config = msgspec.structs.replace(
             plan.config(number),
-            secret_file=str(hub.secret),
+            secret_file=str(secret),
             data=str(self.folder_disk.root),
             trace=str(folder.file("trace")),
             record=str(folder.file("record")) if record else None,

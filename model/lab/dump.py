@@ -15,13 +15,18 @@ TXN = struct.Struct("<3I")  # zxid, payload's length
 class Dumped(Protocol):
     """What the dump says of a node: db-19's state."""
 
-    id: int
-    role: Role
-    current_epoch: int
-    accepted_epoch: int
-    last_committed: Zxid
-    history: list[Txn]
-
+    @property
+    def id(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def current_epoch(self) -> int: ...
+    @property
+    def accepted_epoch(self) -> int: ...
+    @property
+    def last_committed(self) -> Zxid: ...
+    @property
+    def history(self) -> list[Txn]: ...
     def last_zxid(self) -> Zxid: ...
 
 

@@ -13,8 +13,7 @@ from random import Random
 
 from model.lab.arguments import Cut, LabArguments, Link
 from model.lab.messages import Txn
-from model.lab.node import LabNode
-from model.lab.simulator import LabSimulator
+from model.lab.simulator import LabSimulator, Node
 
 FLAPPING_PROPERTY = "agreement"  # its name among the oracle's properties
 FLAPPING_ROUNDS = 4000
@@ -47,7 +46,7 @@ class FlappingResult:
     violation: PrefixViolation | None
 
 
-def find_prefix_violation(nodes: Sequence[LabNode]) -> PrefixViolation | None:
+def find_prefix_violation(nodes: Sequence[Node]) -> PrefixViolation | None:
     """The first pair of nodes of which neither's committed history is a prefix of the other's, or None."""
     committed = [(node.id, node.committed()) for node in nodes]
     for (first_node, ours), (second_node, theirs) in combinations(committed, 2):

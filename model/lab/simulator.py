@@ -3,10 +3,11 @@
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Protocol
 
 from model.lab.arguments import LabArguments
-from model.lab.dump import dump
-from model.lab.messages import Message, Role
+from model.lab.dump import Dumped, dump
+from model.lab.messages import Message, Role, Txn
 from model.lab.node import LabNode, Outgoing
 from model.lab.splitmix import splitmix64
 
@@ -14,15 +15,33 @@ from model.lab.splitmix import splitmix64
 Observer = Callable[[int, int, int, Message, bool], None]
 
 
+class Node(Dumped, Protocol):
+    """A `LabNode`, here or in a process of its own."""
+
+    @property
+    def synced(self) -> bool: ...
+    def start(self, now: int) -> Outgoing: ...
+    def receive(self, source: int, message: Message, now: int) -> Outgoing: ...
+    def tick(self, now: int) -> Outgoing: ...
+    def propose(self, payload: bytes, now: int) -> Outgoing: ...
+    def committed(self) -> list[Txn]: ...
+
+
 class LabSimulator:
     """One run; the same arguments give the same dump (db-19, "Simulator loop").
 
-    A message takes 1 to 3 ticks. One whose link is cut at the tick of its arrival is lost.
+    A message takes 1 to 3 ticks. One whose link is cut at the tick of its arrival is lost. `make_node` makes a node of
+    its id, the number of nodes and the seed.
     """
 
-    def __init__(self, arguments: LabArguments, observe: Observer | None = None) -> None:
+    def __init__(
+        self,
+        arguments: LabArguments,
+        observe: Observer | None = None,
+        make_node: Callable[[int, int, int], Node] = LabNode,
+    ) -> None:
         self.arguments = arguments
-        self.nodes = [LabNode(i, arguments.nodes, arguments.seed) for i in range(arguments.nodes)]
+        self.nodes = [make_node(i, arguments.nodes, arguments.seed) for i in range(arguments.nodes)]
         self._observe = observe
         # (delivery time, sender, seq, destination, message): seq is unique, so a message is never compared.
         self._flying: list[tuple[int, int, int, int, Message]] = []

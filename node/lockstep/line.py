@@ -1,45 +1,51 @@
-"""The process's end of the conversation with the harness: a request comes, an answer goes, never two at a time."""
+"""A process's end of a conversation with the harness: a request comes, an answer goes, never two at a time."""
 
 import select
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import zmq
 
-from node.config import NodeConfig
-from node.lockstep.wire import Answer, Request, decode_request, encode
-from node.net import keys
+from node.net.keys import Keys
 
 LEAVING_MS = 5000  # the last answer gets so long to leave the process
+_encode = msgspec.msgpack.Encoder().encode
+Asked = TypeVar("Asked")
 
 
 class Alone(Exception):
     """The harness is gone."""
 
 
-class Line:
-    """A DEALER socket, named after the life, so that the harness knows who is there."""
+class Line(Generic[Asked]):
+    """A DEALER socket, named, so that the harness knows who is there. `decode` raises msgspec.DecodeError.
 
-    def __init__(self, config: NodeConfig, life: int, address: str) -> None:
+    `tied`: stdin is a pipe that the harness holds; that it is closed says that the harness is gone.
+    """
+
+    def __init__(self, name: str, keys: Keys, address: str, decode: Callable[[bytes], Asked], *, tied: bool) -> None:
+        self._decode = decode
         self._context: zmq.Context[Any] = zmq.Context()
         self._socket: zmq.Socket[Any] = self._context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.IDENTITY, f"{config.id}-{life}".encode())
-        keys.load(config.secret_file).client(self._socket)
+        self._socket.setsockopt(zmq.IDENTITY, name.encode())
+        keys.client(self._socket)
         self._socket.connect(f"tcp://{address}")
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
-        if config.parent is not None and sys.stdin is not None and not sys.stdin.closed:
-            self._poller.register(sys.stdin.fileno(), select.POLLIN)  # closed by the harness's end
+        if tied:
+            self._poller.register(sys.stdin.fileno(), select.POLLIN)
 
-    def send(self, answer: Answer) -> None:
-        self._socket.send(encode(answer))
+    def send(self, answer: Any) -> None:
+        self._socket.send(_encode(answer))
 
-    def receive(self) -> Request:
+    def receive(self) -> Asked:
         """Waits. Raises Alone."""
         while True:
             woken = dict(self._poller.poll())
             if self._socket in woken:
-                return decode_request(self._socket.recv())
+                return self._decode(self._socket.recv())
             if woken:
                 raise Alone
 

@@ -3,6 +3,7 @@
 What the server's loop decides (when there is a round, what comes in it, how long a sync takes), the world decides here.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +24,7 @@ from node.lockstep import wire
 from node.lockstep.line import Alone, Line
 from node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
 from node.lockstep.wire import Answer, Effect, Next, Standing, When
-from node.net import frame
+from node.net import frame, keys
 from node.parts import parts_with
 from node.recording import Recording
 from node.replica import Replica
@@ -46,7 +47,8 @@ def live_in_lockstep(
     config: NodeConfig, life: int, address: str, bootstrap: bool, crash_at: str | None
 ) -> tuple[int, str]:
     """The whole life; its exit code, and why."""
-    line = Line(config, life, address)
+    tied = config.parent is not None and sys.stdin is not None and not sys.stdin.closed
+    line = Line(f"{config.id}-{life}", keys.load(config.secret_file), address, wire.decode_request, tied=tied)
     process = LockstepProcess(config, life, line, bootstrap, crash_at)
     try:
         code, why = process.live()
@@ -63,7 +65,9 @@ class LockstepProcess:
     replica: Replica
     commands: Commands
 
-    def __init__(self, config: NodeConfig, life: int, line: Line, bootstrap: bool, crash_at: str | None) -> None:
+    def __init__(
+        self, config: NodeConfig, life: int, line: Line[wire.Request], bootstrap: bool, crash_at: str | None
+    ) -> None:
         self.config = config
         self.life = life
         self.line = line

@@ -207,7 +207,6 @@ class Answer(Wire, frozen=True):
     code: int = 0
 
 
-encode = msgspec.msgpack.Encoder().encode
 _request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 

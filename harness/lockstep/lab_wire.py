@@ -1,0 +1,76 @@
+"""What the lab's simulator and a lab node in a process of its own say to each other."""
+
+import msgspec
+
+from model.lab.messages import Message, Role, Txn
+from node.core.messages import Wire
+from node.core.zxid import Zxid
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The first line on the process's stdin: who it is, and where and with which keys it finds the simulator."""
+
+    id: int
+    nodes: int
+    seed: int
+    address: str
+    public: str
+    secret: str
+
+
+class Start(Wire, frozen=True, tag="start"):
+    now: int
+
+
+class Receive(Wire, frozen=True, tag="receive"):
+    source: int
+    message: Message
+    now: int
+
+
+class Tick(Wire, frozen=True, tag="tick"):
+    now: int
+
+
+class Propose(Wire, frozen=True, tag="propose"):
+    payload: bytes
+    now: int
+
+
+class Tell(Wire, frozen=True, tag="tell"):
+    """What the dump says of it."""
+
+
+Request = Start | Receive | Tick | Propose | Tell
+
+
+class State(Wire, frozen=True):
+    """db-19's state, as far as it is dumped."""
+
+    current_epoch: int
+    accepted_epoch: int
+    last_committed: Zxid
+    history: list[Txn]
+
+
+class Answer(Wire, frozen=True):
+    """The messages that an input causes, (destination, message) in order; and what the simulator must know of a node."""
+
+    sent: list[tuple[int, Message]] = msgspec.field(default_factory=list)
+    role: Role = Role.LOOKING
+    synced: bool = False
+    state: State | None = None
+
+
+_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+
+
+def decode_request(data: bytes) -> Request:
+    """Raises msgspec.DecodeError."""
+    return _request.decode(data)
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Raises msgspec.DecodeError."""
+    return _answer.decode(data)
