@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,24 @@ class Cluster(Protocol):
 
     def link_address(self, source: int, target: int) -> tuple[str, str]:
         """(where `source` connects to, where `target` listens): host:port of the proxy and of its upstream."""
+
+
+@runtime_checkable
+class Contained(Cluster, Protocol):
+    """An ensemble in containers. Nodes must be up."""
+
+    def unplug(self, node: int) -> None:
+        """Take it off the nodes' network. It stays reachable for the harness and for clients."""
+
+    def plug_in(self, node: int) -> None:
+        """Put it back; one that is down will start there."""
+
+    def plugged_in(self, node: int) -> bool: ...
+    def limit_cpu(self, node: int, cores: float | None) -> None:
+        """How much of the processors it gets; None for all that there is."""
+
+    def throttled(self, node: int) -> int:
+        """In how many scheduling periods of its life the kernel has held it back."""
 
 
 class ClusterError(Exception):

@@ -145,6 +145,7 @@ class Kind:
     leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
     heals: bool = True  # may have `for`, and is healed at the end
     order: HealOrder = HealOrder.INSIDE
+    only_on: tuple[str, ...] = ()  # the backends that can do it; empty: all can
     impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
     draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis

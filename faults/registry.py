@@ -1,11 +1,24 @@
 """All kinds of fault by name: for validation, for `zab scenarios`, for the documentation."""
 
-from faults import at_rest, clock, crash_at, disk, links, partition, process
+from faults import at_rest, clock, containers, crash_at, disk, links, partition, process
 from faults.kind import REQUIRED, Kind
+from faults.scenario import Scenario
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for module in (process, crash_at, disk, at_rest, partition, links, clock) for kind in module.KINDS
+    kind.name: kind
+    for module in (process, crash_at, disk, at_rest, partition, links, clock, containers)
+    for kind in module.KINDS
 }
+
+
+def impossible(scenario: Scenario, backend: str) -> list[str]:
+    """What of this scenario the backend can't do, in words that name those that can; empty if it can do all."""
+    kinds = dict.fromkeys(KINDS[step.do] for step in scenario.faults)
+    return [
+        f"{kind.name} can't be done on {backend}; it can be done on {', '.join(kind.only_on)}"
+        for kind in kinds
+        if kind.only_on and backend not in kind.only_on
+    ]
 
 
 def describe_kinds() -> str:

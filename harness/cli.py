@@ -196,6 +196,7 @@ def analyze(
 @app.command()
 def scenarios(
     check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
+    on: World = "processes",
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_scenario)
     ] = None,
@@ -207,7 +208,7 @@ def scenarios(
     from harness.commands import scenarios as command
 
     if check:
-        return command.check(only or [], times=times, results=results, json=json)
+        return command.check(only or [], on=on, times=times, results=results, json=json)
     return command.show(only or [], json=json)
 
 
@@ -246,6 +247,20 @@ def image(
     from harness.commands.image import image_command
 
     return image_command(base, json=json)
+
+
+@app.command()
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also of runs of which it can't be seen from here whether they are over.")
+    ] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Remove what killed runs have left: containers, networks, volumes, key files, locks; nothing of runs that go on."""
+    from harness.commands.clean import clean_command
+
+    return clean_command(results, everything=everything, json=json)
 
 
 @app.command()

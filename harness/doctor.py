@@ -1,5 +1,6 @@
 """Looks at the machine: what is there, what is missing, and the one command that mends it."""
 
+import contextlib
 import importlib.metadata
 import re
 import shutil
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from harness import machine
 from harness import toxiproxy as server
+from harness.containers import engine, image
 from harness.exits import HarnessError
 from harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
 from harness.toxiproxy_fetch import platform_asset, remedy
@@ -55,6 +57,7 @@ def examine(results: Path) -> list[Finding]:
         cores(),
         memory(),
         java(),
+        containers(),
     ]
 
 
@@ -196,3 +199,18 @@ def java() -> Finding:
         return Finding("java", "ok", jvm.version(jvm.find()))
     except jvm.JavaMissing as error:
         return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.remedy())
+
+
+def containers() -> Finding:
+    """The container engine that `--on containers` would use, and whether it has the image of this code."""
+    try:
+        with contextlib.closing(engine.connect()) as client:
+            found = f"version {client.version()['Version']} at {engine.address()}"
+            image.find(client)
+    except image.NoImage as error:
+        return Finding("containers", "warning", f"{found}, without the image of this code", str(error))
+    except engine.EngineError as error:
+        return Finding(
+            "containers", "absent", "only `--on containers` and docker-compose.yml need an engine", str(error)
+        )
+    return Finding("containers", "ok", f"{found}, with {image.tag()}")

@@ -55,8 +55,17 @@ def release_ports(ports: list[int]) -> None:
             os.close(descriptor)
 
 
+def lock_files() -> list[Path]:
+    """The lock files of this user's ports that are there, held or not."""
+    return sorted(_lock_folder().glob("*.lock"))
+
+
+def _lock_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"zab-ports-{os.getuid()}"
+
+
 def _lock_file(port: int) -> Path:
-    return Path(tempfile.gettempdir()) / f"zab-ports-{os.getuid()}" / f"{port}.lock"
+    return _lock_folder() / f"{port}.lock"
 
 
 def _take(port: int) -> bool:
@@ -96,4 +105,4 @@ def _listenable(port: int) -> bool:
 def _release_all() -> None:
     release_ports(list(_held))
     with contextlib.suppress(OSError):
-        (Path(tempfile.gettempdir()) / f"zab-ports-{os.getuid()}").rmdir()  # succeeds for the last user only
+        _lock_folder().rmdir()  # succeeds for the last user only

@@ -15,6 +15,7 @@ from faults.network import Network
 from faults.scenario import Scenario
 from harness import toxiproxy
 from harness.exits import HarnessError
+from harness.forgotten import held
 from harness.interrupt import Forced
 from harness.load import load_of
 from harness.ports import NoFreePortError, free_ports, release_ports
@@ -77,6 +78,7 @@ class Stage:
     def _build(self, stack: ExitStack) -> None:
         secret = self._folder.file("config", "keys.json")
         self.keys = keys.create(secret)
+        stack.enter_context(held(secret))
         stack.callback(secret.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
         self._populate(stack)
         stack.callback(self._end_nodes)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from faults.defects import DEFECTS
+from faults.registry import impossible
 from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue, report
 from harness.commands.output import console_for, print_json
@@ -60,17 +61,25 @@ def _show_comparison(simulated: Path, difference: Difference | None, console: Co
 
 def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
     """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
-    if on not in WORLDS:
-        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}")
+    known_world(on)
     path = catalogue.find(name)
     try:
         scenario = load(path, nodes)
     except ScenarioError as error:
         raise BadInput(str(error)) from None
+    wrong = impossible(scenario, on)
+    if wrong:
+        raise BadInput("\n".join(f"{path}: {words}" for words in wrong))
     wanted = defect if defect is not None else scenario.defect
     if wanted is not None and wanted not in DEFECTS:
         raise BadInput(f"no defect is called {wanted!r}. {catalogue.did_you_mean(wanted, DEFECTS)}")
     return replace(scenario, defect=wanted)
+
+
+def known_world(on: str) -> None:
+    """Raises BadInput if there is no such world."""
+    if on not in WORLDS:
+        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}")
 
 
 def wish_for(

@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
+from faults.registry import impossible
 from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue
 from harness.commands.output import console_for, print_json
-from harness.commands.run import unseen, wish_for
+from harness.commands.run import known_world, unseen, wish_for
 from harness.exits import BadInput, Exit
 
 
@@ -77,12 +78,17 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def check(only: list[str], *, times: int, results: Path, json: bool) -> int:
-    """Run each so often. Exit 1 if one ends otherwise than it says."""
+def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
+    """Run each so often, where it can be run. Exit 1 if one ends otherwise than it says. Raises BadInput."""
+    known_world(on)
     console = console_for(json=json)
     checked = []
     for name, scenario in shipped(only).items():
-        checked.append(_check(name, scenario, times, results))
+        wrong = impossible(scenario, on)
+        if wrong:
+            console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
+            continue
+        checked.append(_check(name, scenario, on, times, results))
         mark = Text("as expected", "green") if checked[-1].holds else Text("NOT AS EXPECTED", "bold red")
         console.print(Text(f"{name}: exit {_counts(checked[-1].exits)}, ").append_text(mark), highlight=False)
         for folder in checked[-1].strange:
@@ -94,10 +100,10 @@ def check(only: list[str], *, times: int, results: Path, json: bool) -> int:
     return Exit.PASS if good == len(checked) else Exit.VIOLATION
 
 
-def _check(name: str, scenario: Scenario, times: int, results: Path) -> Checked:
+def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
     checked = Checked(name, scenario.expect.exit, [], [])
     for number in range(times):
-        wish = wish_for(name, scenario, seed=scenario.seed + number, results=results)
+        wish = wish_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
         ran = unseen(scenario, wish)
         checked.exits.append(ran.verdict.exit)
         if ran.verdict.exit != scenario.expect.exit:

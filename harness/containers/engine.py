@@ -36,7 +36,11 @@ def connect(url: str | None = None) -> Any:
         client = docker.DockerClient(
             base_url=url, version="auto", timeout=ANSWER_SECONDS, max_pool_size=CONNECTIONS, use_ssh_client=False
         )
-        client.ping()
+        try:
+            client.ping()
+        except BaseException:
+            client.close()
+            raise
     return client
 
 

@@ -29,6 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WHEEL_SECONDS = 300
 
 
+class NoImage(EngineError):
+    """The engine has no image of this code. The text says what builds it."""
+
+
 def tag() -> str:
     """The image's name, for the code as it is now."""
     digest = hashlib.sha256()
@@ -39,14 +43,14 @@ def tag() -> str:
 
 
 def find(client: Any) -> Any:
-    """The image of this code. Raises EngineError with the command that builds it."""
+    """The image of this code. Raises NoImage, EngineError."""
     with translated("looking for the image"):
         try:
             return client.images.get(tag())
         except docker.errors.ImageNotFound:
             older = client.images.list(NAME)
     why = "the one that is there was built from other code" if older else "it was not built yet"
-    raise EngineError(f"there is no image {tag()} on the container engine: {why}. This builds it: zab image")
+    raise NoImage(f"there is no image {tag()} on the container engine: {why}. This builds it: zab image")
 
 
 def choose_base(client: Any) -> str:

@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import docker.errors
+from docker.models.containers import Container
 from docker.types import Mount
 
-from harness.containers.engine import translated
+from harness.containers.engine import EngineError, translated
 from harness.containers.labels import RUN, of_this_run
 from harness.results import RunFolder
+from harness.waiting import wait_until
 
 INSIDE = "/run/zab"  # where a container sees the run's folder
 DATA = "/data"  # and its own disk
 WRITTEN = ("trace", "record", "log")
+REMOVE_SECONDS = 30.0
 IMAGE_USER = (10001, 10001)  # as in Dockerfile
 
 
@@ -113,15 +116,32 @@ class Site:
 
 
 def remove_all(client: Any, label: str) -> list[str]:
-    """Remove every container, then every network and volume with this label; their names."""
-    removed = []
+    """Remove every container, then every network and volume with this label; the names of what was there.
+
+    Another harness may be removing the same: then it is waited for. Raises EngineError if something stays.
+    """
+    seen: dict[str, None] = {}
+
+    def gone() -> bool:
+        left = _labelled(client, label)
+        seen.update(dict.fromkeys(thing.name for thing in left))
+        for thing in left:
+            try:
+                thing.remove(**({"force": True} if isinstance(thing, Container) else {}))
+            except docker.errors.APIError as error:
+                if error.status_code not in (403, 404, 409):  # in use yet, gone, or being removed
+                    raise
+        return not left
+
     with translated("removing a run's containers, networks and volumes"):
-        for container in client.containers.list(all=True, filters={"label": label}, ignore_removed=True):
-            with contextlib.suppress(docker.errors.NotFound):
-                container.remove(force=True)
-                removed.append(container.name)
-        for thing in (*client.networks.list(filters={"label": label}), *client.volumes.list(filters={"label": label})):
-            with contextlib.suppress(docker.errors.NotFound):
-                thing.remove()
-                removed.append(thing.name)
-    return removed
+        if not wait_until(gone, REMOVE_SECONDS, step=0.05):
+            left = ", ".join(thing.name for thing in _labelled(client, label))
+            raise EngineError(f"the container engine did not remove {left} within {REMOVE_SECONDS:.0f} s")
+    return list(seen)
+
+
+def _labelled(client: Any, label: str) -> list[Any]:
+    """Containers first: the others are free only without them."""
+    found = {"label": label}
+    containers = client.containers.list(all=True, filters=found, ignore_removed=True)
+    return [*containers, *client.networks.list(filters=found), *client.volumes.list(filters=found)]

@@ -1,0 +1,119 @@
+"""Faults that take a container: pulling a node off its network for real, and giving its processes less of the machine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from faults import shapes
+from faults.cluster import Contained
+from faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
+from faults.process import named
+from faults.rules import number
+from faults.witness import FrameWitness
+
+STEP = 0.1  # seconds between two looks at what the kernel has counted
+
+
+class InContainers(Fault):
+    """Base. Raises FaultError where nodes are in no containers: a scenario says so before anything starts, but whoever
+    breaks an ensemble by hand may not know."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        if not isinstance(scene.cluster, Contained):
+            raise FaultError("this fault needs nodes in containers: --on containers")
+        self.boxes: Contained = scene.cluster
+
+
+class NetDisconnect(InContainers):
+    """The node has no network but the harness's: interface, addresses and connections are gone, as with a pulled cable.
+
+    toxiproxy can't make that: behind a proxy a connection is always somebody's. Confirmed like a partition, by the
+    receivers' frame counters.
+    """
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.pairs = shapes.touching(scene.cluster.nodes, nodes, "both")
+        self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
+        self.quiet = False
+        self.links: list[dict[str, Any]] = []
+
+    def inject(self) -> None:
+        for node in self.nodes:
+            self.boxes.unplug(node)
+        self.quiet = self.witness.settle(self.scene.patience)
+
+    def injected(self) -> Confirmation:
+        off = [node for node in self.nodes if not self.boxes.plugged_in(node)]
+        return Confirmation(self.quiet and len(off) == len(self.nodes), {"off the network": off, "quiet": self.quiet})
+
+    def heal(self) -> None:
+        self.links = self.witness.links()  # before the first frame can come through again
+        for node in self.nodes:
+            self.boxes.plug_in(node)
+
+    def recovered(self) -> Confirmation:
+        silent = bool(self.links) and all(link["at_inject"] == link["at_heal"] for link in self.links)
+        on = [node for node in self.nodes if self.cluster.alive(node) and self.boxes.plugged_in(node)]
+        return Confirmation(silent and on == [n for n in self.nodes if self.cluster.alive(n)], {"links": self.links})
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)} off the network"
+
+
+class CpuLimit(InContainers):
+    """The kernel lets the node run for so much of each tenth of a second only. A new life has the whole machine again.
+
+    Confirmed by the kernel's own count of the periods in which the node wanted more than it got: a limit that is never
+    felt is no fault.
+    """
+
+    def inject(self) -> None:
+        self.before = {node: self.boxes.throttled(node) for node in self.nodes}
+        for node in self.nodes:
+            self.boxes.limit_cpu(node, self.params["cores"])
+
+    def injected(self) -> Confirmation:
+        deadline = self.scene.host.now() + self.scene.patience
+        felt = self._felt()
+        while min(felt.values()) == 0 and self.scene.host.now() < deadline:
+            self.scene.host.sleep(STEP)
+            felt = self._felt()
+        evidence = {str(node): {"throttled": periods} for node, periods in felt.items()}
+        return Confirmation(min(felt.values()) > 0, evidence)
+
+    def heal(self) -> None:
+        self.healed = [node for node in self.nodes if self.cluster.alive(node)]
+        for node in self.healed:
+            self.boxes.limit_cpu(node, None)
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(True, {"healed": self.healed})
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: {self.params['cores']:g} cores"
+
+    def _felt(self) -> dict[int, int]:
+        """How many periods each was throttled in since."""
+        return {node: self.boxes.throttled(node) - self.before[node] for node in self.nodes}
+
+
+ONLY = ("containers",)
+
+KINDS = (
+    Kind(
+        name="net-disconnect",
+        doc="the container is taken off its network: interface, addresses and connections are gone (only on containers)",
+        make=NetDisconnect,
+        order=HealOrder.NETWORK,
+        only_on=ONLY,
+    ),
+    Kind(
+        name="cpu-limit",
+        doc="the container gets only so much of the processors (only on containers)",
+        make=CpuLimit,
+        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="0.1 is a tenth of one core"),),
+        impairs=False,
+        only_on=ONLY,
+    ),
+)

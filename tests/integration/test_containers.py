@@ -1,0 +1,181 @@
+"""Runs on containers, with a real engine: what they leave, what they may, and what is left when the harness is killed."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.scenario import parse
+from harness import results
+from harness.cluster import disagreement, statuses
+from harness.containers import engine, image, leftovers
+from harness.containers.labels import FOLDER, HARNESS, RUN, of_this_run
+from harness.containers.stage import ContainerStage
+from harness.waiting import wait_until
+
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
+ROOT = Path(__file__).parents[2]
+SECONDS = 60
+
+BY_TURNS = """
+[scenario]
+name = "by-turns"
+about = "What containers do in their own way: SIGKILL, freezing, a lost volume, a pulled cable, a starved process."
+duration = 17
+[workload]
+rate = 150
+[[fault]]
+at = 1
+do = "crash"
+target = "follower"
+for = 0.5
+[[fault]]
+at = 4
+do = "pause"
+target = "leader"
+for = 1.5
+[[fault]]
+at = 7
+do = "wipe"
+target = "follower"
+for = 0.5
+[[fault]]
+at = 10
+do = "net-disconnect"
+target = "leader"
+for = 1.5
+[[fault]]
+at = 13.5
+do = "cpu-limit"
+target = "follower"
+cores = 0.03
+for = 1.5
+[expect]
+min_acked = 300
+"""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """An engine with the image of this code; without an engine these tests are skipped."""
+    try:
+        client = engine.connect()
+    except engine.EngineError as error:
+        pytest.skip(str(error))
+    with contextlib.closing(client):
+        try:
+            image.find(client)
+        except image.NoImage:
+            image.build(client, image.choose_base(client), lambda words: None)
+        yield client
+
+
+def zab(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "harness", *map(str, arguments)]
+
+
+def things_of(client: Any, folder: Path) -> list[str]:
+    """Containers, networks and volumes of the run in this folder."""
+    label = {"label": f"{FOLDER}={folder}"}
+    found = client.containers.list(all=True, filters=label)
+    return [thing.name for thing in (*found, *client.networks.list(filters=label), *client.volumes.list(filters=label))]
+
+
+def test_a_run_breaks_containers_in_their_own_way_is_judged_as_ever_and_leaves_nothing(
+    client: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "by-turns.toml"
+    file.write_text(BY_TURNS)
+    done = subprocess.run(
+        zab("run", file, "--on", "containers", "--results", tmp_path, "--keep-data", "--json"),
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    folder = Path(told["folder"])
+    verdicts = {item["name"]: item["verdict"] for item in told["properties"]}
+    assert verdicts["fault took effect"] == verdicts["replay equality"] == verdicts["durability"] == "PASS"
+    assert told["run"]["backend"] == "containers"
+    assert {path.name for path in folder.glob("data/*")} == {"node-1", "node-2", "node-3"}
+    assert list(folder.glob("data/node-1/log-*"))
+    assert not (folder / "config" / "keys.json").exists()
+    assert things_of(client, folder) == []
+
+
+def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(client: Any, tmp_path: Path) -> None:
+    folder = results.create(tmp_path, "standing", 1)
+    scenario = parse('[scenario]\nname = "standing"\nabout = "It stands."\n')
+    with ContainerStage(folder, scenario, None, record=False) as stage:
+        stage.cluster.start_all(stage.cluster.nodes)
+        assert wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+        containers = client.containers.list(filters={"label": f"{FOLDER}={folder.path}"})
+        assert len(containers) == 4  # three nodes and toxiproxy
+        for container in containers:
+            host = container.attrs["HostConfig"]
+            assert (host["ReadonlyRootfs"], host["CapDrop"]) == (True, ["ALL"])
+            assert host["SecurityOpt"] == ["no-new-privileges"]
+            assert container.exec_run("id -u").output.strip() != b"0"
+            ports = [place for places in container.attrs["NetworkSettings"]["Ports"].values() for place in places or ()]
+            assert {place["HostIp"] for place in ports} == {"127.0.0.1"}
+        leader = stage.cluster.leader()
+        assert leader is not None
+        assert not (leftovers.remove_over(client).keys() & {str(folder.path)})  # it goes on, and is let alone
+        stage.cluster.pause(leader)
+        assert stage.host.process_state(stage.cluster.pid(leader)) == "stopped"
+        assert stage.cluster.kill(leader) == -signal.SIGKILL  # also a frozen one
+        assert not stage.cluster.alive(leader)
+        (segment,) = Path(stage.cluster.disk_folder(leader)).glob("log-*")
+        segment.write_bytes(segment.read_bytes()[:-1])
+        stage.cluster.start(leader)
+        assert stage.cluster.wait_exit(leader, SECONDS) == 65  # it found on its disk what was done to the copy
+        stage.cluster.wipe(leader)
+        stage.cluster.start(leader)
+        assert wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+    assert things_of(client, folder.path) == []
+
+
+def test_a_killed_harness_leaves_no_node_running_and_clean_takes_what_is_left_and_nothing_else(
+    client: Any, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        other = client.volumes.create("zab-test-of-somebody-else")
+        stack.callback(other.remove)
+        ours = client.networks.create(f"zab-test-{tmp_path.name}", labels=of_this_run("test", tmp_path / "goes-on"))
+        stack.callback(ours.remove)
+        command = zab("run", "long-mix", "--on", "containers", "--nodes", "3", "--results", tmp_path)
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as harness:
+            try:
+                assert wait_until(lambda: len(nodes_of(client, harness.pid)) == 3, SECONDS)
+            finally:
+                harness.kill()
+        folder = (tmp_path / "latest").resolve()
+        (paused, *_) = nodes_of(client, harness.pid)
+        ended = time.monotonic()
+        assert wait_until(lambda: nodes_of(client, harness.pid) == [], SECONDS, step=0.2), paused
+        assert time.monotonic() - ended < 30  # what the project promises, with room: it is 15 s and a round
+        told = json.loads(subprocess.check_output(zab("clean", "--results", tmp_path, "--json"), cwd=ROOT, text=True))
+        assert str(folder / "config" / "keys.json") in told["files"]
+        assert str(tmp_path / "goes-on") in told["kept"]
+        assert (
+            things_of(client, folder) == []
+        )  # toxiproxy, networks, volumes; a run that begins now may have been first
+        assert client.volumes.get(other.name)
+        assert client.networks.get(ours.id)
+
+
+def nodes_of(client: Any, harness: int) -> list[Any]:
+    """The nodes' containers that run and were made by this process."""
+    found = client.containers.list(filters={"label": RUN}, ignore_removed=True)
+    return [one for one in found if "-node-" in one.name and one.labels.get(HARNESS, "").split(" ")[0] == str(harness)]
+
+
+def test_the_image_stays_small(client: Any) -> None:
+    size = image.find(client).attrs["Size"] - client.images.get(image.choose_base(client)).attrs["Size"]
+    assert size < 150e6

@@ -1,0 +1,34 @@
+"""Whose things on the engine a clean-up may take."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from harness.containers.labels import HARNESS, HOST, is_ours, is_over, of_this_run
+
+RUN = Path("/results/x/1")
+
+
+def test_a_run_of_this_process_goes_on() -> None:
+    labels = of_this_run("t", RUN)
+    assert is_ours(labels)
+    assert not is_over(labels)
+
+
+def test_a_run_is_over_when_its_process_is_gone_or_its_number_is_anothers() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        born = psutil.Process(other.pid).create_time()
+        labels = {**of_this_run("t", RUN), HARNESS: f"{other.pid} {born:.2f}"}
+        assert not is_over(labels)
+        assert is_over({**labels, HARNESS: f"{other.pid} {born - 100:.2f}"})  # the number was given to another process
+    assert is_over(labels)
+
+
+def test_what_another_machine_or_nobody_made_is_not_ours_to_judge() -> None:
+    assert not is_ours({**of_this_run("t", RUN), HOST: "elsewhere"})
+    assert not is_ours({})
+    assert not is_over({HARNESS: "nonsense"})
+    assert not is_over({HARNESS: f"{os.getpid()} 0.0"})

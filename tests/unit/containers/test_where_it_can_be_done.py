@@ -1,0 +1,64 @@
+"""What a backend can't do is said before anything starts, with the backends that can."""
+
+from pathlib import Path
+
+import pytest
+
+from faults.cluster import Contained
+from faults.containers import NetDisconnect
+from faults.kind import FaultError, Scene
+from faults.registry import KINDS, impossible
+from faults.scenario import parse
+from harness.cli import main
+from harness.containers.nodes import Containers
+from harness.processes import Processes
+
+SCENARIO = """
+[scenario]
+name = "cable"
+about = "A cable is pulled, and a node starved."
+[[fault]]
+at = 1
+do = "net-disconnect"
+target = "one"
+for = 1
+[[fault]]
+at = 3
+do = "cpu-limit"
+target = "one"
+cores = 0.1
+for = 1
+"""
+
+
+@pytest.mark.parametrize("world", ["processes", "sim"])
+def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cable.toml"
+    file.write_text(SCENARIO)
+    results = tmp_path / "results"
+    assert main(["run", str(file), "--on", world, "--results", str(results)]) == 4
+    told = capsys.readouterr().err
+    assert f"net-disconnect can't be done on {world}; it can be done on containers" in told
+    assert "cpu-limit can't be done" in told
+    assert not results.exists()
+
+
+def test_containers_can_do_all_kinds() -> None:
+    assert impossible(parse(SCENARIO), "containers") == []
+    assert all(not kind.only_on or "containers" in kind.only_on for kind in KINDS.values())
+
+
+def test_the_two_ensembles_are_told_apart_by_what_they_can() -> None:
+    can = [name for name in dir(Contained) if not name.startswith("_")]
+    assert all(hasattr(Containers, name) for name in can if name not in ("nodes", "faithful"))
+    assert not hasattr(Processes, "unplug")
+
+
+def test_by_hand_too_it_is_refused_where_there_are_no_containers() -> None:
+    class Bare:
+        nodes = (1, 2, 3)
+
+    with pytest.raises(FaultError, match="--on containers"):
+        NetDisconnect(Scene(Bare(), None), [1], {})  # type: ignore[arg-type]
