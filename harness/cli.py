@@ -194,6 +194,70 @@ def analyze(
 
 
 @app.command()
+def up(
+    nodes: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="For whoever is hit by `one` or `minority`.")] = 1,
+    defect: Annotated[
+        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
+    ] = None,
+    results: Results = RESULTS,
+    record: Annotated[
+        bool, typer.Option("--record/--no-record", help="Record every input of the nodes, for replay.")
+    ] = True,
+    quiet: Quiet = False,
+) -> int:
+    """Start an ensemble that stands until Ctrl-C: to be used with `zab client`, and broken with `zab inject`."""
+    from harness.commands.up import up_command
+
+    return up_command(nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def client(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="host:port of a node, or its number in the ensemble of `zab up`.")
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND...", help="create, get, set, delete, check, exists, ls, multi; a shell if none."
+        ),
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The key file of an ensemble that `zab up` did not start.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which an operation is unknown.")] = 10.0,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Talk to one node of a standing ensemble: one request, or a shell. Answers 0 done, 1 failed, 2 not known."""
+    from harness.commands.client import client_command
+
+    return client_command(address, words or [], secret=secret, results=results, timeout=timeout, json=json)
+
+
+@app.command()
+def inject(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FAULT [KEY=VALUE...]", help="As a scenario says it; or heal [NUMBER]; what was done if none."
+        ),
+    ] = None,
+    ensemble: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Which one, if several stand: the folder of its run.")
+    ] = None,
+    kinds: Annotated[bool, typer.Option("--list", help="What there is to inject, and its keys.")] = False,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """Break the ensemble of `zab up` by hand: zab inject partition shape=isolate target=leader for=5."""
+    from harness.commands.inject import inject_command
+
+    return inject_command(words or [], folder=ensemble, kinds=kinds, results=results, json=json)
+
+
+@app.command()
 def scenarios(
     check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
     on: World = "processes",

@@ -1,6 +1,8 @@
 """ops.jsonl: every client operation, as `results/README.md` says."""
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -61,6 +63,30 @@ class OpsFile:
             self._open = False
             self.flush()
             os.close(self._file)
+
+
+class Book:
+    """An OpsFile for the clients of several threads, each line written at once. `told` hears invoked and each outcome."""
+
+    def __init__(self, path: Path, told: Callable[[str], None] = lambda name: None) -> None:
+        self._file = OpsFile(path)
+        self._told = told
+        self._lock = threading.Lock()
+
+    def invoke(self, client: Client, operation: Operation) -> None:
+        with self._lock:
+            self._told("invoked")
+            self._file.invoke(client, operation, operation.submitted_ns)
+            self._file.flush()
+
+    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> None:
+        with self._lock:
+            self._told(self._file.complete(client, operation, outcome))
+            self._file.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
 
 
 def described(request: Request) -> dict[str, Any]:

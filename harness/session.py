@@ -108,7 +108,7 @@ class Pending:
 
     def known(self, outcome: outcomes.Outcome) -> None:
         """For the session: this became of it."""
-        self._outcome = _read(self.request, outcome)
+        self._outcome = read_outcome(self.request, outcome)
 
 
 class Session:
@@ -185,7 +185,8 @@ class Session:
         self.close()
 
 
-def _read(request: Request, outcome: outcomes.Outcome) -> Outcome:
+def read_outcome(request: Request, outcome: outcomes.Outcome) -> Outcome:
+    """What the node answered, as one of the three."""
     if isinstance(outcome, outcomes.Failed):
         return Failed(outcome.error, outcome.words)
     if isinstance(outcome, outcomes.Unknown):

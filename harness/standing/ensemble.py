@@ -201,6 +201,15 @@ class Ensemble:
         return list(self._world.ground.cluster.nodes)
 
     @property
+    def addresses(self) -> dict[int, str]:
+        """Where each node takes clients, `host:port`; empty in the simulated world."""
+        return self._world.addresses
+
+    def asleep(self, node: int) -> bool:
+        """Whether the node's process is there but stands still."""
+        return self._world.ground.cluster.paused(node)
+
+    @property
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now; None while there is none."""
         return self._world.ground.cluster.leader()

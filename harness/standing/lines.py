@@ -1,22 +1,15 @@
-"""What carries the requests of an ensemble's clients, and writes each down before it leaves: ops.jsonl."""
+"""What carries the requests of an ensemble's simulated clients, and how many there were of each outcome."""
 
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
-from harness.client import Client, Operation
-from harness.ops import OpsFile
+from harness.connect import CLOSED, Then
 from harness.simrecords import Records
 from harness.workload import Counters
 from model.simclients import SimClient, SimOperation
 from model.simnode import SimNode
 from model.world import World
-from node.net.keys import Keys
 from node.tree.outcomes import Outcome
 from node.tree.requests import Request
-
-CLOSED = "this client is closed, or its ensemble is over"
-Then = Callable[[Outcome], None]
 
 
 class Tally:
@@ -31,67 +24,6 @@ class Tally:
     @property
     def counters(self) -> Counters:
         return Counters(**self._counts)
-
-
-class Book:
-    """ops.jsonl, shared by the clients of all threads."""
-
-    def __init__(self, path: Path, tally: Tally) -> None:
-        self._file = OpsFile(path)
-        self._tally = tally
-        self._lock = threading.Lock()
-
-    def invoke(self, client: Client, operation: Operation) -> None:
-        with self._lock:
-            self._tally.add("invoked")
-            self._file.invoke(client, operation, operation.submitted_ns)
-            self._file.flush()
-
-    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> None:
-        with self._lock:
-            self._tally.add(self._file.complete(client, operation, outcome))
-            self._file.flush()
-
-    def close(self) -> None:
-        with self._lock:
-            self._file.close()
-
-
-class SocketLine:
-    """A client over ZeroMQ. Implements `harness.session.Line`."""
-
-    def __init__(
-        self, addresses: dict[int, str], keys: Keys, book: Book, number: int, node: int, timeout: float
-    ) -> None:
-        self._client = Client(addresses, keys, node, number=number, timeout=timeout)
-        self._book = book
-        self._closed = False
-
-    @property
-    def number(self) -> int:
-        return self._client.number
-
-    @property
-    def node(self) -> int:
-        return self._client.node
-
-    def submit(self, request: Request, then: Then) -> None:
-        def known(operation: Operation, outcome: Outcome) -> None:
-            self._book.complete(self._client, operation, outcome)
-            then(outcome)
-
-        if self._closed:
-            raise ValueError(CLOSED)
-        self._book.invoke(self._client, self._client.submit(request, known))
-        self._client.flush()
-
-    def wait(self, known: Callable[[], bool], seconds: float) -> None:
-        self._client.poll(seconds)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._client.close()
 
 
 class SimLine:

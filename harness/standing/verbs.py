@@ -61,6 +61,11 @@ class Broken:
         return list(self._run.nodes)
 
     @property
+    def lasts(self) -> bool:
+        """Whether it goes on until it is healed; else it was over at once."""
+        return self._run.kind.heals
+
+    @property
     def healed(self) -> bool:
         """Whether it is over: healed, or undone by a restart or a resume."""
         return self._run.recovered is not None

@@ -10,15 +10,18 @@ from faults.conductor import Conductor
 from faults.scenario import Scenario
 from harness import judgement, sim
 from harness import run as real
+from harness.client import Client
+from harness.connect import SocketLine
 from harness.exits import HarnessError
 from harness.interrupt import Forced
+from harness.ops import Book
 from harness.progress import Quiet
 from harness.results import RunFolder
 from harness.run import Wish
 from harness.session import Line
 from harness.sim import SimGround
 from harness.stage import Stage
-from harness.standing.lines import Book, SimLine, SocketLine, Tally
+from harness.standing.lines import SimLine, Tally
 from harness.walk import Ground, Onlooker, Records
 from harness.watch import Watch
 from model.verdict import Verdict
@@ -40,6 +43,10 @@ class World(Protocol):
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """With an exception the nodes are not asked to end but killed."""
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Where each node takes clients, `host:port`; empty where nobody else can connect."""
 
     def line(self, number: int, node: int, timeout: float) -> Line:
         """A new client's, which begins at `node`; after `timeout` seconds an operation is unknown."""
@@ -66,7 +73,7 @@ class OnProcesses:
         with ExitStack() as stack:
             self.ground = stack.enter_context(self._stage)
             self.facts["versions"]["toxiproxy"] = self._stage.toxiproxy_version
-            self._book = Book(self._folder.file("ops.jsonl"), self.tally)
+            self._book = Book(self._folder.file("ops.jsonl"), self.tally.add)
             stack.callback(self._book.close)
             self.onlooker = stack.enter_context(Watch(self._stage.cluster, self._folder, Quiet(), 0.0))
             self._stack = stack.pop_all()
@@ -78,10 +85,13 @@ class OnProcesses:
         self.facts["ended"] = real.utc()
         self.records.milestone("stopped")
 
-    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+    @property
+    def addresses(self) -> dict[int, str]:
         cluster = self._stage.cluster
-        addresses = {each: cluster.client_address(each) for each in cluster.nodes}
-        return SocketLine(addresses, self._stage.keys, self._book, number, node, timeout)
+        return {each: cluster.client_address(each) for each in cluster.nodes}
+
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        return SocketLine(Client(self.addresses, self._stage.keys, node, number=number, timeout=timeout), self._book)
 
     def check(self) -> None:
         if self.onlooker.error is not None:
@@ -122,6 +132,10 @@ class OnSim:
             self.records.milestone("leftovers", nodes=late)
         self.records.milestone("stopped")
         self.records.close()
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        return {}
 
     def line(self, number: int, node: int, timeout: float) -> SimLine:
         machines = [self.ground.machines[each] for each in self.ground.cluster.nodes]

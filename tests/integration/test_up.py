@@ -1,0 +1,147 @@
+"""`zab up`, `zab client`, `zab inject`: an ensemble used and broken by hand, by the commands as a user gives them."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.cli import main
+from harness.standing.door import Door, doors
+from harness.waiting import wait_until
+
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
+
+PATIENCE = 60.0
+
+
+@dataclass
+class Up:
+    """`zab up` in a process of its own."""
+
+    process: subprocess.Popen[str]
+    results: Path
+    door: Door
+
+    def say(self, *words: str) -> int:
+        """A command as the user gives it; its exit code."""
+        return main([words[0], "--results", str(self.results), *words[1:]])
+
+
+def start(results: Path) -> Up:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", "up", "--results", str(results)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert wait_until(lambda: bool(doors(results)) or process.poll() is not None, PATIENCE)
+    assert process.poll() is None, process.communicate()
+    return Up(process, results, doors(results)[0])
+
+
+def end(up: Up) -> tuple[int, str]:
+    """Ctrl-C; the exit code, and all that was said. No process of it is left."""
+    family = psutil.Process(up.process.pid).children(recursive=True)
+    up.process.send_signal(signal.SIGINT)
+    said, _ = up.process.communicate(timeout=PATIENCE)
+    assert wait_until(lambda: not [child for child in family if child.is_running()], PATIENCE)
+    return up.process.returncode, said
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    standing = start(tmp_path)
+    try:
+        yield standing
+    finally:
+        if standing.process.poll() is None:
+            os.killpg(standing.process.pid, signal.SIGKILL)
+            standing.process.communicate(timeout=PATIENCE)
+
+
+def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    first = up.door.nodes[1]
+    assert up.say("client", first, "create", "/a", "hello") == 0
+    assert up.say("client", "2", "get", "/a") == 0
+    assert "hello\nversion 0" in capsys.readouterr().out
+    assert up.say("client", "2", "set", "/a", "x", "--version", "7") == 1
+    assert "failed, bad version" in capsys.readouterr().out
+    assert up.say("client", "--json", "3", "multi", "create /a/b 1", "check /a --version 0") == 0
+    assert '"outcome": "ok"' in capsys.readouterr().out
+
+    assert up.say("inject", "crash", "target=node-1") == 0
+    assert up.say("client", "--timeout", "2", first, "get", "/a") == 3
+    assert f"nobody serves at {first}" in capsys.readouterr().err
+    assert up.say("client", "2", "create", "/while-one-is-down") == 0
+    assert up.say("inject") == 0
+    assert "broken" in capsys.readouterr().out
+    assert up.say("inject", "heal") == 0
+
+    code, said = end(up)
+    assert code == 0, said
+    assert re.search(r"^PASS", said, re.MULTILINE), said
+    assert "node 1 killed" in said
+    assert doors(up.results) == []
+    assert main(["verify", "--quiet", up.door.folder]) == 0
+    assert not Path(up.door.secret).exists()
+
+
+def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
+    assert up.say("inject", "partition", "shape=isolat", "target=nobody", "for=x") == 4
+    told = capsys.readouterr().err
+    assert all(words in told for words in ("Did you mean isolate", "'nobody' is no target", "'x' is not a number"))
+    assert up.say("client", "9", "ls", "/") == 4
+    assert "there is no node 9; the nodes are 1, 2, 3" in capsys.readouterr().err
+    assert up.say("client", "127.0.0.1:9", "ls", "/") == 4
+    assert up.door.nodes[2] in capsys.readouterr().err
+    assert up.say("client", "1", "lss", "/") == 4
+    assert "Did you mean ls" in capsys.readouterr().err
+
+
+def test_the_shell_completes_answers_and_remembers(up: Up, tmp_path: Path) -> None:
+    """A real terminal: what is typed, the tab key, and Ctrl-D."""
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover
+        os.environ |= {"HOME": str(tmp_path), "TERM": "xterm"}
+        words = ["-m", "harness", "client", "--results", str(up.results), "1"]
+        os.execv(sys.executable, [sys.executable, *words])
+    try:
+        seen = until(terminal, b"node-1>")
+        os.write(terminal, b"create /apple red\r")
+        seen = until(terminal, b"/apple version 0")
+        os.write(terminal, b"get /app\t")
+        until(terminal, b"le")
+        os.write(terminal, b"\r")
+        seen = until(terminal, b"red")
+        os.write(terminal, b"nonsense\r")
+        seen = until(terminal, b"nothing can be done by the name of")
+        os.write(terminal, b"\x04")
+        _, status = os.waitpid(child, 0)
+        child = 0
+        assert os.waitstatus_to_exitcode(status) == 0, seen
+        assert "create /apple red" in (tmp_path / ".zab_history").read_text()
+    finally:
+        os.close(terminal)
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def until(terminal: int, words: bytes) -> bytes:
+    """What the terminal shows, up to these words; answers the question for the cursor's place, as terminals do."""
+    seen, end = b"", time.monotonic() + PATIENCE
+    while words not in seen:
+        readable, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        assert readable, f"{words!r} did not come; seen: {seen!r}"
+        seen += os.read(terminal, 65536)
+        if seen.endswith(b"\x1b[6n"):
+            os.write(terminal, b"\x1b[1;1R")
+    return seen

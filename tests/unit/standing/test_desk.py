@@ -1,0 +1,114 @@
+"""Orders from outside: what is done, what is refused, and in which words. In the simulated world, over the real port."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.commands.inject import read
+from harness.exits import BadInput
+from harness.ports import free_ports, release_ports
+from harness.standing import Ensemble
+from harness.standing.desk import Desk
+from model.verdict import Outcome
+from node.net import keys
+from node.net.control import ControlClient
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    ports = free_ports(1)
+    with Ensemble(on="sim", results=tmp_path, min_acked=0) as ensemble:
+        desk = Desk(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "keys.json"))
+        try:
+            yield desk
+        finally:
+            desk.close()
+            release_ports(ports)
+    assert ensemble.verdict is not None
+    assert ensemble.verdict.verdict in (Outcome.PASS, Outcome.UNKNOWN)
+
+
+def inject(desk: Desk, words: str) -> dict[str, Any]:
+    return desk.do("inject", {"fault": read(words.split())})
+
+
+def test_a_fault_is_done_told_listed_and_healed(desk: Desk) -> None:
+    assert "partition" in inject(desk, "partition shape=isolate target=node-1")["said"]
+    assert desk.do("faults", {})["faults"][0] | {"fault": ""} == {"number": 1, "fault": "", "nodes": [1], "over": False}
+    assert desk.broken()
+    assert desk.do("heal", {"number": 1})["said"].startswith("healed: ")
+    assert desk.do("faults", {})["faults"][0]["over"]
+    assert not desk.broken()
+    assert len(desk.news) == 2
+
+
+def test_to_heal_everything_starts_who_is_down(desk: Desk) -> None:
+    inject(desk, "crash target=all")
+    inject(desk, "restart target=node-1")
+    desk.do("heal", {})
+    assert [fault["over"] for fault in desk.do("faults", {})["faults"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("order", "arguments", "words"),
+    [
+        ("heal", {"number": 3}, "there is no fault 3"),
+        ("heel", {}, "Did you mean heal"),
+        ("inject", {"fault": {"do": "crush"}}, "Did you mean crash"),
+        ("inject", {"fault": {"do": "crash", "target": "leader", "at": 3}}, "at belongs to a schedule"),
+        ("inject", {"fault": {"do": "pause", "target": "nobody", "for": "x"}}, "'x' is not a number"),
+    ],
+)
+def test_what_cannot_be_done_as_it_was_said(desk: Desk, order: str, arguments: dict[str, Any], words: str) -> None:
+    assert words in desk.do(order, arguments)["wrong"]
+    assert not desk.news
+
+
+def test_all_mistakes_of_a_fault_are_told_at_once(desk: Desk) -> None:
+    told = inject(desk, "partition shape=isolat target=nobody for=x")["wrong"]
+    assert all(wrong in told for wrong in ("'isolat'", "'nobody'", "'x' is not a number"))
+
+
+def test_only_who_holds_the_key_is_served(desk: Desk, tmp_path: Path) -> None:
+    """A stranger's handshake never completes, so nothing of what it says is even read."""
+    address = desk._port.socket.last_endpoint.decode().removeprefix("tcp://")
+    answers = []
+
+    def ask() -> None:
+        friend = ControlClient(address, keys.load(tmp_path / "keys.json"))
+        answers.append(friend.call("faults", 30.0))
+        friend.close()
+
+    stranger = ControlClient(address, keys.create(tmp_path / "other.json"))
+    socket = stranger._connected()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while thread.is_alive():
+        desk.serve(0.05)
+    assert answers == [{"faults": []}]
+    assert not socket.poll(0, 2)  # not connected, although the friend, who came later, was
+    stranger.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        ("crash target=leader", {"do": "crash", "target": "leader"}),
+        ("latency ms=50 for=2.5", {"do": "latency", "ms": 50, "for": 2.5}),
+        ('partition pairs=[[1,2]] target=["node-1"]', {"do": "partition", "pairs": [[1, 2]], "target": ["node-1"]}),
+        ("crash-at point=after-write:NEWLEADER", {"do": "crash-at", "point": "after-write:NEWLEADER"}),
+    ],
+)
+def test_words_are_a_scenarios_table(words: str, table: dict[str, Any]) -> None:
+    assert read(words.split()) == table
+
+
+def test_all_mistakes_in_the_words_are_told_at_once() -> None:
+    with pytest.raises(BadInput) as error:
+        read(["crush", "leader", "for=1", "for=2"])
+    assert all(
+        wrong in str(error.value) for wrong in ("Did you mean crash", "'leader' is no KEY=VALUE", "for is said twice")
+    )

@@ -1,0 +1,57 @@
+"""How a standing ensemble is shown, node by node."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.standing import Ensemble
+from harness.standing.table import Looks, Row, in_a_line, table
+
+
+def shown(rows: list[Row], broken: list[str]) -> str:
+    console = Console(width=100, record=True, quiet=False, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(table(rows, broken))
+    return capture.get()
+
+
+def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> None:
+    with Ensemble(on="sim", results=tmp_path, timing={"timeout_ms": 2000}) as cluster:
+        leader = cluster.until_established()
+        client = cluster.client(node=leader)
+        client.create("/a")
+        first, second = (node for node in cluster.nodes if node != leader)
+        looks = Looks(cluster)
+        assert {row.hears for row in looks.look() if row.hears is not None} == set()
+        cluster.sleep(1)
+        rows = {row.node: row for row in looks.look()}
+        assert rows[leader].role == "leading"
+        assert rows[leader].hears == sorted([first, second])
+        assert rows[first].role == "following"
+        assert rows[first].lag == 0
+        assert rows[first].last_zxid == rows[leader].last_zxid
+        assert rows[first].epoch == rows[leader].epoch
+
+        with cluster.partition(first, shape="isolate"):
+            looks.look()
+            client.set("/a", b"1")
+            cluster.sleep(0.5)
+            row = {row.node: row for row in looks.look()}[first]
+            assert row.hears == []
+            assert row.lag == 1
+        cluster.crash(second)
+        cluster.pause(first)
+        rows = {row.node: row for row in looks.look()}
+        assert (rows[first].role, rows[second].role) == ("paused", "down")
+        words = shown(list(rows.values()), ["node 3 killed"])
+        assert "down" in words
+        assert "broken: node 3 killed" in words
+        assert f"{second} down" in in_a_line(rows.values())
+        cluster.heal()
+
+
+def test_a_line_changes_only_when_something_happened() -> None:
+    row = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 1), hears=[2])
+    later = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 9), hears=[])
+    assert in_a_line([row]) == in_a_line([later]) == "1 leading epoch 2"
+    assert "nothing is broken" in shown([row], [])

@@ -1,0 +1,88 @@
+"""What can be said to an ensemble by hand, and how its answers are told."""
+
+import pytest
+
+from harness.exits import BadInput, Exit
+from harness.session import Done, Failed, Outcome, Unknown
+from harness.talk.sentences import WORDS, answered, as_json, code, read, split
+from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
+
+
+@pytest.mark.parametrize(
+    ("line", "request_said"),
+    [
+        ("create /a hello", Create("/a", b"hello", False)),
+        ("create /a", Create("/a", b"", False)),
+        ("create /a/n- 'two words' --sequential", Create("/a/n-", b"two words", True)),
+        ("get /a", Get("/a")),
+        ("set /a x --version 3", Set("/a", b"x", 3)),
+        ("set --version=0 /a x", Set("/a", b"x", 0)),
+        ("set /a x", Set("/a", b"x", ANY)),
+        ("delete /a --version 1", Delete("/a", 1)),
+        ("check /a", Check("/a", ANY)),
+        ("exists /a", Exists("/a")),
+        ("ls /", Children("/")),
+        ("multi 'create /a/b 1' 'check /a --version 3'", Multi([Create("/a/b", b"1", False), Check("/a", 3)])),
+    ],
+)
+def test_a_sentence_is_a_request(line: str, request_said: Request) -> None:
+    assert read(split(line)) == request_said
+
+
+def test_every_word_has_an_example_that_is_a_sentence() -> None:
+    for name, word in WORDS.items():
+        said = split(word.example.replace("[", "").replace("]", "").replace("N", "3"))
+        assert said[0] == name
+        read(said)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("sett /a x", "Did you mean set"),
+        ("", "Known: check, create"),
+        ("set /a", "set: the following arguments are required: data; for example: set /a other"),
+        ("get /a /b", "get: unrecognized arguments: /b; for example: get /a"),
+        ("set /a x --version two", "invalid int value: 'two'"),
+        ("delete /a --vers 2", "unrecognized arguments"),
+        ("multi", "multi: the following arguments are required: steps"),
+    ],
+)
+def test_what_is_no_sentence_is_told_with_an_example(line: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read(split(line))
+
+
+def test_all_that_is_wrong_with_a_multi_is_told_at_once() -> None:
+    with pytest.raises(BadInput) as error:
+        read(["multi", "get /a", "set /b", "create /c 1", "delete '/d"])
+    told = str(error.value)
+    assert "step 1: get /a: a multi holds writes only" in told
+    assert "step 2: set: the following arguments are required: data" in told
+    assert "step 4: delete '/d: No closing quotation" in told
+    assert "step 3" not in told
+
+
+ANSWERS: list[tuple[Outcome, str, int]] = [
+    (Done(zxid=(2, 7), version=0, path="/a"), "/a version 0, zxid 2:7", Exit.PASS),
+    (Done(zxid=(2, 8)), "zxid 2:8", Exit.PASS),
+    (Done(zxid=(2, 8), version=3, value=b"h\xc3\xa9\xff"), "hé\\xff\nversion 3, zxid 2:8", Exit.PASS),
+    (Done(zxid=(2, 8), version=3, children=["b", "c"]), "b\nc", Exit.PASS),
+    (Done(zxid=(2, 8), steps=[("/a", 1), ("/b", None)]), "/a version 1\n/b\nzxid 2:8", Exit.PASS),
+    (Failed("no node", "there is no znode /a"), "failed, no node: there is no znode /a", Exit.VIOLATION),
+    (Unknown("the node went away"), "it is not known whether it took effect: the node went away", Exit.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("outcome", "words", "exit_code"), ANSWERS)
+def test_an_answer_in_words_and_as_an_exit_code(outcome: Outcome, words: str, exit_code: int) -> None:
+    assert answered(outcome) == words
+    assert code(outcome) == exit_code
+
+
+def test_an_answer_for_programs() -> None:
+    assert as_json(Done(zxid=(2, 8), version=3, value=b"h\xff")) == {
+        "outcome": "ok", "zxid": (2, 8), "version": 3, "value": "h\\xff",
+    }  # fmt: skip
+    assert as_json(Failed("no node", "gone")) == {"outcome": "failed", "error": "no node", "words": "gone"}
+    assert as_json(Unknown("why")) == {"outcome": "unknown", "why": "why"}
