@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
-from harness.client import Ok
+from harness.client_core import Ok
 from harness.exits import HarnessError
 
 

@@ -14,7 +14,7 @@ from typing import Self
 import psutil
 
 from harness import cluster, results
-from harness.client import Client
+from harness.client_core import Client
 from harness.exits import HarnessError
 from harness.ports import free_ports, release_ports
 from harness.processes import Addresses, Plan, Processes

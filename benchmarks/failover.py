@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
-from harness.client import Client, Ok, Operation, Outcome
+from harness.client_core import Client, Ok, Operation, Outcome
 from harness.exits import HarnessError
 from node.core import zxid as zx
 from node.tree.requests import ANY, Set

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from harness.client import Client, Ok, Operation, Outcome
+from harness.client_core import Client, Ok, Operation, Outcome
 from harness.exits import HarnessError
 from node.tree.requests import ANY, Create, Request, Set
 

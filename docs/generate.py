@@ -32,14 +32,7 @@ from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
 from node.core.messages import Phase, Role
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (
-    "README.md",
-    "docs/architecture.md",
-    "docs/lockstep.md",
-    "docs/protocol.md",
-    "docs/report.md",
-    "docs/writing-scenarios.md",
-)
+PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 MARK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+)(?: (?P<of>\S+))? -->\n).*?<!-- end -->", re.DOTALL)
 
 

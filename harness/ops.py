@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from harness.client import Client, Operation
+from harness.client_core import Client, Operation
 from node.core.zxid import pair
 from node.tree.outcomes import Failed, Outcome, Unknown
 from node.tree.requests import ANY, Create, Multi, Request, Set

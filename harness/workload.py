@@ -15,7 +15,7 @@ from typing import Any
 
 import zmq
 
-from harness.client import Client, Operation, Then
+from harness.client_core import Client, Operation, Then
 from harness.load import Agenda, Draw, Load, key_path
 from harness.ops import OpsFile
 from node.net.keys import Keys

@@ -1,4 +1,4 @@
-"""A simulated client: `harness.client` over virtual time, one session on one node at a time.
+"""A simulated client: `harness.client_core` over virtual time, one session on one node at a time.
 
 Its connection to a node is an attempt: whatever belongs to an earlier attempt is dropped, on both sides.
 """

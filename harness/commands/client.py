@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.client import Client
+from harness.client_core import Client
 from harness.commands.output import console_for, print_json
-from harness.connect import SocketLine
 from harness.exits import BadInput, Exit, HarnessError
 from harness.ops import Book
 from harness.session import Session
+from harness.socket_line import SocketLine
 from harness.standing.door import FOLDER, Door, doors, the_door
 from harness.talk import sentences
 from node.net import keys

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from harness.connect import CLOSED, Then
 from harness.simrecords import Records
+from harness.socket_line import CLOSED, Then
 from harness.workload import Counters
 from model.simclients import SimClient, SimOperation
 from model.simnode import SimNode

@@ -10,8 +10,7 @@ from faults.conductor import Conductor
 from faults.scenario import Scenario
 from harness import judgement, sim
 from harness import run as real
-from harness.client import Client
-from harness.connect import SocketLine
+from harness.client_core import Client
 from harness.exits import HarnessError
 from harness.interrupt import Forced
 from harness.ops import Book
@@ -20,6 +19,7 @@ from harness.results import RunFolder
 from harness.run import Wish
 from harness.session import Line
 from harness.sim import SimGround
+from harness.socket_line import SocketLine
 from harness.stage import Stage
 from harness.standing.lines import SimLine, Tally
 from harness.walk import Ground, Onlooker, Records

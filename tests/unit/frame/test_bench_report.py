@@ -13,7 +13,7 @@ from faults.cluster import ClusterError
 from harness import bench
 from harness.bench import MEASUREMENTS, Measurement, measure, store
 from harness.cli import main
-from harness.client import Client, Failed, Ok, Operation, Then, Unknown
+from harness.client_core import Client, Failed, Ok, Operation, Then, Unknown
 from harness.commands.bench import bench as run_bench
 from harness.commands.bench import chosen, show, shown
 from harness.exits import BadInput, HarnessError

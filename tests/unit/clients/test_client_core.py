@@ -5,7 +5,7 @@ import socket
 import pytest
 import zmq
 
-from harness.client import Client, Failed, Ok, Operation, Outcome, Unknown
+from harness.client_core import Client, Failed, Ok, Operation, Outcome, Unknown
 from node.core.zxid import zxid
 from node.net.keys import Keys
 from node.tree.outcomes import Stat
@@ -193,7 +193,7 @@ def test_a_client_needs_nodes() -> None:
 def test_a_node_that_accepts_and_says_nothing_is_passed_over(
     ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.client.CONNECT_NS", 100_000_000)
+    monkeypatch.setattr("harness.client_core.CONNECT_NS", 100_000_000)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import aio
-from harness.connect import connect
-from harness.session import Done, Failed, Unknown
+from harness.client import AsyncSession, Done, Failed, Get, Set, Unknown, connect, connect_async
 from harness.standing import Ensemble
 from model.verdict import Outcome
-from node.tree.requests import Get, Set
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
@@ -25,8 +22,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     assert verdict.verdict is Outcome.PASS, verdict.reasons
 
 
-def session(cluster: Ensemble, node: int | None = None, timeout: float = 20.0) -> aio.AsyncSession:
-    return aio.connect(cluster.addresses, secret(cluster), node=node, timeout=timeout, record=ops(cluster))
+def session(cluster: Ensemble, node: int | None = None, timeout: float = 20.0) -> AsyncSession:
+    return connect_async(cluster.addresses, secret(cluster), node=node, timeout=timeout, record=ops(cluster))
 
 
 def secret(cluster: Ensemble) -> Path:
@@ -131,7 +128,7 @@ def test_what_is_outstanding_when_it_is_closed_is_unknown(cluster: Ensemble) -> 
 
 def test_nobody_there_is_unknown_when_time_is_up(cluster: Ensemble) -> None:
     async def nobody() -> None:
-        async with aio.connect({1: "127.0.0.1:9"}, secret(cluster), timeout=0.3) as client:
+        async with connect_async({1: "127.0.0.1:9"}, secret(cluster), timeout=0.3) as client:
             with pytest.raises(Unknown, match=r"no answer within 0\.3 s"):
                 await client.get("/")
 

@@ -1,30 +1,20 @@
-"""The same client for asyncio: many requests outstanding, each an awaitable, no thread.
+"""A session for asyncio: many requests outstanding, each an awaitable, no thread. See `harness.client.connect_async`.
 
-    async with connect(addresses, "config/keys.json") as client:
-        await client.create("/a", b"1")
-        await asyncio.gather(*(client.set("/a", b"%d" % n) for n in range(1000)))
-
-It is `harness.client.Client` once more, whose sockets the event loop watches. Outcomes are those of `harness.session`: done
-is returned, failed and unknown are raised. A request that its caller does not wait for any more (a cancelled task, a time
-limit) is on its way all the same, and may take effect.
+It is `harness.client_core.Client` once more, whose sockets the event loop watches. Outcomes are those of `harness.session`:
+done is returned, failed and unknown are raised. A request that its caller does not wait for any more (a cancelled task, a
+time limit) is on its way all the same, and may take effect.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import zmq
-import zmq.asyncio
 
-from harness.client import Client
-from harness.connect import TIMEOUT, Addresses, SocketLine
-from harness.ops import Book
 from harness.session import ANY, Done, read_outcome
-from node.net import keys
-from node.net.keys import Keys
+from harness.socket_line import SocketLine
 from node.tree import outcomes
 from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
@@ -32,19 +22,11 @@ BUSY_MS = 20  # between two looks at the clock while something is outstanding, o
 IDLE_MS = 500
 
 
-def connect(
-    addresses: Addresses, secret: str | Path | Keys, *, node: int | None = None, timeout: float = TIMEOUT,
-    record: Path | None = None,
-) -> "AsyncSession":  # fmt: skip
-    """See `harness.connect.connect`. Use what it gives with `async with`, in one event loop."""
-    pair = secret if isinstance(secret, Keys) else keys.load(secret)
-    poller = zmq.asyncio.Poller()
-    client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
-    return AsyncSession(SocketLine(client, Book(record) if record is not None else None, own=True), poller)
-
-
 class AsyncSession:
-    """One client. Every verb is awaited and raises Failed or Unknown; `submit` gives a future at once."""
+    """One client. Every verb is awaited and raises Failed or Unknown; `submit` gives a future at once.
+
+    `poller`: a zmq.asyncio.Poller, with which the line's client keeps its sockets registered.
+    """
 
     def __init__(self, line: SocketLine, poller: zmq.Poller) -> None:
         self._line = line
@@ -98,7 +80,7 @@ class AsyncSession:
                 future.set_exception(read)
 
         if self._pump is None:
-            raise ValueError("enter the session first: async with connect(...) as client")
+            raise ValueError("enter the session first: async with connect_async(...) as client")
         self._line.take(request, known)
         if not self._owed:
             self._owed = True
