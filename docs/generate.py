@@ -17,7 +17,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import crashpoints, grammar
+from faults import grammar
 from faults.defects import DEFECTS
 from faults.kind import REQUIRED
 from faults.registry import describe_kinds
@@ -26,6 +26,7 @@ from harness.catalogue import shipped
 from harness.commands.bench import shown
 from model import replay
 from model.properties import ALL
+from node import crash
 from node.core import messages
 from node.core.broadcast import Peer
 from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
@@ -125,7 +126,7 @@ def faults() -> str:
 
 def crash_points() -> str:
     """Steps, and what may stand behind the colon."""
-    return table(("step", "of"), ((f"`{step}`", ", ".join(crashpoints.subjects(step))) for step in crashpoints.STEPS))
+    return table(("step", "of"), ((f"`{step}`", ", ".join(crash.subjects(step))) for step in crash.STEPS))
 
 
 def keys() -> str:

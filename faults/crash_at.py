@@ -1,18 +1,25 @@
-"""Crashes at a named point: the node is told the point, and dies by itself when it gets there."""
+"""What happens at a named point: the node is told the point, and dies, stops or has its disk fail when it gets there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from faults.cluster import ClusterError
-from faults.crashpoints import parse, point
+from faults.crashpoints import point
 from faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from faults.process import NodeDown, came_up, named, start_dead
-from faults.rules import choice
+from faults.process import ENOUGH, NodeDown, came_up, named, start_dead
+from node.crash import parse
+
+
+def enough(fault: Fault, reached: Sized) -> bool:
+    """Whether as many of the targets have got to the point as must."""
+    return len(reached) >= (1 if fault.params["enough"] == "one" else len(fault.nodes))
 
 
 class CrashAt(NodeDown):
     """Armed through the control port. Confirmed as injected when armed, and at the end only if the point was
     reached."""
+
+    action = "crash"
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
@@ -23,7 +30,7 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            self.cluster.control(node, "arm", point=self.point)
+            self.cluster.control(node, "arm", point=self.point, action=self.action)
 
     def injected(self) -> Confirmation:
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
@@ -53,19 +60,16 @@ class CrashAt(NodeDown):
     def recovered(self) -> Confirmation:
         """Reached by all, and all up again."""
         up = came_up(self.scene, self.nodes)
-        return Confirmation(self._reached() and up.confirmed, self._evidence() | {"up": up.confirmed})
+        return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
     def settled(self) -> bool:
-        return self._reached()
+        return enough(self, self.exits)
 
     def over(self) -> bool:
-        return self._reached() and super().over()
+        return self.settled() and super().over()
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} to crash at {self.point}"
-
-    def _reached(self) -> bool:
-        return len(self.exits) >= (1 if self.params.get("enough") == "one" else len(self.nodes))
+        return f"{named(self.nodes)} to {self.action} at {self.point}"
 
     def _armed(self, node: int) -> bool:
         """Armed, or there already: then it can't be asked any more."""
@@ -114,6 +118,15 @@ class CrashAtStart(CrashAt):
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
 
 
+class FailAt(CrashAt):
+    """The disk fails once, at the point: a node that does not go on with such a disk ends with exit code 74."""
+
+    action = "fail"
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: disk to fail at {self.point}"
+
+
 class PauseAt(Fault):
     """A pause (SIGSTOP) at a named point, by the node itself; healed by SIGCONT. Confirmed when it was reached."""
 
@@ -144,7 +157,7 @@ class PauseAt(Fault):
                 self.cluster.control(node, "disarm")
 
     def settled(self) -> bool:
-        return len(self.reached) >= (1 if self.params["enough"] == "one" else len(self.nodes))
+        return enough(self, self.reached)
 
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
@@ -153,13 +166,6 @@ class PauseAt(Fault):
     def describe(self) -> str:
         return f"{named(self.nodes)} to pause at {self.params['point']}"
 
-
-ENOUGH = Key(
-    name="enough",
-    rule=choice("all", "one"),
-    default="all",
-    doc="whether all targets must get there, or one (when only the next leader can)",
-)
 
 KINDS = (
     Kind(
@@ -174,10 +180,16 @@ KINDS = (
         name="crash-at",
         doc="die at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
-        keys=(
-            Key(name="point", rule=point(), doc="the crash point"),
-            ENOUGH,
-        ),
+        keys=(Key(name="point", rule=point(), doc="the crash point"), ENOUGH),
+        need=Need.UP,
+        leaves="maybe-down",
+        order=HealOrder.DOWN,
+    ),
+    Kind(
+        name="fail-at",
+        doc="the disk fails once (EIO), at a named point; the node ends by itself with code 74, healing starts it again",
+        make=FailAt,
+        keys=(Key(name="point", rule=point("fail"), doc="the point, at before-write or before-sync"), ENOUGH),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,

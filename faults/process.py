@@ -206,10 +206,24 @@ def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
     return scene.cluster.wait_exit(node, 0.0)
 
 
+ENOUGH = Key(
+    name="enough",
+    rule=choice("all", "one"),
+    default="all",
+    doc="whether all targets must get to the point, or one (when only the next leader can)",
+)
+
+
 def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
     from faults.crash_at import CrashAtStart
 
     return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
+
+
+def _enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+    if params["enough"] != ENOUGH.default and params["crash-at"] is None:
+        return ["enough says how many must get to the point of crash-at, and there is none"]
+    return []
 
 
 KINDS = (
@@ -228,6 +242,7 @@ KINDS = (
         make=_restart,
         keys=(
             Key(name="crash-at", rule=point(), default=None, doc="a crash point, armed from the start on"),
+            ENOUGH,
             Key(
                 name="refuses",
                 rule=choice("never", "must", "may"),
@@ -241,6 +256,7 @@ KINDS = (
         heals=False,
         order=HealOrder.DOWN,
         impairs=False,
+        check=_enough_of_what,
     ),
     Kind(
         name="stop",

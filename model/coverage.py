@@ -10,17 +10,13 @@ from typing import Any
 from node.core.broadcast import Peer
 from node.core.machine import EXPECTED
 from node.core.messages import NAMES, Phase, Role
-from node.crash import DISK_STEPS, MESSAGES, RECORDS, SEND_STEPS, CrashPoints
+from node.crash import SEND_STEPS, STEPS, CrashPoints, subjects
 from node.replica import Replica
 
 NO_FAULT = "-"
 Combination = tuple[str, str, str, str]  # role, phase, message or crash point, fault
 
-POINTS = tuple(
-    f"{step}:{what}"
-    for step in (*DISK_STEPS, *SEND_STEPS)
-    for what in (MESSAGES if step in SEND_STEPS else ("SNAPSHOT",) if step == "after-rename" else RECORDS)
-)
+POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
 MESSAGE_STATES = tuple(
     sorted(
         (role.name, phase.name, NAMES[kind])

@@ -9,7 +9,7 @@ from typing import Any
 from node.clock import Clock
 from node.core import digest as dg
 from node.core import zxid as zx
-from node.crash import BadPoint, check_action, parse
+from node.crash import BadPoint, check_action
 from node.replica import Replica
 
 MS = 1_000_000
@@ -100,8 +100,7 @@ class Commands:
         }
 
     def arm(self, point: str, action: str = "crash") -> None:
-        check_action(action)
-        parse(point)
+        check_action(action, point)
         self._arming.append((self._clock.now_ns() + ARMING, point, action))
 
     def disarm(self) -> None:

@@ -1,58 +1,85 @@
-"""Crash points: named steps at which a node ends itself, or stops itself, as if the power or the scheduler had.
+"""Crash points: named steps at which a node ends itself, or stops itself, or its disk fails once.
 
 `<step>:<what>[#k]`: the k-th time (from arming; default 1) that the step comes to pass. The points sit in the server's loop
 and in the store, which are generic; the protocol knows nothing of them.
 """
 
+import errno
 import os
-import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from node.core.messages import NAMES
 
 DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after-rename")
 SEND_STEPS = ("before-send", "after-send")
+STEPS = (*DISK_STEPS, *SEND_STEPS)
+FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
 MESSAGES = tuple(NAMES.values())
-
-_GRAMMAR = re.compile(r"(?P<step>[a-z-]+):(?P<what>[A-Z-]+)(?:#(?P<k>[1-9][0-9]*))?")
+ACTIONS = ("crash", "pause", "fail")
+GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
 
 class BadPoint(ValueError):
-    """A crash point that does not exist."""
+    """A crash point that does not exist. `said` is what was written where only one of `choices` may stand."""
+
+    def __init__(self, wrong: str, allowed: str, said: str = "", choices: Sequence[str] = ()) -> None:
+        super().__init__(f"{wrong}; allowed: {allowed}")
+        self.wrong = wrong
+        self.allowed = allowed
+        self.said = said
+        self.choices = choices
 
 
-def parse(point: str) -> tuple[str, str, int]:
-    """(step, what, k). Raises BadPoint with what is allowed."""
-    match = _GRAMMAR.fullmatch(point)
-    if match is None:
-        raise BadPoint(
-            f"{point!r}: a crash point is written <step>:<what>[#k], e.g. after-write:NEWLEADER or after-send:COMMIT#1"
-        )
-    step, what, k = match["step"], match["what"], int(match["k"] or 1)
-    allowed: tuple[str, ...]
-    if step in DISK_STEPS:
-        allowed = RECORDS
-    elif step in SEND_STEPS:
-        allowed = MESSAGES
-    else:
-        raise BadPoint(f"{point!r}: no step {step!r}; there are {', '.join(DISK_STEPS + SEND_STEPS)}")
-    if what not in allowed:
-        raise BadPoint(f"{point!r}: {step} goes with {', '.join(allowed)}")
-    if step == "after-rename" and what != "SNAPSHOT":
-        raise BadPoint(f"{point!r}: only a SNAPSHOT is renamed")
-    return step, what, k
+class CrashPoint(NamedTuple):
+    """`nth` = k: the k-th time, from 1."""
+
+    step: str
+    what: str
+    nth: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.step}:{self.what}" + (f"#{self.nth}" if self.nth > 1 else "")
 
 
-def check_action(action: str) -> None:
-    """Raises BadPoint."""
-    if action not in ("crash", "pause"):
-        raise BadPoint(f"{action!r}: at a point a node can crash or pause")
+def subjects(step: str) -> tuple[str, ...]:
+    """What may stand behind the colon. Only a snapshot is renamed into place; log segments are never renamed."""
+    if step in SEND_STEPS:
+        return MESSAGES
+    return ("SNAPSHOT",) if step == "after-rename" else RECORDS
+
+
+def parse(point: object) -> CrashPoint:
+    """Raises BadPoint with what is allowed there."""
+    if not isinstance(point, str):
+        raise BadPoint(f"{point!r} is not a crash point", GRAMMAR)
+    place, hash_mark, number = point.partition("#")
+    step, colon, what = place.partition(":")
+    if not colon:
+        raise BadPoint(f"{point!r} has no colon", GRAMMAR)
+    if step not in STEPS:
+        raise BadPoint(f"{step!r} is not a step", "the steps " + ", ".join(STEPS), step, STEPS)
+    if what not in subjects(step):
+        allowed = f"behind {step}: " + ", ".join(subjects(step))
+        raise BadPoint(f"{what!r} is nothing that happens at {step}", allowed, what.upper(), subjects(step))
+    if hash_mark and not (number.isascii() and number.isdecimal() and int(number) >= 1):
+        raise BadPoint(f"#{number} is not a count", "#1 for the first time, #2 for the second, ...")
+    return CrashPoint(step, what, int(number) if hash_mark else 1)
+
+
+def check_action(action: str, point: object) -> None:
+    """Raises BadPoint when this can't happen there, or the point does not exist."""
+    step = parse(point).step
+    if action not in ACTIONS:
+        raise BadPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
+    if action == "fail" and step not in FAIL_STEPS:
+        raise BadPoint(f"no disk fails at {step}", ", ".join(FAIL_STEPS), step, FAIL_STEPS)
 
 
 class CrashPoints:
-    """What is armed, and what happens there: `crash` (SIGKILL of itself) or `pause` (SIGSTOP of itself)."""
+    """What is armed, and what happens there: `crash` (SIGKILL of itself), `pause` (SIGSTOP of itself), `fail` (EIO)."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
@@ -79,7 +106,7 @@ class CrashPoints:
 
     def arm(self, point: str, action: str = "crash") -> None:
         """Raises BadPoint."""
-        check_action(action)
+        check_action(action, point)
         step, what, k = parse(point)
         self._armed[step, what] = (point, k, action)
         self._report(point, "armed")
@@ -90,7 +117,10 @@ class CrashPoints:
         self._armed.clear()
 
     def hit(self, step: str, what: str) -> None:
-        """A step comes to pass. What was sent before it has been sent: a crash waits until it has left the process."""
+        """A step comes to pass. What was sent before it has been sent: a crash waits until it has left the process.
+
+        Raises OSError if the disk is to fail here.
+        """
         entry = self._armed.get((step, what))
         if entry is None:
             return
@@ -102,6 +132,8 @@ class CrashPoints:
         self._report(point, "fired")
         if action == "pause":
             self.pause()
+        elif action == "fail":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         else:
             self.settle()
             self.die()

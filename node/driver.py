@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 from zlib import crc32
 
+import msgspec
+
 from node.application import Application
 from node.core import digest as dg
 from node.core import zxid as zx
@@ -200,8 +202,12 @@ class Driver:
         self.crash.hit("after-send", name)
 
     def deliver(self, delivery: Deliver | Install) -> None:
-        """Apply, and trace it, before any client hears of it."""
-        self.application.deliver(delivery)
+        """Apply, and trace it, before any client hears of it. Raises Aborted if it is nothing that can be applied."""
+        try:
+            self.application.deliver(delivery)
+        except msgspec.DecodeError as error:
+            first = delivery.first if isinstance(delivery, Deliver) else delivery.zxid
+            raise Aborted(f"what was delivered from {zx.show(first)} on can't be read: {error}") from None
         tree = dg.show(self.application.tree.digest)
         if isinstance(delivery, Install):
             fields: dict[str, Any] = {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faults.defects.channels import RawLinks
+from faults.defects.choosing import BestHistoryIgnored, PrematureZxid
 from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady
 from faults.defects.durability import (
     AckBeforeSync,
@@ -19,6 +20,7 @@ from faults.defects.durability import (
     LeaderPromiseNotDurable,
     PromiseNotDurable,
 )
+from faults.defects.storing import DirtySnapshot, StaleHandle, TornTailKept, TruncateErrorIgnored
 from faults.defects.taking import GapAccepted, JoinRace, MemoryNotLog, NoTruncate, StaleEpochAccepted, TruncateTooFar
 from node.core.broadcast import Peer
 from node.parts import Parts
@@ -203,6 +205,56 @@ EARLY_READY = Defect(
     replace=_peer(EarlyReady),
 )
 
+DIRTY_SNAPSHOT = Defect(
+    name="dirty-snapshot",
+    about="a snapshot holds uncommitted transactions, and is restored although a truncation came after it",
+    ticket="ZOOKEEPER-1549, 4837",
+    property="state equality",
+    scenario="dirty-snapshot",
+    replace=_store(DirtySnapshot),
+)
+STALE_HANDLE = Defect(
+    name="stale-handle",
+    about="the log goes on at a stale offset after a truncation, and zeros are taken for its end",
+    ticket="ZOOKEEPER-1489",
+    property="committed stays",
+    scenario="stale-handle",
+    replace=_store(StaleHandle),
+)
+TRUNCATE_ERROR_IGNORED = Defect(
+    name="truncate-error-ignored",
+    about="a node goes on after a truncation that its disk refused",
+    ticket="ZOOKEEPER-3701",
+    property="agreement",
+    scenario="truncate-error-ignored",
+    replace=_store(TruncateErrorIgnored),
+)
+BEST_HISTORY_IGNORED = Defect(
+    name="best-history-ignored",
+    about="the leader pushes its own history although a follower's is better, and votes leave out the epoch; each "
+    "alone is masked by the other",
+    ticket=None,
+    property="committed stays",
+    scenario="best-history-ignored",
+    replace=_peer(BestHistoryIgnored),
+)
+PREMATURE_ZXID = Defect(
+    name="premature-zxid",
+    about="the last zxid is raised to the new epoch's at the election, not when the epoch is established",
+    ticket="ZOOKEEPER-790",
+    property="committed stays",
+    scenario="premature-zxid",
+    replace=_peer(PrematureZxid),
+)
+TORN_TAIL_KEPT = Defect(
+    name="torn-tail-kept",
+    about="a torn record at the end of the log is read as a valid one",
+    ticket=None,
+    property="integrity",
+    scenario="torn-tail-kept",
+    replace=_store(TornTailKept),
+)
+
 DEFECTS: dict[str, Defect] = {
     defect.name: defect
     for defect in (
@@ -222,5 +274,11 @@ DEFECTS: dict[str, Defect] = {
         MEMORY_NOT_LOG,
         JOIN_RACE,
         EARLY_READY,
+        DIRTY_SNAPSHOT,
+        STALE_HANDLE,
+        TRUNCATE_ERROR_IGNORED,
+        BEST_HISTORY_IGNORED,
+        PREMATURE_ZXID,
+        TORN_TAIL_KEPT,
     )
 }

@@ -1,11 +1,9 @@
 """Bugs in what a history takes and what it lets go of."""
 
-import msgspec
-
 from node.core import zxid as zx
 from node.core.broadcast import Peer
 from node.core.history import History, Stretch
-from node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync, Vote
+from node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
 from node.core.ready import TruncRecord, TxnRecords
 from node.core.zxid import Zxid
 
@@ -30,9 +28,6 @@ class TruncateTooFar(Peer):
 
 class MemoryNotLog(Peer):
     """Who returns to the election without a restart speaks of its delivered state, and forgets the tail of its log."""
-
-    def own_vote(self) -> Vote:
-        return msgspec.structs.replace(super().own_vote(), zxid=self.delivered)
 
     def history_key(self) -> tuple[int, Zxid]:
         return self.current_epoch, self.delivered

@@ -8,7 +8,6 @@ from node.core.election import Election
 from node.core.machine import Follower
 from node.core.messages import AckEpoch, Cepoch, Fetch, History, NewEpoch, Phase, Role
 from node.core.ready import EpochRecord
-from node.core.zxid import Zxid
 
 
 class Discovery(Election):
@@ -145,17 +144,13 @@ class Discovery(Election):
             self.send_new_leader(source)
 
     def choose_history(self) -> None:
-        """l.1.2: the history with the highest (current epoch, last zxid) of a quorum becomes I_e'."""
+        """l.1.2: with a quorum's histories known, the best of them becomes I_e'."""
         acks = {p: f.ack_epoch for p, f in self.followers.items() if f.ack_epoch and f.ack_epoch.promised}
         if not self.epoch_durable or self.fetching is not None:
             return
         if not self.quorum.has({*acks, self.me} & self.counted()):
             return
-        best, best_key = self.me, self.history_key()
-        for peer in sorted(acks.keys() & self.counted()):
-            ack = acks[peer]
-            if (ack.current_epoch, ack.last_zxid) > best_key:
-                best, best_key = peer, (ack.current_epoch, ack.last_zxid)
+        best = self.best_history({peer: acks[peer] for peer in sorted(acks.keys() & self.counted())})
         assert self.epoch is not None
         if best == self.me:
             self.begin_synchronization(None)
@@ -163,8 +158,13 @@ class Discovery(Election):
             self.fetching = best
             self.send(best, Fetch(self.epoch, self.history.shape()))
 
-    def history_key(self) -> tuple[int, Zxid]:
-        return self.current_epoch, self.history.last
+    def best_history(self, acks: dict[int, AckEpoch]) -> int:
+        """Whose history has the highest (current epoch, last zxid); this node's own if no other is better."""
+        best, best_key = self.me, self.history_key()
+        for peer, ack in acks.items():
+            if (ack.current_epoch, ack.last_zxid) > best_key:
+                best, best_key = peer, (ack.current_epoch, ack.last_zxid)
+        return best
 
     def on_history(self, source: int, message: History) -> None:
         if source == self.fetching and message.epoch == self.epoch:

@@ -7,7 +7,7 @@ also when it is not committed (ZOOKEEPER-2845). A node that lost its disk votes 
 
 from node.core.machine import Machine
 from node.core.messages import Cepoch, Message, Phase, Ping, Role, Vote
-from node.core.zxid import pair
+from node.core.zxid import Zxid, pair
 
 
 class Election(Machine):
@@ -40,8 +40,13 @@ class Election(Machine):
             return [self.leader]
         return self.follower_ids() if self.role == Role.LEADING else []
 
+    def history_key(self) -> tuple[int, Zxid]:
+        """How good this node's history is: (current epoch, last zxid), in elections and in discovery."""
+        return self.current_epoch, self.history.last
+
     def own_vote(self) -> Vote:
-        return Vote(self.round, self.me, self.history.last, self.current_epoch, Role.LOOKING, self.amnesiac)
+        epoch, last = self.history_key()
+        return Vote(self.round, self.me, last, epoch, Role.LOOKING, self.amnesiac)
 
     @staticmethod
     def better(a: Vote, b: Vote) -> bool:

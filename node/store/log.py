@@ -86,9 +86,9 @@ class Log:
         """Make durable what was written."""
         if self._file is None or not self._dirty:
             return
-        if self.crash is not None:
-            self._reach("before-sync", self.crash)
         with disk_work(self._doing[1]):
+            if self.crash is not None:
+                self._reach("before-sync", self.crash)
             self._file.sync()
         self._dirty = False
         self.syncs += 1

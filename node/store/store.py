@@ -27,6 +27,7 @@ class Store:
     """
 
     recovery = Recovery
+    log_type = Log
 
     def __init__(self, disk: Disk, log: Log) -> None:
         self.disk = disk
@@ -51,7 +52,7 @@ class Store:
         else:
             found = recovery.run()
             state = found.state
-        log = Log(disk, segment_bytes, state, crash)
+        log = cls.log_type(disk, segment_bytes, state, crash)
         if found is None:
             _remove(disk, recovery.superfluous(None))
             log.roll()

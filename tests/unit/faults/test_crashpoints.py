@@ -1,25 +1,18 @@
-"""The grammar of crash points agrees with the node's own."""
+"""The grammar of crash points: the node's, and what a scenario file adds to it."""
 
 import pytest
 
-from faults.crashpoints import MESSAGES, RECORDS, STEPS, CrashPoint, parse, subjects
+from faults.crashpoints import point
 from faults.rules import WrongError
-from node import crash
+from node.crash import FAIL_STEPS, STEPS, BadPoint, CrashPoint, CrashPoints, parse, subjects
 
 
-def test_every_point_is_read_and_the_node_knows_it() -> None:
+def test_every_point_is_read_and_written_back() -> None:
     for step in STEPS:
         for what in subjects(step):
             for text in (f"{step}:{what}", f"{step}:{what}#3"):
-                point = parse(text)
-                assert str(point) == text
-                assert crash.parse(text) == (point.step, point.what, point.count)
-
-
-def test_the_node_knows_no_other() -> None:
-    assert set(STEPS) == set(crash.DISK_STEPS) | set(crash.SEND_STEPS)
-    assert set(RECORDS) == set(crash.RECORDS)
-    assert set(MESSAGES) == set(crash.MESSAGES)
+                assert str(parse(text)) == text
+                assert point().read(text, 3) == text
 
 
 def test_the_first_time_may_be_written_or_not() -> None:
@@ -27,8 +20,39 @@ def test_the_first_time_may_be_written_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "COMMIT", "after-send:", ":TXN", "after-sync:ACK", "after-sync:TXN#x", 5, "a:b:c"]
-)
+    "text",
+    ["", "COMMIT", "after-send:", ":TXN", "after-sync:ACK", "after-sync:TXN#x", "after-sync:TXN#0", 5, "a:b:c",
+     "after-sync:TXN#\u0663", "after-rename:TXN"],
+)  # fmt: skip
 def test_what_is_no_point(text: object) -> None:
-    with pytest.raises(WrongError):
+    with pytest.raises(BadPoint):
         parse(text)
+    with pytest.raises(WrongError):
+        point().read(text, 3)
+
+
+def test_a_file_is_told_what_was_probably_meant() -> None:
+    with pytest.raises(WrongError, match="'after-snyc' is not a step") as raised:
+        point().read("after-snyc:TXN", 3)
+    assert raised.value.allowed.startswith("the steps before-write, ")
+    assert raised.value.suggestion == "Did you mean after-sync?"
+
+
+def test_a_disk_fails_only_where_it_is_asked_for_something() -> None:
+    for step in STEPS:
+        if step in FAIL_STEPS:
+            assert point("fail").read(f"{step}:TRUNC", 3)
+            continue
+        with pytest.raises(WrongError, match="no disk fails at") as raised:
+            point("fail").read(f"{step}:{subjects(step)[0]}", 3)
+        assert raised.value.allowed == ", ".join(FAIL_STEPS)
+
+
+def test_a_point_fails_once_and_at_its_count() -> None:
+    points = CrashPoints(lambda _point, _state: None)
+    points.arm("before-write:TRUNC#2", "fail")
+    points.hit("before-write", "TRUNC")
+    points.hit("before-write", "TXN")
+    with pytest.raises(OSError, match="Input/output error"):
+        points.hit("before-write", "TRUNC")
+    points.hit("before-write", "TRUNC")

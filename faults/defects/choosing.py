@@ -1,0 +1,48 @@
+"""Bugs in whose history wins: elections and discovery that take a worse one for the best."""
+
+from node.core import zxid as zx
+from node.core.broadcast import Peer
+from node.core.messages import AckEpoch, Vote
+from node.core.zxid import ZERO, Zxid
+
+
+class VotesByZxid(Peer):
+    """Votes compare (last zxid, id), and leave out the epoch that a history was last synchronized in.
+
+    Masked: a leader elected so finds the better history of a quorum in discovery, and fetches it.
+    """
+
+    @staticmethod
+    def better(a: Vote, b: Vote) -> bool:
+        return (a.zxid, a.leader) > (b.zxid, b.leader)
+
+
+class PushesOwnHistory(Peer):
+    """A leader pushes its own history, although one of its quorum has a better one.
+
+    Masked: the voters of a quorum elect the best of them, so nobody has a better one.
+    """
+
+    def best_history(self, acks: dict[int, AckEpoch]) -> int:
+        return self.me
+
+
+class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
+    """Both: neither bug shows without the other (ZooKeeper's peerEpoch in votes, and waitForEpochAck)."""
+
+
+class PrematureZxid(Peer):
+    """Who is elected raises its last zxid to <e,0> of the epoch that it wants to lead, before anybody has promised it.
+
+    After failed attempts its history seems newer than those that have been established meanwhile (ZOOKEEPER-790). A
+    vote's epoch is that of its zxid there, so here it is raised with it. Memory only: a restart forgets it.
+    """
+
+    raised: Zxid = ZERO
+
+    def lead(self) -> None:
+        self.raised = zx.zxid(max(zx.epoch_of(self.raised), self.accepted_epoch) + 1, 0)
+        super().lead()
+
+    def history_key(self) -> tuple[int, Zxid]:
+        return max(super().history_key(), (zx.epoch_of(self.raised), self.raised))

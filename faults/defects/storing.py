@@ -1,0 +1,128 @@
+"""Bugs in what a disk is taken to hold: snapshots, truncations and torn tails."""
+
+from node.core import digest as dg
+from node.core.ready import Record, SnapRecord, TruncRecord, TxnRecords
+from node.core.zxid import Zxid
+from node.store import frame
+from node.store.errors import DiskFailed
+from node.store.frame import Frame
+from node.store.log import Log
+from node.store.reader import SegmentReader
+from node.store.recovery import Recovery
+from node.store.state import State
+from node.store.store import Store
+from node.tree.tree import Tree
+
+
+class NewestSnapshot(Recovery):
+    """Starts from the newest snapshot, also when the log has been cut back behind it."""
+
+    def choose_snapshot(self, state: State) -> Zxid | None:
+        return self.snapshots[-1] if self.snapshots else super().choose_snapshot(state)
+
+
+class DirtySnapshot(Store):
+    """A snapshot holds all that was logged, committed or not, and is believed although a truncation came after it.
+
+    ZOOKEEPER-1549 wrote such snapshots and ZOOKEEPER-4837 restored them: a restart undoes the truncation. Without the
+    second half (`NewestSnapshot`) a sound recovery would find no snapshot on the log's path, and refuse to start.
+    """
+
+    recovery = NewestSnapshot
+    tail: tuple[tuple[int, bytes, int], ...] = ()  # zxid, transaction and digest of what no snapshot holds yet
+
+    def append(self, record: Record) -> None:
+        super().append(record)
+        if isinstance(record, TxnRecords):
+            numbered = enumerate(zip(record.txns, record.crcs, strict=True), record.first)
+            self.tail += tuple((z, txn, crc) for z, (txn, crc) in numbered)
+        elif isinstance(record, TruncRecord):
+            self.tail = tuple(entry for entry in self.tail if entry[0] <= record.keep)
+        elif isinstance(record, SnapRecord):
+            self.tail = ()
+
+    def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
+        tree = Tree()
+        tree.load(state, zxid)
+        for z, txn, crc in self.tail:
+            if z > zxid:
+                tree.apply(Zxid(z), txn)
+                digest = dg.fold(digest, z, crc)
+        self.tail = ()
+        super().take_snapshot(tree.zxid, digest, tree.dump())
+
+
+class StaleOffset(Log):
+    """After a truncation it goes on writing where the longer log would have ended: a hole of zeros is left.
+
+    TRUNC is a record here, which makes no file shorter, so the handle is moved on by what a cut file would have lost.
+    """
+
+    lost = 0  # bytes of the records that were cut off, at least
+
+    def write(self, records: list[Record]) -> None:
+        for record in records:
+            if isinstance(record, TruncRecord):
+                cut = sum(last - first + 1 for first, last in self.state.outline.above(record.keep))
+                self.lost += cut * frame.OVERHEAD_BYTES
+        super().write(records)
+
+    def sync(self) -> None:
+        super().sync()
+        if self.lost:
+            self.close()
+            self.resume(self._segments, self._size, self._offset + self.lost, self._batch)
+            self.lost = 0
+
+
+class HoleIsTheEnd(SegmentReader):
+    """Takes zeros for the end of the log, whatever lies behind them."""
+
+    def _check_hole(self, offset: int, batch: int) -> None:
+        return
+
+
+class ReadsUpToAHole(Recovery):
+    reader = HoleIsTheEnd
+
+
+class StaleHandle(Store):
+    """The log is written on at a stale offset after a truncation, and what lies behind the hole is lost at a restart.
+
+    ZOOKEEPER-1489. A sound reader finds the records behind the hole and refuses to start; ZooKeeper's took the zeros for
+    the end of the log, and so does this one.
+    """
+
+    log_type = StaleOffset
+    recovery = ReadsUpToAHole
+
+
+class TruncateErrorIgnored(Store):
+    """A truncation that the disk refuses is taken for done, and the node goes on with its log as it was.
+
+    ZOOKEEPER-3701. The truncation's group (its TRUNC, the suffix and NEWLEADER) never reaches the disk.
+    """
+
+    def write(self, records: list[Record]) -> None:
+        try:
+            super().write(records)
+        except DiskFailed:
+            if not any(isinstance(record, TruncRecord) for record in records):
+                raise
+
+
+class ReadsTornRecords(SegmentReader):
+    """A record whose end never reached the disk is read as if it had: zeros stand for what is missing."""
+
+    def unfinished(self, found: Frame) -> Frame | None:
+        return found
+
+
+class KeepsTornTail(Recovery):
+    reader = ReadsTornRecords
+
+
+class TornTailKept(Store):
+    """Recovery reads the torn record at the end of the log as a valid one, with bytes that nobody broadcast."""
+
+    recovery = KeepsTornTail
