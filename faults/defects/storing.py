@@ -29,7 +29,7 @@ class DirtySnapshot(Store):
     """
 
     recovery = NewestSnapshot
-    tail: tuple[tuple[int, bytes, int], ...] = ()  # zxid, transaction and digest of what no snapshot holds yet
+    tail: tuple[tuple[int, bytes, int], ...] = ()  # zxid, transaction and digest of what was logged and not committed
 
     def append(self, record: Record) -> None:
         super().append(record)
@@ -42,13 +42,12 @@ class DirtySnapshot(Store):
             self.tail = ()
 
     def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
+        self.tail = tuple(entry for entry in self.tail if entry[0] > zxid)
         tree = Tree()
         tree.load(state, zxid)
         for z, txn, crc in self.tail:
-            if z > zxid:
-                tree.apply(Zxid(z), txn)
-                digest = dg.fold(digest, z, crc)
-        self.tail = ()
+            tree.apply(Zxid(z), txn)
+            digest = dg.fold(digest, z, crc)
         super().take_snapshot(tree.zxid, digest, tree.dump())
 
 

@@ -1,0 +1,79 @@
+"""Bugs that do not show alone: what masks them is taken away by the defect that is shipped, and must hold without it."""
+
+from dataclasses import replace
+
+import pytest
+
+from faults.defects import DEFECTS
+from faults.defects.choosing import PushesOwnHistory, VotesByZxid
+from faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
+from faults.scenario import Scenario, load
+from harness import catalogue
+from harness.sim import plan_of, simulate
+from model.simserver import SimServer
+from model.verdict import Judgement, Verdict
+from node.core.broadcast import Peer
+from node.store.recovery import Recovery
+from node.store.store import Store
+
+SEEDS = (1, 2)
+
+
+def scenario_of(defect: str) -> Scenario:
+    return load(catalogue.shipped()[f"defects/{DEFECTS[defect].scenario}"])
+
+
+def judged(scenario: Scenario, seed: int, peer: type[Peer] = Peer, store: type[Store] = Store) -> Verdict:
+    plan = replace(plan_of(scenario, None), peer_type=peer, store_type=store)
+    return simulate(scenario, seed, None, plan).verdict
+
+
+@pytest.mark.parametrize("half", [VotesByZxid, PushesOwnHistory])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_half_of_best_history_ignored_is_masked_by_the_other(half: type[Peer], seed: int) -> None:
+    verdict = judged(scenario_of("best-history-ignored"), seed, peer=half)
+    assert verdict.exit == 0, verdict.reasons
+
+
+def test_a_node_that_starts_from_its_newest_snapshot_is_right_while_snapshots_are_clean() -> None:
+    class OnlyNewest(Store):
+        recovery = NewestSnapshot
+
+    verdict = judged(scenario_of("dirty-snapshot"), 1, store=OnlyNewest)
+    assert verdict.exit == 0, verdict.reasons
+
+
+class OnlyDirty(DirtySnapshot):
+    """Writes dirty snapshots; its recovery is sound."""
+
+    recovery = Recovery
+
+
+class OnlyStale(StaleHandle):
+    """Leaves holes; its reader is sound."""
+
+    recovery = Recovery
+
+
+@pytest.mark.parametrize(
+    ("defect", "half", "refusal"),
+    [
+        ("dirty-snapshot", OnlyDirty, "the log no longer reaches below"),
+        ("stale-handle", OnlyStale, "although a record of sync"),
+    ],
+)
+def test_a_sound_recovery_refuses_the_disk_instead_of_losing_anything(
+    defect: str, half: type[Store], refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    class Watched(SimServer):
+        def _fail(self, error: Exception) -> None:
+            refused.append(str(error))
+            super()._fail(error)
+
+    monkeypatch.setattr("model.simnode.SimServer", Watched)
+    verdict = judged(scenario_of(defect), 1, store=half)
+    assert verdict.property(DEFECTS[defect].property).verdict is Judgement.PASS, verdict.reasons
+    assert refused
+    assert all(refusal in words for words in refused), refused
