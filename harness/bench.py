@@ -6,7 +6,6 @@ noisy: a report says what it was made on, how busy that was, and every round's v
 
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -144,20 +143,10 @@ def surroundings(results: Path) -> dict[str, Any]:
     """What the numbers depend on: the machine, its disk, what else it was doing, the versions."""
     syncs = [machine.sync_latency(results, 100)[0] for _ in range(3)]
     return {
-        "machine": {**machine.facts(), "processor": processor(), "fdatasync_ms": statistics.median(syncs)},
+        "machine": {**machine.facts(), "processor": machine.processor(), "fdatasync_ms": statistics.median(syncs)},
         "versions": machine.versions(None),
         "load_before": os.getloadavg(),
     }
-
-
-def processor() -> str:
-    """The processor's own name where the system tells it, else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def store(report: dict[str, Any], results: Path) -> Path:

@@ -281,36 +281,30 @@ def defects(
     check: Annotated[
         bool, typer.Option("--check", help="Run every defect's scenario with and without it: all must be caught.")
     ] = False,
-    on: World = "processes",
+    on: Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes, sim, or both.")] = "both",
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_defect)
     ] = None,
-    times: Times = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each in the simulated world.")] = 10,
+    times: Annotated[int, typer.Option(min=1, help="How often to run each on processes.")] = 1,
+    swarm: Annotated[
+        int, typer.Option(min=0, help="And look for each among so many swarm seeds of long-mix; 0: do not.")
+    ] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
     results: Results = RESULTS,
-    json: Json = False,
-) -> int:
-    """List the known bugs that nodes can be built with."""
-    from harness.commands import defects as command
-
-    if check:
-        return command.check(only or [], on=on, times=times, results=results, json=json)
-    return command.show(only or [], json=json)
-
-
-@app.command()
-def image(
-    base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="Instead of zab-base (`make base-image`), or where there is none python:3.11-slim."
-        ),
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the kill matrix there, as JSON.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> int:
-    """Build the container image that nodes run from with `--on containers`."""
-    from harness.commands.image import image_command
+    """List the known bugs that nodes can be built with, or prove that each is caught (the kill matrix)."""
+    from harness.commands import defects as command
 
-    return image_command(base, json=json)
+    if check:
+        return command.check(
+            only or [], on=on, seeds=seeds, times=times, swarm=swarm, jobs=jobs, results=results, out=out, json=json
+        )
+    return command.show(only or [], json=json)
 
 
 @app.command()

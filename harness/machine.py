@@ -19,10 +19,25 @@ PAGE = 4096
 def facts() -> dict[str, Any]:
     """Cores this process may use, memory in bytes, kernel."""
     return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "memory": psutil.virtual_memory().total,
         "kernel": f"{platform.system()} {platform.release()}",
     }
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The processor's own name where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def versions(toxiproxy: str | None) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import timeline
+from harness.brief import brief
 from harness.results import RunFolder, read_json
 
 COLOURS = {
@@ -90,9 +91,11 @@ def _violations(verdict: dict[str, Any], console: Console) -> None:
         _say(console, f"{item['name']} ({item['source']}) {state}: {item['statement']}", style="bold")
         for violation in violations[:VIOLATIONS_SHOWN]:
             _say(console, f"  {violation['words']}")
-            for event in violation.get("evidence", [])[:EVIDENCE_SHOWN]:
-                words = json.dumps(event["event"], separators=(",", ":"))
-                _say(console, f"    {event['file']}:{event['line']} {words}", style="dim")
+            cited = violation.get("evidence", [])
+            events = brief([one["event"] for one in cited])
+            for one, event in list(zip(cited, events, strict=True))[:EVIDENCE_SHOWN]:
+                words = json.dumps(event, separators=(",", ":"))
+                _say(console, f"    {one['file']}:{one['line']} {words}", style="dim")
         more = len(violations) - VIOLATIONS_SHOWN + int(item.get("more", 0))
         if more > 0:
             _say(console, f"  and {more} more (verdict.json)")

@@ -32,6 +32,7 @@ from node.core.ready import (
     TxnRecords,
 )
 from node.core.zxid import Zxid
+from node.whole import write_whole
 
 MAGIC = b"zabrec2\n"
 WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
@@ -183,7 +184,7 @@ class Recording:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._entries: list[Entry] = []
         self._running = 0
-        self._write(MAGIC)
+        write_whole(self._fd, MAGIC)
 
     def add(self, entry: Entry) -> None:
         """Gather one entry. What it holds must not change until `flush` writes it."""
@@ -194,17 +195,13 @@ class Recording:
             body = _encode(self._entries)
             self._entries.clear()
             header, self._running = seal(body, self._running)
-            self._write(header + body)
+            write_whole(self._fd, header + body)
 
     def close(self) -> None:
         """The life ends by its own decision."""
         self.add(Ended())
         self.flush()
         os.close(self._fd)
-
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._fd, data) :]
 
 
 def seal(body: bytes, running: int) -> tuple[bytes, int]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from node.whole import write_whole
+
 
 class Trace:
     """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`."""
@@ -37,8 +39,7 @@ class Trace:
         if self._lines:
             data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()
-            while data:
-                data = data[os.write(self._fd, data) :]
+            write_whole(self._fd, data)
 
     def close(self) -> None:
         self.flush()

@@ -1,42 +1,24 @@
-"""`zab defects`: the known bugs, and the proof that each is caught: its scenario fails with it and passes without it."""
+"""`zab defects`: the known bugs, and the proof that each is caught (see `kill_matrix`)."""
 
+import shlex
 import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from faults.defects import DEFECTS, Defect
-from faults.scenario import Scenario
-from harness import catalogue
-from harness.commands.output import console_for, print_json
-from harness.commands.run import read, unseen, wish_for
-from harness.exits import BadInput, Exit
-from harness.run import Ran
-from model.verdict import Judgement
+from harness import catalogue, machine
+from harness.commands.explore import log_to
+from harness.commands.kill_matrix import SWARM, Effort, Row, Tried, try_defect
+from harness.commands.output import console_for, print_json, tell
+from harness.exits import BadInput, Exit, Interrupted
+from harness.interrupt import Interrupt
 
-
-@dataclass(slots=True)
-class Tried:
-    """A defect's runs: which properties each run with it found violated, and how each run without it ended."""
-
-    defect: Defect
-    violated: list[list[str]] = field(default_factory=list)
-    without: list[str] = field(default_factory=list)
-    strange: list[Path] = field(default_factory=list)
-
-    @property
-    def caught(self) -> int:
-        """In how many runs the property that the defect breaks was found violated."""
-        return sum(self.defect.property in names for names in self.violated)
-
-    @property
-    def survives(self) -> bool:
-        """It was never caught, or missed although its scenario is certain, or the scenario fails without it too."""
-        enough = self.caught > 0 if self.defect.probabilistic else self.caught == len(self.violated)
-        return not enough or any(verdict != "PASS" for verdict in self.without)
+PLACES = ("both", "sim", "processes")
 
 
 def chosen(only: list[str]) -> list[Defect]:
@@ -52,7 +34,8 @@ def chosen(only: list[str]) -> list[Defect]:
 def show(only: list[str], *, json: bool) -> int:
     defects = chosen(only)
     if json:
-        print_json([_facts(defect) for defect in defects])
+        names = ("name", "about", "ticket", "property", "scenario", "probabilistic")
+        print_json([{name: getattr(defect, name) for name in names} for defect in defects])
         return Exit.PASS
     console = console_for(json=json)
     for defect in defects:
@@ -63,81 +46,100 @@ def show(only: list[str], *, json: bool) -> int:
     return Exit.PASS
 
 
-def _facts(defect: Defect) -> dict[str, str | None]:
-    names = ("name", "about", "ticket", "property", "scenario", "probabilistic")
-    return {name: getattr(defect, name) for name in names}
-
-
-def check(only: list[str], *, on: str, times: int, results: Path, json: bool) -> int:
-    """Run every defect's scenario with and without it. Exit 1 if one survives. Raises BadInput."""
+def check(
+    only: list[str], *, on: str, seeds: int, times: int, swarm: int, jobs: int | None, results: Path, out: Path | None,
+    json: bool,
+) -> int:  # fmt: skip
+    """Run every defect's scenario with and without it. Exit 1 if one survives. Raises BadInput, HarnessError."""
     defects = chosen(only)
-    scenarios = {
-        defect.name: read(f"defects/{defect.scenario}", on=on, nodes=None, defect=defect.name) for defect in defects
-    }
+    if on not in PLACES:
+        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, PLACES)}")
+    effort = Effort(
+        seeds=seeds if on != "processes" else 0,
+        times=times if on != "sim" else 0,
+        swarm=swarm,
+        jobs=jobs or machine.cores(),
+        results=results,
+    )
     console = console_for(json=json)
-    tried = []
-    for defect in defects:
-        tried.append(_try(defect, scenarios[defect.name], on, times, results))
-        console.print(_line(tried[-1]), highlight=False, soft_wrap=True)
-        for folder in tried[-1].strange:
-            console.print(Text(f"  {folder}"), soft_wrap=True)
+    rows: list[Row] = []
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    with Interrupt() as interrupt, log_to(results, "defects"):
+        for defect in defects:
+            rows.append(try_defect(defect, effort, interrupt.asked.is_set))
+            if interrupt.asked.is_set():
+                raise Interrupted(f"interrupted at {defect.name}; the matrix would not be complete")
+            _say(rows[-1], console)
     console.print()
-    console.print(_matrix(tried))
-    if json:
-        print_json([_answer(one) for one in tried])
-    return Exit.VIOLATION if any(one.survives for one in tried) else Exit.PASS
+    console.print(matrix(rows))
+    answer = {
+        "command": _command(only, on, effort),
+        "started": started,
+        "commit": machine.commit(),
+        "machine": machine.facts() | {"processor": machine.processor()},
+        "versions": machine.versions(None),
+        "defects": [row.facts() for row in rows],
+    }
+    tell(answer, out, json=json)
+    return Exit.VIOLATION if any(row.survives for row in rows) else Exit.PASS
 
 
-def _try(defect: Defect, scenario: Scenario, on: str, times: int, results: Path) -> Tried:
-    tried = Tried(defect)
-    for number in range(times):
-        ran = _run(defect, scenario, on, number, results)
-        tried.violated.append(_violated(ran))
-        if defect.property not in tried.violated[-1]:
-            tried.strange.append(ran.folder.path)
-        ran = _run(defect, replace(scenario, defect=None), on, number, results)
-        tried.without.append(str(ran.verdict.verdict))
-        if ran.verdict.exit != Exit.PASS:
-            tried.strange.append(ran.folder.path)
-    return tried
+def _command(only: list[str], on: str, effort: Effort) -> str:
+    """What repeats it."""
+    words = ["zab", "defects", "--check", "--on", on]
+    words += [word for name in only for word in ("--only", name)]
+    for name, value in (("--seeds", effort.seeds), ("--times", effort.times), ("--swarm", effort.swarm)):
+        words += [name, str(value)] if value else []
+    return shlex.join(words)
 
 
-def _run(defect: Defect, scenario: Scenario, on: str, number: int, results: Path) -> Ran:
-    wish = wish_for(f"defects/{defect.scenario}", scenario, seed=scenario.seed + number, results=results, on=on)
-    return unseen(scenario, wish)
+def _say(row: Row, console: Console) -> None:
+    """One line as soon as a defect is through, and what is to be looked at."""
+    word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
+    console.print(Text(f"{row.defect.name}: ").append_text(word), highlight=False, soft_wrap=True)
+    for where in [where for tried in row.tried() for where in tried.strange]:
+        console.print(Text(f"  {where}"), soft_wrap=True)
 
 
-def _violated(ran: Ran) -> list[str]:
-    return [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
-
-
-def _line(tried: Tried) -> Text:
-    word = Text("SURVIVES", "bold red") if tried.survives else Text("caught", "green")
-    return Text(f"{tried.defect.name}: ").append_text(word)
-
-
-def _matrix(tried: Iterable[Tried]) -> Table:
+def matrix(rows: Sequence[Row]) -> Table:
+    """The kill matrix, for a terminal."""
     table = Table(box=None, pad_edge=False)
-    for name in ("defect", "must break", "caught", "also broken", "without it"):
-        table.add_column(name)
-    for one_of in tried:
-        others = sorted({name for names in one_of.violated for name in names} - {one_of.defect.property})
-        passed = one_of.without.count("PASS")
-        table.add_row(
-            one_of.defect.name,
-            one_of.defect.property,
-            Text(f"{one_of.caught}/{len(one_of.violated)}", "red" if one_of.survives else "green"),
-            ", ".join(others) or "-",
-            f"{passed}/{len(one_of.without)} PASS",
+    heads = {
+        "defect": True,
+        "must break": True,
+        "sim, of seeds": any(row.sim for row in rows),
+        "after": any(row.sim for row in rows),
+        "processes, of runs": any(row.processes for row in rows),
+        "without it": True,
+        f"swarm ({SWARM})": any(row.swarm for row in rows),
+    }
+    for name, wanted in heads.items():
+        if wanted:
+            table.add_column(name)
+    for row in rows:
+        chance = row.defect.probabilistic is not None
+        passed = sum(tried.passed for tried in row.tried())
+        honest = sum(len(tried.honest) for tried in row.tried())
+        cells: tuple[str | Text, ...] = (
+            Text(row.defect.name, "bold red" if row.survives else ""),
+            row.defect.property,
+            _caught(row.sim, chance),
+            str(row.sim.first or "never") if row.sim else "",
+            _caught(row.processes, chance),
+            Text(f"{passed}/{honest} PASS", "green" if passed == honest else "bold red"),
+            _found(row),
         )
+        table.add_row(*(cell for cell, wanted in zip(cells, heads.values(), strict=True) if wanted))
     return table
 
 
-def _answer(tried: Tried) -> dict[str, object]:
-    return {
-        **_facts(tried.defect),
-        "violated": tried.violated,
-        "without": tried.without,
-        "caught": tried.caught,
-        "survives": tried.survives,
-    }
+def _caught(tried: Tried | None, chance: bool) -> Text:
+    if tried is None:
+        return Text("")
+    return Text(f"{tried.caught}/{tried.runs}", "green" if tried.holds(chance) else "bold red")
+
+
+def _found(row: Row) -> str:
+    if row.swarm is None:
+        return ""
+    return f"after {row.swarm.first}" if row.swarm.first is not None else f"not in {row.swarm.seeds}"

@@ -2,13 +2,11 @@
 
 import json as json_module
 import logging
-import os
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import multiprocessing_logging
 from rich.console import Console
@@ -16,8 +14,8 @@ from rich.text import Text
 
 from faults.defects import DEFECTS
 from faults.scenario import Scenario
-from harness import report, swarm
-from harness.commands.output import console_for, print_json
+from harness import machine, report, swarm
+from harness.commands.output import console_for, tell
 from harness.commands.run import one, read, wish_for
 from harness.exits import BadInput, Exit, HarnessError
 from harness.explore import LOG, Explored, Task, explore
@@ -43,16 +41,15 @@ def explore_command(
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
     path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
     task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     tally = Tally(len(numbers))
-    _tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
-    with Interrupt() as interrupt, _log_to(results, scenario.name):
+    tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
+    with Interrupt() as interrupt, log_to(results, scenario.name):
         asked = interrupt.asked.is_set
-        for found in explore(task, numbers, min(jobs or cores, len(numbers)), asked):
+        for found in explore(task, numbers, min(jobs or machine.cores(), len(numbers)), asked):
             tally.add(found)
             _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
             if tally.due():
-                _tell(tally.to_dict(), out, json=False)
+                tell(tally.to_dict(), out, json=False)
                 if not quiet:
                     console.print(tally.line(), highlight=False)
             if found.failed and not keep_going:
@@ -66,7 +63,7 @@ def explore_command(
         _show_coverage(scenario, tally, results, console)
     smallest = tally.failed[0] if tally.failed else None
     again = _show_failure(task, name, smallest, nodes, results, console) if smallest is not None else None
-    _tell({**tally.to_dict(), "command": again}, out, json=json)
+    tell({**tally.to_dict(), "command": again}, out, json=json)
     if interrupted:
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
@@ -85,7 +82,7 @@ def read_seeds(text: str) -> range:
 
 
 @contextmanager
-def _log_to(results: Path, name: str) -> Iterator[None]:
+def log_to(results: Path, name: str) -> Iterator[None]:
     """The workers' log, through the parent: what failed, with where."""
     path = results / f"explore-{name.replace('/', '-')}.log"
     try:
@@ -162,17 +159,6 @@ def _show_coverage(scenario: Scenario, tally: Tally, results: Path, console: Con
     console.print(f"all of it, fault by fault: {path}", highlight=False, soft_wrap=True)
 
 
-def _tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
-    """The answer, as a file and on stdout. Raises HarnessError."""
-    if out is not None:
-        try:
-            out.write_text(json_module.dumps(answer, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
-    if json:
-        print_json(answer)
-
-
 def _explore_lab(seeds: range, console: Console, out: Path | None, *, json: bool) -> int:
     """The lab's protocol, whose links come and go: what it breaks is no mistake of ours, but shows what is asked for."""
     from model.lab import FLAPPING_PROPERTY, explore_flapping
@@ -186,8 +172,8 @@ def _explore_lab(seeds: range, console: Console, out: Path | None, *, json: bool
             again = shlex.join(["zab", "explore", LAB, "--seeds", str(seed)])
             console.print(f"again    {again}", highlight=False)
             failed = [{"seed": seed, "violated": [FLAPPING_PROPERTY]}]
-            _tell({"seeds": tried, "failed": failed, "command": again}, out, json=json)
+            tell({"seeds": tried, "failed": failed, "command": again}, out, json=json)
             return Exit.VIOLATION
     console.print(f"{tried} seeds, {FLAPPING_PROPERTY} holds", highlight=False)
-    _tell({"seeds": tried, "failed": [], "command": None}, out, json=json)
+    tell({"seeds": tried, "failed": [], "command": None}, out, json=json)
     return Exit.PASS

@@ -1,12 +1,14 @@
 """Where a command's words go: with --json the answer is alone on stdout."""
 
-import json
+import json as json_module
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
+from harness.exits import HarnessError
 
 
 class Screen(Console):
@@ -20,7 +22,7 @@ class Screen(Console):
 
 def print_json(answer: Any) -> None:
     try:
-        json.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
+        json_module.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:
@@ -36,3 +38,14 @@ def _talk_to_nobody() -> None:
 def console_for(*, json: bool) -> Console:
     """Where people read: stderr when a program reads stdout."""
     return Screen(stderr=json)
+
+
+def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
+    """The answer, as a file and on stdout. Raises HarnessError."""
+    if out is not None:
+        try:
+            out.write_text(json_module.dumps(answer, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
+    if json:
+        print_json(answer)

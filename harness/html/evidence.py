@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from harness.brief import brief
 from harness.html.source import Source
 from harness.html.words import in_words
-from model.verdict import Property, Verdict
+from model.verdict import Evidence, Property, Verdict
 
-SHOWN = 8  # elements of a list in a line: a batch has hundreds of digests
 TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
 
 
@@ -59,9 +59,10 @@ def read_verdict(source: Source) -> Judged:
     for item in verdict.properties:
         findings = []
         for violation in item.violations:
+            shown = brief([one.event for one in violation.evidence])
             marks = [
-                known.setdefault((one.file, one.line), _mark(len(known) + 1, one.file, one.line, one.event))
-                for one in violation.evidence
+                known.setdefault((one.file, one.line), _mark(len(known) + 1, one, short))
+                for one, short in zip(violation.evidence, shown, strict=True)
             ]
             findings.append(Finding(violation.words, marks))
         if findings:
@@ -70,21 +71,15 @@ def read_verdict(source: Source) -> Judged:
     return judged
 
 
-def _mark(number: int, file: str, line: int, event: dict[str, Any]) -> Mark:
-    lane = TRACE.fullmatch(file)
-    t = event.get("t")
+def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
+    lane = TRACE.fullmatch(cited.file)
+    t = cited.event.get("t")
     return Mark(
         number=number,
-        file=file,
-        line=line,
+        file=cited.file,
+        line=cited.line,
         t=t if isinstance(t, int) and 0 <= t <= 2**62 else None,
         node=int(lane[1]) if lane else None,
-        words=in_words(file, event),
-        text=json.dumps({name: _shortened(value) for name, value in event.items()}, ensure_ascii=False),
+        words=in_words(cited.file, cited.event),
+        text=json.dumps(short, ensure_ascii=False),
     )
-
-
-def _shortened(value: Any) -> Any:
-    if isinstance(value, list) and len(value) > SHOWN:
-        return [*value[:SHOWN], f"and {len(value) - SHOWN} more"]
-    return value

@@ -19,7 +19,7 @@ class DiskFaults:
         self.slow_ms = 0.0  # every sync takes this much longer
         self.full = False  # writes and preallocations raise ENOSPC
         self.error: Failing | None = None  # this operation raises EIO
-        self._can_cut_power = can_cut_power
+        self.can_cut_power = can_cut_power
         self._power_cut: tuple[Variant, int] | None = None
 
     @property
@@ -35,7 +35,7 @@ class DiskFaults:
 
     def check_variant(self, variant: str) -> None:
         """Raises ValueError when this disk can't lose its power that way."""
-        if not self._can_cut_power:
+        if not self.can_cut_power:
             raise ValueError(
                 f"power cut ({variant}): an ordinary disk keeps unsynced bytes when its process dies, so it can't lose "
                 "them; run the node on a faithful disk (faithful = true), or use `crash`"

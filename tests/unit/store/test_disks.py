@@ -1,6 +1,5 @@
 """Both disks keep the contract; the faithful one loses exactly what was not synced."""
 
-import errno
 import signal
 import subprocess
 import sys
@@ -14,112 +13,6 @@ from tests.unit.store.shelf import PowerGone, faithful, files
 
 MakeDisk = Callable[[Path], FaithfulDisk | OrdinaryDisk]
 both = pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
-
-
-@both
-def test_written_bytes_are_read_back_synced_or_not(make: MakeDisk, tmp_path: Path) -> None:
-    disk = make(tmp_path)
-    file = disk.create("a", 8)
-    assert disk.read("a") == bytes(8)
-    file.write(b"one")
-    assert disk.read("a") == b"one" + bytes(5)
-    assert (file.size, disk.unsynced_bytes) == (3, 3)
-    file.sync()
-    file.write_all([b"two", b"", b"three"])
-    assert disk.read("a") == b"onetwothree"
-    assert (file.size, disk.unsynced_bytes) == (11, 8)
-    file.close()
-    assert disk.list() == ["a"]
-
-
-@both
-def test_a_reopened_file_goes_on_where_it_is_told_to(make: MakeDisk, tmp_path: Path) -> None:
-    disk = make(tmp_path)
-    file = disk.create("a", 8)
-    file.write(b"onetwo")
-    file.sync()
-    file.close()
-    disk.sync_directory()
-    disk = make(tmp_path)
-    file = disk.open("a", 3)
-    file.write(b"2")
-    file.sync()
-    file.close()
-    assert disk.read("a") == b"one2wo\0\0"
-
-
-@both
-@pytest.mark.parametrize("reserve", [0, 10_000])
-@pytest.mark.parametrize("size", [0, 3, 4096, 5000])
-def test_a_truncation_leaves_zeros_durably(make: MakeDisk, reserve: int, size: int, tmp_path: Path) -> None:
-    disk = make(tmp_path)
-    file = disk.create("a", reserve)
-    disk.sync_directory()
-    file.write(b"x" * 4500)
-    file.sync()
-    file.write(b"y" * 1000)
-    file.truncate(size)
-    assert disk.unsynced_bytes == 0
-    kept = (b"x" * 4500 + b"y" * 1000)[:size]
-    assert make(tmp_path).read("a") == kept.ljust(max(size, reserve), b"\0")
-    file.write(b"z")
-    file.sync()
-    file.close()
-    assert make(tmp_path).read("a") == (kept + b"z").ljust(reserve, b"\0")
-
-
-@both
-def test_names_change_and_errors_are_the_operating_systems(make: MakeDisk, tmp_path: Path) -> None:
-    disk = make(tmp_path)
-    for name in ("a", "b"):
-        file = disk.create(name)
-        file.write(name.encode())
-        file.sync()
-        file.close()
-    disk.rename("a", "c")
-    disk.rename("c", "b")
-    assert (disk.list(), disk.read("b")) == (["b"], b"a")
-    disk.sync_directory()
-    assert (make(tmp_path).list(), make(tmp_path).read("b")) == (["b"], b"a")
-    with pytest.raises(FileExistsError):
-        disk.create("b")
-    for gone in (lambda: disk.read("a"), lambda: disk.open("a", 0), lambda: disk.remove("a")):
-        with pytest.raises(FileNotFoundError):
-            gone()
-    disk.remove("b")
-    assert disk.list() == []
-    disk.sync_directory()
-    assert make(tmp_path).list() == []
-
-
-@both
-def test_faults_raise_what_a_real_disk_raises(make: MakeDisk, tmp_path: Path) -> None:
-    disk = make(tmp_path)
-    file = disk.create("a")
-
-    def number(act: Callable[[], object]) -> int | None:
-        with pytest.raises(OSError) as raised:
-            act()
-        return raised.value.errno
-
-    disk.faults.full = True
-    assert number(lambda: file.write(b"x")) == errno.ENOSPC
-    assert number(lambda: disk.create("b", 100)) == errno.ENOSPC
-    assert disk.list() == ["a"]
-    file.sync()
-    disk.faults.full = False
-    disk.faults.error = "write"
-    assert number(lambda: file.write_all([b"x"])) == errno.EIO
-    disk.faults.error = "sync"
-    file.write(b"y")
-    assert number(file.sync) == errno.EIO
-    assert number(disk.sync_directory) == errno.EIO
-    disk.faults.error = "truncate"
-    assert number(lambda: file.truncate(0)) == errno.EIO
-    disk.faults.error = None
-    file.sync()
-    file.close()
-    assert disk.read("a") == b"y"
 
 
 @both

@@ -1,0 +1,50 @@
+"""Events that are cited, short enough to be read: a batch has hundreds of digests, and one of them tells the story."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SHOWN = 8  # elements of a list
+
+Event = Mapping[str, Any]
+
+
+def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The events of one violation. Of their digests only those that differ at the same zxid, where any do.
+
+    These stand as {"epoch:counter": digest}, with the number of the `others`. Other long lists are cut off.
+    """
+    batches = [_by_zxid(event) for event in events]
+    differing = _differing(batches)
+    return [_shown(event, batch, differing) for event, batch in zip(events, batches, strict=True)]
+
+
+def _by_zxid(event: Event) -> dict[tuple[int, int], int]:
+    """What a batch says of each zxid; nothing if the event is none."""
+    epoch, first, digests = event.get("epoch"), event.get("first"), event.get("digests")
+    if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, list):
+        return {}
+    return {(epoch, counter): digest for counter, digest in enumerate(digests, first)}
+
+
+def _differing(batches: Sequence[dict[tuple[int, int], int]]) -> set[tuple[int, int]]:
+    said: dict[tuple[int, int], set[int]] = {}
+    for batch in batches:
+        for zxid, digest in batch.items():
+            said.setdefault(zxid, set()).add(digest)
+    return {zxid for zxid, digests in said.items() if len(digests) > 1}
+
+
+def _shown(event: Event, batch: dict[tuple[int, int], int], differing: set[tuple[int, int]]) -> dict[str, Any]:
+    shown = {name: _cut_off(value) for name, value in event.items()}
+    telling = sorted(batch.keys() & differing)[:SHOWN]
+    if telling:
+        shown["digests"] = {f"{epoch}:{counter}": batch[epoch, counter] for epoch, counter in telling}
+        if len(batch) > len(telling):
+            shown["digests"]["others"] = len(batch) - len(telling)
+    return shown
+
+
+def _cut_off(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > SHOWN:
+        return [*value[:SHOWN], f"and {len(value) - SHOWN} more"]
+    return value

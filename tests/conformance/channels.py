@@ -1,0 +1,292 @@
+"""Two nodes and the links between them, in two worlds: ZeroMQ through toxiproxy, and the simulated ones.
+
+What a test may do is the same in both: start, kill, pause and resume nodes, send, reset, and break links in the words of
+`faults.network`. What the nodes were told, and which runs of frames they took, is all that it sees.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zmq
+
+from faults.defects.channels import RawLinks, RawSession
+from faults.network import Network
+from harness.ports import free_ports, release_ports
+from harness.simcluster import SimNetwork
+from harness.toxiproxy import ToxiproxyServer
+from model.simlinks import SimLinks
+from model.simnet import Pipe, SimNet
+from model.world import Plan, World
+from node.channel.runs import ChannelRun
+from node.config import Limits, Timing
+from node.events import LinkDown, LinkUp, Received
+from node.net import keys
+from node.net.link import Links
+
+HEARTBEAT_MS = 20
+MS = 1_000_000
+
+
+class Channels(ABC):
+    """The seam. `raw`: links without sessions, which must fail what the others pass."""
+
+    network: Network
+
+    def __init__(self, *, raw: bool = False, **limits: int) -> None:
+        self.raw = raw
+        self.limits = Limits(**limits)
+        self.told: dict[int, list[Any]] = {1: [], 2: []}
+        self.sent: dict[int, list[tuple[int, Any]]] = {1: [], 2: []}  # by node: in which session what was sent
+        self.took: dict[int, list[ChannelRun]] = {1: [], 2: []}
+        self.lives = {1: 0, 2: 0}
+
+    # ---- what differs ----
+
+    @abstractmethod
+    def links(self, me: int) -> Any:
+        """The node's links: `send`, `reset`, `runs`."""
+
+    @abstractmethod
+    def start(self, me: int) -> None:
+        """A new life."""
+
+    @abstractmethod
+    def kill(self, me: int) -> None:
+        """SIGKILL: what has not left the process is lost."""
+
+    @abstractmethod
+    def pause(self, me: int) -> None: ...
+
+    @abstractmethod
+    def resume(self, me: int) -> None: ...
+
+    @abstractmethod
+    def step(self) -> None:
+        """Let a little happen."""
+
+    @abstractmethod
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Let things happen until it holds; fails when that takes too long."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Let everything happen that is under way."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # ---- what is the same ----
+
+    def up(self, me: int) -> bool:
+        states = [event for event in self.told[me] if isinstance(event, LinkUp | LinkDown)]
+        return bool(states) and isinstance(states[-1], LinkUp)
+
+    def both_up(self) -> bool:
+        """In the same session."""
+        return self.up(1) and self.up(2) and self.session(1) == self.session(2)
+
+    def session(self, me: int) -> int:
+        """The session of the last LinkUp; 0 before the first."""
+        return max((event.session for event in self.told[me] if isinstance(event, LinkUp)), default=0)
+
+    def of(self, me: int, kind: type) -> list[Any]:
+        return [event for event in self.told[me] if isinstance(event, kind)]
+
+    def messages(self, me: int) -> list[Any]:
+        return [message for event in self.of(me, Received) for message in event.messages]
+
+    def send(self, me: int, message: Any) -> None:
+        self.sent[me].append((self.session(me), message))
+        self.links(me).send(3 - me, [message])
+
+    def talk(self, me: int, word: str) -> None:
+        """Send it, once in each session, until it arrives: a broken session may not be known to be broken yet."""
+        said_in = 0
+
+        def said() -> bool:
+            nonlocal said_in
+            if self.up(me) and self.session(me) != said_in:
+                said_in = self.session(me)
+                self.send(me, word)
+            return word in self.messages(3 - me)
+
+        self.until(said)
+
+    def collect(self, me: int) -> None:
+        self.took[me] += self.links(me).runs()
+
+
+class RealChannels(Channels):
+    """`node.net.link` over sockets; link (i, j) goes through the proxy `i-j` of a real toxiproxy.
+
+    A node is driven from here, so a paused one is not driven: its sockets go on taking what the kernel brings, as those of
+    a process that sleeps do with less room.
+    """
+
+    PATIENCE_S = 30.0  # only a failing test waits that long
+    SILENCE_S = 0.3  # long against the microseconds that a frame takes on loopback
+
+    def __init__(self, folder: Path, server: ToxiproxyServer, *, raw: bool = False, **limits: int) -> None:
+        super().__init__(raw=raw, **limits)
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._keys = keys.create(folder / "secret")
+        self._ports = free_ports(4)
+        self._listen = {1: self._ports[0], 2: self._ports[1]}
+        self._proxy = {(1, 2): self._ports[2], (2, 1): self._ports[3]}
+        self._links: dict[int, Links] = {}
+        self._pollers: dict[int, zmq.Poller] = {}
+        self._paused: set[int] = set()
+        self.network = Network(server.address)
+        self.network.create_links(
+            {pair: (f"127.0.0.1:{port}", f"127.0.0.1:{self._listen[pair[1]]}") for pair, port in self._proxy.items()}
+        )
+
+    def links(self, me: int) -> Links:
+        return self._links[me]
+
+    def start(self, me: int) -> None:
+        self.lives[me] += 1
+        self._links[me] = (RawLinks if self.raw else Links)(
+            self._context,
+            me=me,
+            cluster="conformance",
+            incarnation=self.lives[me],
+            listen=f"127.0.0.1:{self._listen[me]}",
+            peers={3 - me: f"127.0.0.1:{self._proxy[me, 3 - me]}"},
+            keys=self._keys,
+            limits=self.limits,
+            heartbeat_ms=HEARTBEAT_MS,
+            decoder=msgspec.msgpack.Decoder(list[int | str]),
+        )
+        self._pollers[me] = zmq.Poller()
+        self._links[me].register(self._pollers[me])
+
+    def kill(self, me: int) -> None:
+        self._paused.discard(me)
+        links = self._links[me]
+        links.close()
+        self.collect(me)
+        del self._links[me], self._pollers[me]
+
+    def pause(self, me: int) -> None:
+        self._paused.add(me)
+
+    def resume(self, me: int) -> None:
+        self._paused.discard(me)
+
+    def step(self) -> None:
+        for me, links in self._links.items():
+            if me not in self._paused:
+                self._pollers[me].poll(0 if links.pending else 2)
+                self.told[me] += links.receive(100)
+                links.tick(time.monotonic_ns())
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + self.PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up, f"not reached; told so far: {self.told}"
+            self.step()
+
+    def settle(self) -> None:
+        end = time.monotonic() + self.SILENCE_S
+        while time.monotonic() < end:
+            self.step()
+
+    def close(self) -> None:
+        for me in list(self._links):
+            self.kill(me)
+        self._context.destroy(linger=0)
+        self.network.close()
+        release_ports(self._ports)
+
+
+class SimEnd:
+    """A process, as the simulated links see it: no more than an inbox and a clock."""
+
+    def __init__(self, number: int, world: World, net: SimNet, plan: Plan, ends: Mapping[int, "SimEnd"]) -> None:
+        self.id, self.world, self.net, self.plan = number, world, net, plan
+        self.alive = self.booted = True
+        self.stopped = False
+        self.inbox: deque[tuple[Any, Any]] = deque()
+        self._ends = ends
+
+    def poke(self) -> None:
+        """It takes what has come when it is its turn."""
+
+    def wake_in(self, _nanoseconds: int) -> None:
+        """Its turn comes anyway."""
+
+    def notice(self, pipe: Pipe, connected: bool) -> None:
+        self.inbox.append((None, (pipe, connected)))
+
+    def peer_server(self, peer: int) -> "SimEnd | None":
+        end = self._ends.get(peer)
+        return end if end is not None and end.alive else None
+
+
+class SimChannels(Channels):
+    """`model.simlinks` over a simulated network."""
+
+    PATIENCE_NS = 60_000 * MS
+    STEP_NS = MS
+
+    def __init__(self, seed: int, *, raw: bool = False, **limits: int) -> None:
+        super().__init__(raw=raw, **limits)
+        parts: dict[str, Any] = {"session_type": RawSession, "raw": True, "immediate": False} if raw else {}
+        self._plan = Plan(nodes=2, timing=Timing(heartbeat_ms=HEARTBEAT_MS), limits=self.limits, **parts)
+        self._world = World(seed)
+        self._net = SimNet(self._world, 2)
+        self._ends: dict[int, SimEnd] = {}
+        self._links: dict[int, SimLinks] = {}
+        self.network = SimNetwork(self._net)
+
+    def links(self, me: int) -> SimLinks:
+        return self._links[me]
+
+    def start(self, me: int) -> None:
+        self.lives[me] += 1
+        end = self._ends[me] = SimEnd(me, self._world, self._net, self._plan, self._ends)
+        self._links[me] = SimLinks(end, [3 - me], self.lives[me])  # type: ignore[arg-type]
+        self._links[me].open()
+
+    def kill(self, me: int) -> None:
+        end = self._ends[me]
+        end.alive = False
+        self._links[me].close()
+        self.collect(me)
+        self._links[me].die(self._world.weather.up_to(200_000))
+        self._net.died(end)  # type: ignore[arg-type]
+        del self._links[me]
+
+    def pause(self, me: int) -> None:
+        self._ends[me].stopped = True
+
+    def resume(self, me: int) -> None:
+        self._ends[me].stopped = False
+
+    def step(self) -> None:
+        self._world.pass_time(self.STEP_NS)
+        for me, links in self._links.items():
+            if not self._ends[me].stopped:
+                self.told[me] += links.receive(self._ends[me].inbox)
+                links.tick(self._world.now)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        give_up = self._world.now + self.PATIENCE_NS
+        while not condition():
+            assert self._world.now < give_up, f"not reached; told so far: {self.told}"
+            self.step()
+
+    def settle(self) -> None:
+        end = self._world.now + 1000 * MS
+        while self._world.now < end:
+            self.step()
+
+    def close(self) -> None:
+        for me in list(self._links):
+            self.kill(me)

@@ -1,0 +1,156 @@
+"""The contract of a disk (`node.store.disk`), kept by the real ones and by the simulated one alike."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.simdisk import SimDisk
+from node.store.disk import FaithfulDisk, OrdinaryDisk
+from tests.unit.store.shelf import PowerGone, faithful
+
+Start = Callable[[], FaithfulDisk | OrdinaryDisk | SimDisk]
+
+
+def gone() -> None:
+    raise PowerGone
+
+
+class Simulated:
+    """A disk that outlives the process on it: opening it anew is what a process does that was killed before."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        self._disk = SimDisk(faithful=not keeps, draw_sync=lambda: 0, die=gone)  # type: ignore[arg-type]
+
+    def __call__(self) -> SimDisk:
+        self._disk.lose_power()
+        self._disk.new_life()
+        return self._disk
+
+
+@pytest.fixture(params=["ordinary", "faithful", "simulated ordinary", "simulated faithful"])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    """Opens the same disk, again and again: what was not durable is gone then, except on an ordinary disk."""
+    kind: str = request.param
+    if kind.startswith("simulated"):
+        return Simulated(keeps=kind.endswith("ordinary"))
+    return (lambda: OrdinaryDisk(tmp_path)) if kind == "ordinary" else (lambda: faithful(tmp_path))
+
+
+def test_written_bytes_are_read_back_synced_or_not(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    assert disk.read("a") == bytes(8)
+    file.write(b"one")
+    assert disk.read("a") == b"one" + bytes(5)
+    assert (file.size, disk.unsynced_bytes) == (3, 3)
+    file.sync()
+    file.write_all([b"two", b"", b"three"])
+    assert disk.read("a") == b"onetwothree"
+    assert (file.size, disk.unsynced_bytes) == (11, 8)
+    file.close()
+    assert disk.list() == ["a"]
+
+
+def test_a_reopened_file_goes_on_where_it_is_told_to(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    file.write(b"onetwo")
+    file.sync()
+    file.close()
+    disk.sync_directory()
+    disk = start()
+    file = disk.open("a", 3)
+    file.write(b"2")
+    file.sync()
+    file.close()
+    assert disk.read("a") == b"one2wo\0\0"
+
+
+@pytest.mark.parametrize("reserve", [0, 10_000])
+@pytest.mark.parametrize("size", [0, 3, 4096, 5000])
+def test_a_truncation_leaves_zeros_durably(start: Start, reserve: int, size: int) -> None:
+    disk = start()
+    file = disk.create("a", reserve)
+    disk.sync_directory()
+    file.write(b"x" * 4500)
+    file.sync()
+    file.write(b"y" * 1000)
+    file.truncate(size)
+    assert disk.unsynced_bytes == 0
+    kept = (b"x" * 4500 + b"y" * 1000)[:size]
+    assert start().read("a") == kept.ljust(max(size, reserve), b"\0")
+    file.write(b"z")
+    file.sync()
+    file.close()
+    assert start().read("a") == (kept + b"z").ljust(reserve, b"\0")
+
+
+def test_names_change_and_errors_are_the_operating_systems(start: Start) -> None:
+    disk = start()
+    for name in ("a", "b"):
+        file = disk.create(name)
+        file.write(name.encode())
+        file.sync()
+        file.close()
+    disk.rename("a", "c")
+    disk.rename("c", "b")
+    assert (disk.list(), disk.read("b")) == (["b"], b"a")
+    disk.sync_directory()
+    assert (start().list(), start().read("b")) == (["b"], b"a")
+    with pytest.raises(FileExistsError):
+        disk.create("b")
+    for gone in (lambda: disk.read("a"), lambda: disk.open("a", 0), lambda: disk.remove("a")):
+        with pytest.raises(FileNotFoundError):
+            gone()
+    disk.remove("b")
+    assert disk.list() == []
+    disk.sync_directory()
+    assert start().list() == []
+
+
+def test_faults_raise_what_a_real_disk_raises(start: Start) -> None:
+    disk = start()
+    file = disk.create("a")
+
+    def number(act: Callable[[], object]) -> int | None:
+        with pytest.raises(OSError) as raised:
+            act()
+        return raised.value.errno
+
+    disk.faults.full = True
+    assert number(lambda: file.write(b"x")) == errno.ENOSPC
+    assert number(lambda: disk.create("b", 100)) == errno.ENOSPC
+    assert disk.list() == ["a"]
+    file.sync()
+    disk.faults.full = False
+    disk.faults.error = "write"
+    assert number(lambda: file.write_all([b"x"])) == errno.EIO
+    disk.faults.error = "sync"
+    file.write(b"y")
+    assert number(file.sync) == errno.EIO
+    assert number(disk.sync_directory) == errno.EIO
+    disk.faults.error = "truncate"
+    assert number(lambda: file.truncate(0)) == errno.EIO
+    disk.faults.error = None
+    file.sync()
+    file.close()
+    assert disk.read("a") == b"y"
+
+
+def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    file.write(b"ab")
+    file.sync()
+    disk.sync_directory()
+    file.write(b"cd")
+    file.close()
+    disk.create("b").close()
+    disk.rename("a", "c")
+    kept = not disk.faults.can_cut_power
+    disk = start()
+    assert disk.list() == (["b", "c"] if kept else ["a"])
+    assert disk.read("c" if kept else "a") == (b"abcd" if kept else b"ab").ljust(8, b"\0")
+    assert disk.unsynced_bytes == 0

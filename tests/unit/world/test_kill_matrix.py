@@ -1,0 +1,72 @@
+"""`zab defects --check`: what it counts, what it prints, and that a survivor or a failing honest core is not passed over."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faults.defects import DEFECTS
+from harness.cli import main
+from harness.commands.kill_matrix import Tried
+
+CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
+QUICK = "truncate-error-ignored"
+
+
+def test_a_defect_is_caught_and_the_honest_core_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "matrix.json"
+    assert main([*CHECK, "--only", QUICK, "--results", str(tmp_path / "r"), "--out", str(out), "--json"]) == 0
+    told = capsys.readouterr()
+    answer = json.loads(told.out)
+    assert answer == json.loads(out.read_text())
+    assert answer["command"] == f"zab defects --check --on sim --only {QUICK} --seeds 2"
+    (row,) = answer["defects"]
+    assert (row["name"], row["property"], row["survives"]) == (QUICK, "agreement", False)
+    assert row["processes"] is row["swarm"] is None
+    sim = row["sim"]
+    assert (sim["runs"], sim["caught"], sim["first"], sim["honest_runs"], sim["honest_passes"]) == (2, 2, 1, 2, 2)
+    assert f"{QUICK}: caught" in told.err
+    assert "2/2 PASS" in told.err
+
+
+def test_a_survivor_is_exit_1_and_says_what_to_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DEFECTS, QUICK, replace(DEFECTS[QUICK], property="recovery of the dead"))
+    assert main([*CHECK, "--only", QUICK, "--results", str(tmp_path / "r")]) == 1
+    told = capsys.readouterr().out
+    assert f"{QUICK}: SURVIVES" in told
+    assert f"zab run defects/{QUICK} --on sim --seed 1 --defect {QUICK}" in told.replace("\n", "")
+    assert "0/2" in told
+    assert "never" in told
+
+
+def test_swarm_testing_finds_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "commit-without-quorum"
+    arguments = ["--only", name, "--swarm", "30", "--results", str(tmp_path / "r"), "--json"]
+    assert main([*CHECK, *arguments]) == 0
+    swarm = json.loads(capsys.readouterr().out)["defects"][0]["swarm"]
+    assert swarm["seeds"] == 30
+    assert 1 <= swarm["first"] <= 30
+    assert swarm["violated"]
+
+
+@pytest.mark.parametrize(
+    ("violated", "honest", "certain", "by_chance"),
+    [
+        ([["a"], ["b", "a"]], ["PASS"], True, True),
+        ([["b"], ["a"]], ["PASS"], False, True),  # missed once
+        ([["b"], []], ["PASS"], False, False),  # only something else was violated
+        ([["a"]], ["PASS", "VIOLATION"], False, False),
+        ([["a"]], ["UNKNOWN"], False, False),
+    ],
+)
+def test_when_a_defect_is_killed(violated: list[list[str]], honest: list[str], certain: bool, by_chance: bool) -> None:
+    tried = Tried("a", violated, honest)
+    assert (tried.holds(probabilistic=False), tried.holds(probabilistic=True)) == (certain, by_chance)
+
+
+def test_what_cannot_be_meant_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["defects", "--check", "--on", "sims"]) == 4
+    assert "Did you mean sim?" in capsys.readouterr().err
