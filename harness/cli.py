@@ -121,6 +121,47 @@ def explore(
 
 
 @app.command()
+def shrink(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SCENARIO",
+            help="A failed run's folder or `latest`; a scenario's name or file.",
+            autocompletion=complete_scenario,
+            show_default=False,
+        ),
+    ],
+    seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: the seed that fails.")] = None,
+    defect: Annotated[
+        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
+    ] = None,
+    swarm: Annotated[bool, typer.Option("--swarm", help="The scenario that `zab explore --swarm` draws.")] = False,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Instead of beside the run, or shrunk-NAME-SEED.toml here.", show_default=False
+        ),
+    ] = None,
+    budget: Annotated[str, typer.Option(metavar="N", help="At most so many tries, or so long: 90s, 5m.")] = "2000",
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm/--no-confirm", help="Run the result on real processes as well.")
+    ] = True,
+    results: Results = RESULTS,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Make a failing run small: the fewest faults, operations, nodes and seconds that still fail, as a scenario's file."""
+    from harness.commands.shrink import shrink_command
+
+    return shrink_command(
+        what, seed=seed, defect=defect, swarmed=swarm, nodes=nodes, out=out, budget=budget, jobs=jobs, confirm=confirm,
+        results=results, json=json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command()
 def verify(
     runs: Annotated[list[str], typer.Argument(help="Folders of runs, or `latest`.", show_default=False)],
     results: Results = RESULTS,

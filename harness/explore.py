@@ -1,23 +1,18 @@
 """Many seeds of one scenario in the simulated world, on all cores.
 
-Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed. Workers are forked: they
-share what is imported already, nobody kills them, and so their logs may go through `multiprocessing-logging` to the parent's.
+Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
 """
 
 import logging
-import multiprocessing
-import signal
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from faults.scenario import Scenario
-from harness.exits import HarnessError
 from harness.sim import plan_of, simulate
 from harness.swarm import draw_swarm
+from harness.workers import Workers
 from model.coverage import Book, Combination, covering
 from model.verdict import Judgement
 
@@ -41,7 +36,8 @@ class Task:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
     """One seed's answer. `exit` as the run's; `expected`: the scenario's. `seconds`: of virtual time. `faults`: how many of
-    each kind were injected; `operations`: of the clients, by outcome."""
+    each kind were injected; `operations`: of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes'
+    traces."""
 
     seed: int
     verdict: str
@@ -52,6 +48,8 @@ class Explored:
     seconds: float
     faults: Counter[str]
     operations: dict[str, int]
+    invoked: int = 0
+    events: int = 0
     reached: set[Combination] = field(default_factory=set)
 
     @property
@@ -61,7 +59,15 @@ class Explored:
 
 
 def explore_seed(task: Task, seed: int) -> Explored:
-    """Run one seed."""
+    """Run one seed; a failure goes to the log."""
+    found, trouble = try_seed(task, seed)
+    if found.failed:
+        LOG.error("seed %d: %s\n%s", seed, found.verdict, "\n".join([*found.reasons, trouble]))
+    return found
+
+
+def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
+    """Run one seed; its answer and, if the harness failed, where."""
     scenario = task.scenario_of(seed)
     book, plan = Book(), None
     if task.coverage:
@@ -79,48 +85,24 @@ def explore_seed(task: Task, seed: int) -> Explored:
         seconds=done.seconds,
         faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),
         operations={name: verdict.metrics[name] for name in ("acked", "failed", "unknown")},
+        invoked=done.invoked,
+        events=done.events,
         reached=book.reached,
     )
-    if found.failed:
-        LOG.error("seed %d: %s\n%s", seed, found.verdict, "\n".join([*found.reasons, done.trouble]))
-    return found
+    return found, done.trouble
 
 
 def explore(task: Task, seeds: Sequence[int], jobs: int, asked: Callable[[], bool]) -> Iterator[Explored]:
     """All seeds' answers, in their order. `asked`: whether the user wants it to end. Raises HarnessError."""
-    if jobs == 1:
-        for seed in seeds:
+    with Workers(jobs, AHEAD) as workers:
+        for found in workers.answers(partial(explore_seed, task), _until(asked, seeds)):
+            yield found
             if asked():
                 return
-            yield explore_seed(task, seed)
-        return
-    with warnings.catch_warnings():
-        # The parent's only other thread takes log records, and holds no lock that a child needs.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _prepare)
-        try:
-            yield from _in_order(pool, task, seeds, jobs * AHEAD, asked)
-        except BrokenProcessPool:
-            raise HarnessError("a worker process of the exploration died; is there enough memory?") from None
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
-def _in_order(
-    pool: ProcessPoolExecutor, task: Task, seeds: Sequence[int], ahead: int, asked: Callable[[], bool]
-) -> Iterator[Explored]:
-    waiting: list[Future[Explored]] = []
+def _until(asked: Callable[[], bool], seeds: Sequence[int]) -> Iterator[int]:
     for seed in seeds:
-        waiting.append(pool.submit(explore_seed, task, seed))
-        if len(waiting) >= ahead:
-            yield waiting.pop(0).result()
         if asked():
             return
-    for future in waiting:
-        yield future.result()
-
-
-def _prepare() -> None:
-    """A worker ends when its parent says so, not when the terminal's Ctrl-C does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        yield seed

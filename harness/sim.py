@@ -214,12 +214,15 @@ def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time."""
+    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time;
+    `invoked`: operations of the clients; `events`: lines of the nodes' traces."""
 
     verdict: Verdict
     outcome: str
     trouble: str
     seconds: float
+    invoked: int
+    events: int
 
 
 def simulate(
@@ -228,4 +231,5 @@ def simulate(
     """A run without a folder, for many seeds. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
     ground = SimGround(scenario, seed, defect, None, record=False, plan=plan)
     outcome, trouble = live(scenario, seed, ground, Quiet(), Interrupt(), book)
-    return Simulated(ground.judge(outcome), outcome, trouble, ground.seconds)
+    invoked, events = ground.records.invoked, ground.records.events
+    return Simulated(ground.judge(outcome), outcome, trouble, ground.seconds, invoked, events)

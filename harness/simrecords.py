@@ -40,6 +40,8 @@ class Records:
 
     def __init__(self, world: World, folder: Path | None, record: bool) -> None:
         self.oracle = Oracle()
+        self.invoked = 0  # operations of the clients, so far
+        self.events = 0  # lines of the nodes' traces, so far
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
@@ -51,6 +53,7 @@ class Records:
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         take = self.oracle.take
+        self.events += len(lines)
         for line in lines:
             take(as_event(node, life, line))
         if self._folder is not None:
@@ -70,6 +73,7 @@ class Records:
     # ---- the clients ----
 
     def invoke(self, client: int, node: int, operation: SimOperation) -> None:
+        self.invoked += 1
         t, due, seq, request = operation.submitted_ns, operation.due, operation.seq, operation.request
         common = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node}
         number = self._keep("ops.jsonl", common | described(request) if self._folder is not None else common)

@@ -162,7 +162,8 @@ class Walk:
         latest = end + 2 * LEADER_SECONDS
         while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
             wish = self._carry_out(now)
-            self._sleep(min(wish if wish is not None else end, now + STEP) - self._host.now())
+            wishes = [now + STEP, *([end] if now < end else []), *([wish] if wish is not None else [])]
+            self._sleep(min(wishes) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
 

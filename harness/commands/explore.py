@@ -122,6 +122,9 @@ def _show_failure(task: Task, name: str, found: Explored, nodes: int | None, res
     console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
     ran = one(scenario, wish, console, quiet=True)
     report.show(ran.folder, console, brief=True)
+    console.print(
+        Text(f"smaller  {shlex.join(['zab', 'shrink', str(ran.folder.path)])}"), highlight=False, soft_wrap=True
+    )
     return wish.command
 
 

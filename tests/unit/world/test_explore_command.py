@@ -94,6 +94,7 @@ def test_the_smallest_failing_seed_and_its_command(tmp_path: Path, capsys: pytes
     assert "committed stays" in answer["failed"][0]["violated"]
     assert answer["command"] == "zab run defects/ack-before-sync --on sim --seed 4 --defect ack-before-sync"
     assert "The smallest seed that fails is 4" in told.err
+    assert f"zab shrink {Path(results).resolve()}" in told.err
     # The command shows the same failure.
     assert main([*answer["command"].split()[1:], "--results", results, "--quiet"]) == 1
     log = Path(results, "explore-defects-ack-before-sync.log").read_text()

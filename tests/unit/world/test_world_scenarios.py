@@ -70,3 +70,20 @@ def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> No
     scenario = replace(shipped("steady-state"), faults=steps, duration=5.0, limits=Limits(snapshot_bytes=1024))
     done = simulate(scenario, 1, None)
     assert done.verdict.exit == 0, done.verdict.reasons
+
+
+def test_a_point_that_nobody_can_reach_any_more_ends_the_run(shipped: Callable[[str], Scenario]) -> None:
+    """Nothing more was to be done, and the end had passed: the walk waited for no time at all, for ever."""
+    scenario = replace(
+        shipped("follower-crash"),
+        duration=2.0,
+        faults=(
+            FaultStep(
+                at=0.5, do="crash-at", target="follower", params={"point": "before-sync:SNAPSHOT", "enough": "all"}
+            ),
+            FaultStep(at=1.0, do="crash", target="all"),
+        ),
+    )
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.property("fault took effect").verdict != "PASS"
+    assert verdict.exit == 2, verdict.reasons

@@ -1,0 +1,246 @@
+"""Shrinking in the simulated world: what is left is small, still fails in the same way, and is a scenario like any other."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.defects import DEFECTS
+from faults.scenario import FaultStep, Scenario, load, parse
+from harness.cli import main
+from harness.sim import simulate
+from harness.simpler import fewer_nodes, plainer_faults, with_faults, with_operations
+from harness.timeshift import earlier, rounder, shorter
+
+LOSSY = """
+[scenario]
+name = "lossy"
+about = "A link loses frames for a moment, among other things."
+nodes = 3
+duration = 5
+
+[workload]
+rate = 40
+clients = 2
+keys = 2
+
+[timing]
+timeout_ms = 4000
+
+[[fault]]
+at = 0.5
+do = "latency"
+target = "leader"
+ms = 2
+for = 1
+
+[[fault]]
+at = 2.125
+do = "partition"
+shape = "one-way"
+target = "follower"
+direction = "in"
+for = 0.875
+
+[[fault]]
+at = 3.5
+do = "slow-disk"
+target = "follower"
+ms = 5
+for = 1
+
+[expect]
+converges_within = 3
+"""
+
+DRAWN = """
+[scenario]
+name = "drawn"
+about = "Links fail, drawn from the seed."
+nodes = 3
+duration = 5
+
+[workload]
+rate = 20
+clients = 1
+keys = 1
+
+[timing]
+timeout_ms = 4000
+
+[nemesis]
+every = 0.5
+heal_after = [0.5, 1]
+keep_quorum = false
+faults = { partition = 2, slow-disk = 1, latency = 1 }
+
+[expect]
+converges_within = 3
+"""
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> str:
+    path = tmp_path / "lossy.toml"
+    path.write_text(LOSSY)
+    return str(path)
+
+
+def shrunk(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["shrink", *arguments, "--no-confirm", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def violated(scenario: Scenario, defect: str | None) -> list[str]:
+    path = DEFECTS[defect].path if defect is not None else None
+    verdict = simulate(scenario, scenario.seed, path).verdict
+    return [item.name for item in verdict.properties if item.verdict == "VIOLATION"]
+
+
+def test_a_seed_of_a_scenario(lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "small.toml"
+    answer = shrunk(capsys, lossy, "--defect", "gap-accepted", "--seed", "3", "--out", str(out), "--jobs", "1")
+    assert answer["failure"] == {"verdict": "VIOLATION", "property": "local primary order"}
+    assert answer["complete"]
+    assert answer["before"]["faults"] == 3
+    assert answer["command"] == f"zab run {out} --on sim"
+    small = load(out)
+    assert [step.do for step in small.faults] == ["partition"]
+    assert 0 < len(small.operations) <= 4
+    assert answer["after"] == answer["after"] | {"faults": 1, "nodes": small.nodes, "seconds": small.duration}
+    assert answer["after"]["operations"] < answer["before"]["operations"] / 10
+    assert answer["after"]["events"] < answer["before"]["events"] / 2
+    assert small.defect == "gap-accepted"
+    assert "local primary order" in violated(small, small.defect)
+    assert violated(small, None) == [], "without the defect it holds"
+    assert main(["run", str(out), "--on", "sim", "--quiet", "--results", str(tmp_path / "r")]) == 1
+
+
+def test_a_drawn_schedule_and_however_many_workers_the_same_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = tmp_path / "drawn.toml"
+    drawn.write_text(DRAWN)
+    files = [tmp_path / f"{jobs}.toml" for jobs in (1, 2)]
+    asked = [str(drawn), "--defect", "gap-accepted", "--seed", "1", "--budget", "15"]
+    answers = [
+        shrunk(capsys, *asked, "--out", str(file), "--jobs", jobs) for file, jobs in zip(files, "12", strict=True)
+    ]
+    assert files[0].read_text() == files[1].read_text()
+    assert answers[0]["tries"] == answers[1]["tries"] <= 15
+    small = load(files[0])
+    assert small.nemesis is None
+    assert 0 < len(small.faults) < answers[0]["before"]["faults"]
+    assert "local primary order" in violated(small, "gap-accepted")
+
+
+def test_a_failed_run_is_shrunk_beside_it(lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = str(tmp_path / "r")
+    assert main(["run", lossy, "--on", "sim", "--defect", "gap-accepted", "--quiet", "--results", results]) == 1
+    capsys.readouterr()
+    answer = shrunk(capsys, "latest", "--results", results, "--budget", "2", "--jobs", "1")
+    place = Path(answer["file"])
+    assert place.name == "shrunk.toml"
+    assert place.parent.joinpath("run.json").is_file()
+    assert load(place).defect == "gap-accepted"
+    assert not answer["complete"]
+
+
+def test_a_run_that_passed_has_nothing_to_shrink(
+    lossy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = str(tmp_path / "r")
+    assert main(["run", lossy, "--on", "sim", "--quiet", "--results", results]) == 0
+    assert main(["shrink", "latest", "--results", results]) == 4
+    assert "ended as its scenario expects (PASS): there is nothing to shrink" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["lossy"], "with seed 1 ends as expected in the simulated world (PASS)"),
+        (["lossy", "--budget", "soon"], "--budget is 'soon'; it needs a number of tries"),
+        (["lossy", "--budget", "0"], "--budget is '0'"),
+        (["lossy", "--defect", "gap"], "no defect is called 'gap'"),
+        (["lossy", "--out", "/nowhere/there.toml"], "there is no folder /nowhere"),
+        (["nowhere"], "Nor is there a run with a run.json at nowhere"),
+    ],
+)
+def test_mistakes_are_told(
+    lossy: str, tmp_path: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [lossy if word == "lossy" else word for word in arguments]
+    assert main(["shrink", *asked, "--results", str(tmp_path), "--jobs", "1"]) == 4
+    err = capsys.readouterr().err
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_run_has_its_own_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    assert main(["shrink", str(tmp_path), "--seed", "3", "--swarm"]) == 4
+    assert "leave --seed, --swarm out" in capsys.readouterr().err
+
+
+# ---- the candidates ----
+
+
+def crash(at: float, **more: Any) -> FaultStep:
+    return FaultStep(at=at, do="crash", target=more.pop("target", "leader"), lasts=more.pop("lasts", 1.0), **more)
+
+
+BASE = replace(parse(LOSSY), faults=(), seed=1)
+
+
+def test_a_fault_goes_with_the_one_whose_nodes_it_is_aimed_at() -> None:
+    steps = (crash(1, name="First"), crash(2, target=("First", "node-2")), crash(3, awaits="First"))
+    kept = with_faults(BASE, steps[1:]).faults
+    assert kept == (replace(steps[2], awaits=None),)
+    assert with_faults(BASE, steps).faults == steps
+
+
+def test_named_nodes_move_to_the_lowest_ids() -> None:
+    pairs = FaultStep(at=1, do="partition", target=None, params={"shape": "pairs", "pairs": ((2, 5), (5, 2))})
+    five = replace(BASE, nodes=5, faults=(pairs, crash(2, target="node-5")))
+    candidates = list(fewer_nodes(five))
+    assert [one.nodes for one in candidates] == [2, 3, 4]
+    assert candidates[0].faults[0].params["pairs"] == ((1, 2), (2, 1))
+    assert candidates[0].faults[1].target == "node-2"
+
+
+def test_a_crash_point_becomes_a_plainer_one() -> None:
+    step = crash(1, target=("node-1", "node-2"))
+    armed = replace(step, do="crash-at", params={"point": "after-sync:TXN#4", "enough": "all"})
+    plainer = [one.faults[0] for one in plainer_faults(replace(BASE, faults=(armed,)))]
+    assert replace(step, params={}) in plainer
+    assert {one.params.get("point") for one in plainer} >= {"after-sync:TXN", "after-sync:TXN#1", "after-sync:TXN#3"}
+    assert {one.target for one in plainer} >= {"node-1", "node-2"}
+
+
+@pytest.mark.parametrize("simpler", [shorter, earlier, rounder])
+def test_times_only_become_earlier(simpler: Callable[[Scenario], Any]) -> None:
+    """So that taking one candidate after the other comes to an end."""
+
+    def total(scenario: Scenario) -> float:
+        times = [*(one.at for one in scenario.operations), *(step.at + (step.lasts or 0) for step in scenario.faults)]
+        return scenario.duration + sum(times)
+
+    base = with_operations(BASE, parse(LOSSY).operations)
+    base = replace(base, duration=4.777, faults=(crash(0.123456), crash(2.5, lasts=0.51), crash(4.2, lasts=None)))
+    candidates = [one for one in simpler(base) if one != base]
+    assert candidates
+    assert all(total(one) < total(base) for one in candidates)
+    for one in candidates:
+        parse(one.to_toml())
+
+
+def test_an_empty_list_of_operations_is_not_a_drawn_load() -> None:
+    some = with_operations(BASE, [*parse(LOSSY).operations])
+    assert some == BASE
+    written = replace(BASE, operations=(parse('[scenario]\nname="x"\nabout="y"\n[[operation]]\nat=1').operations))
+    assert with_operations(written, ()).workload.rate == 0.1
