@@ -31,7 +31,8 @@ class StateError(ValueError):
 class Tree:
     """The znodes as of `zxid`, the last transaction applied.
 
-    `digest` (64 bits) is the sum of the znodes' shares: it depends on the state only, not on the way there.
+    `digest` (64 bits) is the sum of the znodes' shares: it depends on the state only, not on the way there. A share is
+    computed when the digest is asked for: once, however often a batch of transactions changes its znode.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,16 @@ class Tree:
         txn = decode(data)
         self.perform(zxid, txn)
         return txn
+
+    @property
+    def digest(self) -> int:
+        for node in self._stale:
+            share = node.weigh()
+            self._sum += share - node.share
+            node.share = share
+        self._stale.clear()
+        self._sum &= _MASK
+        return self._sum
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
         """Apply a decoded transaction.
@@ -92,7 +103,8 @@ class Tree:
 
     def _start(self, znodes: list[tuple[str, bytes, int, int]]) -> None:
         self.znodes: dict[str, Znode] = {}
-        self.digest = 0
+        self._sum = 0
+        self._stale: set[Znode] = set()  # those whose share is not, or not as it is now, in the sum
         for path, data, version, sequence in znodes:
             self._add(path, Znode(path, data, version, sequence))
 
@@ -109,20 +121,20 @@ class Tree:
         if parent is None:
             return
         parent.sequence = change.sequence
-        self._weigh(parent)
+        self._stale.add(parent)
         node = self.znodes.get(change.path)
         if node is None:
             self._add(change.path, Znode(change.path, change.data, 0, 0))
         else:
             node.data, node.version, node.sequence = change.data, 0, 0
-            self._weigh(node)
+            self._stale.add(node)
 
     def _set(self, change: SetTxn) -> None:
         node = self.znodes.get(change.path)
         if node is not None:
             node.data = change.data
             node.version = change.version
-            self._weigh(node)
+            self._stale.add(node)
 
     def _delete(self, path: str) -> None:
         if path not in self.znodes:
@@ -132,19 +144,15 @@ class Tree:
         while doomed:  # more than one only while a suffix is redelivered, which creates the children again
             gone = doomed.pop()
             node = self.znodes.pop(gone)
-            self.digest = self.digest - node.share & _MASK
+            self._stale.discard(node)
+            self._sum -= node.share
             doomed.extend(f"{gone}/{name}" for name in node.children)
 
     def _add(self, path: str, node: Znode) -> None:
         self.znodes[path] = node
         if path != ROOT:
             self.znodes[parent_of(path)].children.add(name_of(path))
-        self.digest = self.digest + node.share & _MASK
-
-    def _weigh(self, node: Znode) -> None:
-        share = node.weigh()
-        self.digest = self.digest - node.share + share & _MASK
-        node.share = share
+        self._stale.add(node)
 
     def _missing(self, request: Read) -> Ok | Failed:
         fault = flaw(request.path)

@@ -14,8 +14,8 @@ _MIX = 0xBF58476D1CE4E5B9
 class Znode:
     """Data, version, the number of children ever created (`sequence`), and the children's names.
 
-    `share` is what the znode adds to the tree's digest. It is a function of path, data, version and sequence only;
-    children add their own. `key` stands for the path in it, computed once.
+    Its share of the tree's digest is a function of path, data, version and sequence only; children add their own. `key`
+    stands for the path in it, computed once. `share` is what it was when the tree last asked.
     """
 
     __slots__ = ("children", "data", "key", "sequence", "share", "version")
@@ -26,10 +26,10 @@ class Znode:
         self.sequence = sequence
         self.children: set[str] = set()
         self.key = int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "big")
-        self.share = self.weigh()
+        self.share = 0
 
     def weigh(self) -> int:
-        """The share, 0 .. 2**64 - 1. Two states of one znode share it with a chance of 2**-32 (the data's CRC)."""
+        """The share now, 0 .. 2**64 - 1. Two states of one znode share it with a chance of 2**-32 (the data's CRC)."""
         mixed = self.key ^ (
             crc32(self.data) * _BY_DATA + self.version * _BY_VERSION + self.sequence * _BY_SEQUENCE & _MASK
         )
