@@ -49,7 +49,8 @@ class Node:
     phase: str = ""
     amnesiac: bool = False
     exit: Exit | None = None
-    top: Deliver | None = None  # the highest delivery on this disk
+    top: Deliver | None = None  # the highest delivery on this disk, ...
+    top_last: int = 0  # ... and the zxid where it ends
     forgotten: Deliver | None = None  # what `top` was, if this life began with a log that ends before it
     epoch: int = 0  # f.a
     log_last: int = 0  # the last zxid that its disk is known to hold
@@ -97,6 +98,7 @@ class Facts:
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
         self.established: list[Established] = []
+        self.highest_established = 0  # epoch
         self.deliveries = 0  # transactions, each time that some node delivered one
         self.elections = 0  # how often a node began to lead
         self.invoked: dict[tuple[int, int], Invoke] = {}  # still without an answer
@@ -162,7 +164,7 @@ class Facts:
         node.forgotten = None
         if event.empty:
             node.top = None
-        elif node.top is not None and packed(event.last_zxid) < last_of(node.top):
+        elif node.top is not None and packed(event.last_zxid) < node.top_last:
             node.top, node.forgotten = None, node.top
         node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
         node.place = Place()
@@ -172,8 +174,8 @@ class Facts:
         node = self.node(event.node)
         delivery = self.ledger.deliver(node.place, event)
         self.deliveries += len(delivery.digests)
-        if node.top is None or delivery.last >= last_of(node.top):
-            node.top = event
+        if node.top is None or delivery.last >= node.top_last:
+            node.top, node.top_last = event, delivery.last
         return delivery
 
     def accept(self, event: Accept) -> None:
@@ -207,6 +209,7 @@ class Facts:
                 node.epoch = event.epoch
             case Established():
                 self.established.append(event)
+                self.highest_established = max(self.highest_established, event.epoch)
             case _:
                 pass
 

@@ -57,6 +57,7 @@ class Delivery(msgspec.Struct, frozen=True):
     event: Deliver
     digests: "array[int]"
     before: int  # zxid that the node had delivered last in this life; 0: none
+    first: int  # zxid of the batch's first transaction
     last: int  # zxid of the batch's last transaction
     fresh: int  # how many of its transactions (the last ones) lengthened the ledger
     known: bool  # all of it was in the ledger already, at the right place
@@ -114,15 +115,15 @@ class Ledger:
     def deliver(self, place: Place, event: Deliver) -> Delivery:
         """Compare a node's next deliveries with the ledger, lengthen it, and move the node's cursor."""
         digests = array("q", event.digests)
-        before = place.last
-        place.last = event.zxid + len(digests) - 1
+        first, before = event.zxid, place.last
+        place.last = first + len(digests) - 1
         lost = place.diverged
-        fresh, conflict = (0, None) if lost else self._compare(place, event, digests)
+        fresh, conflict = (0, None) if lost else self._compare(place, event, first, digests)
         if place.cursor > place.reached:
             place.reached = place.cursor
         known = not lost and not fresh and conflict is None
         running = self.running[place.cursor - 1] if known or fresh else self.digest_at(place.last)
-        return Delivery(event, digests, before, place.last, fresh, known, conflict, running)
+        return Delivery(event, digests, before, first, place.last, fresh, known, conflict, running)
 
     def restore(self, place: Place, zxid: int) -> bool:
         """A snapshot has replaced a node's state. False if that state is no point of the ledger."""
@@ -134,17 +135,17 @@ class Ledger:
             place.cursor = place.reached = index + 1
         return index is not None
 
-    def _compare(self, place: Place, event: Deliver, digests: "array[int]") -> tuple[int, Conflict | None]:
+    def _compare(self, place: Place, event: Deliver, first: int, digests: "array[int]") -> tuple[int, Conflict | None]:
         """Walk the batch along the ledger; where it leaves the path, note the first conflict and find the way back."""
         conflict: Conflict | None = None
         done = 0
         while done < len(digests):
-            agreed = self._agreeing(place.cursor, event.zxid + done, digests[done:] if done else digests)
+            agreed = self._agreeing(place.cursor, first + done, digests[done:] if done else digests)
             place.cursor += agreed
             done += agreed
             if done == len(digests):
                 break
-            zxid = event.zxid + done
+            zxid = first + done
             if place.cursor == len(self.zxids) and zxid > self.last:
                 fresh = digests[done:] if done else digests
                 self._append(zxid, fresh, event)

@@ -104,7 +104,7 @@ class Oracle:
             return
         delivery = self.facts.deliver(event)
         self._tell("deliver", delivery)
-        if event.zxid != delivery.before + 1:
+        if delivery.first != delivery.before + 1:
             self._tell("leap", delivery)
         if not delivery.known:
             self._tell("news", delivery)

@@ -99,6 +99,8 @@ class CommittedStays(Checker):
     def on_news(self, delivery: Delivery) -> None:
         self.checked += 1
         event = delivery.event
+        if event.epoch >= self.facts.highest_established:
+            return
         for established in self.facts.established:
             if established.epoch > event.epoch and packed(established.last_zxid) < delivery.last:
                 self._incomplete(established, event, show(delivery.last))
