@@ -75,6 +75,7 @@ class Conductor:
         self.keep_quorum = keep_quorum
         self.patience = patience
         self.runs: list[FaultRun] = []
+        self._open: list[FaultRun] = []  # those of them that may be active: a long run has many that are over
         self._named: dict[str, list[int]] = {}  # by a fault's `as`
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
@@ -91,7 +92,8 @@ class Conductor:
     @property
     def active(self) -> list[FaultRun]:
         """What is broken now, oldest first."""
-        return [run for run in self.runs if run.fault is not None and run.recovered is None]
+        self._open = [run for run in self._open if run.recovered is None]
+        return list(self._open)
 
     @property
     def unsettled(self) -> list[FaultRun]:
@@ -223,6 +225,7 @@ class Conductor:
         fault = kind.make(Scene(self.cluster, self.network, random, self.patience, self.host), nodes, step.params)
         run = FaultRun(number, step, nodes, Confirmation(False, {}), fault, now)
         run.heals_at = None if step.lasts is None else now + step.lasts
+        self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
         started = self.host.now_ns()
         try:

@@ -190,13 +190,13 @@ class Walk:
 
     def _carry_out(self, now: float) -> float | None:
         """Let the conductor do what is due, and say what it did."""
-        known = {run.id: run.recovered for run in self._conductor.runs}
+        known, broken = len(self._conductor.runs), self._conductor.active
         wish = self._conductor.due(now)
-        for run in self._conductor.runs:
-            if run.id not in known:
-                self._say(run, run.describe(), run.injected.confirmed)
-            elif run.recovered is not None and known[run.id] is None:
+        for run in broken:
+            if run.recovered is not None:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        for run in self._conductor.runs[known:]:
+            self._say(run, run.describe(), run.injected.confirmed)
         return wish
 
     def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:

@@ -266,7 +266,7 @@ class SimServer:
 
     def _plan_wake(self) -> None:
         """Look at the clock when something is due. In steady state nothing comes due before the next heartbeat."""
-        if self._wake_at != NEVER and self._steady and self.replica.machine.in_broadcast and self.links.quiet:
+        if self._steady and self._wake_at != NEVER and self.links.quiet and self.replica.machine.in_broadcast:
             return
         machine, now = self.replica.machine, self.clock.now_ns()
         due = [machine.wakes_at(), self.links.wakes_at()]

@@ -3,7 +3,7 @@
 The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -111,26 +111,28 @@ class Driver:
 
     # ---- the core's obligations ----
 
-    def fulfil(self) -> Iterator[None]:
-        """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
+    def fulfil(self) -> Generator[None, None, bool]:
+        """Do what the core asks until it asks for nothing more; whether there was anything. Raises Aborted, DiskFailed.
 
         Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now. Only that
         can make the core ask for more: a Ready holds everything that there is to do, and nothing else is told to the core.
         What was traced last is still to be flushed.
         """
+        asked = False
         while True:
             ready = self.machine.ready()
             if self.recording is not None:
                 self.recording.add(Answered(content(ready)))
             if ready.empty:
-                return
+                return asked
+            asked = True
             self.begin(ready)
             if ready.records:
                 yield
                 self.make_durable(ready.upto)
             self.finish(ready)
             if not ready.records:
-                return
+                return True
 
     def begin(self, ready: Ready) -> None:
         """What needs no disk; and the disk gets its records."""

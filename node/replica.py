@@ -102,11 +102,12 @@ class Replica:
         self.take_clients(clients)
         time = now()
         driver.tick(time)
-        if not application.idle(machine):
+        idle = application.idle(machine)
+        if not idle:
             application.follow_machine(machine, time)
             self.pass_on()
-        yield from driver.fulfil()
-        if not application.idle(machine):
+        asked = yield from driver.fulfil()
+        if (asked or not idle) and not application.idle(machine):
             application.follow_machine(machine, time)
             self.answer_clients()
         if driver.work.due(machine.phase, time):
