@@ -2,7 +2,6 @@
 
 import json as json_module
 import logging
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +16,10 @@ from faults.scenario import Scenario
 from harness import machine, report, swarm
 from harness.commands.output import console_for, tell
 from harness.commands.run import one, read, wish_for
-from harness.exits import BadInput, Exit, HarnessError
+from harness.exits import Exit, HarnessError
 from harness.explore import LOG, Explored, Task, explore
 from harness.interrupt import Interrupt
+from harness.seeds import read_seeds
 from harness.tally import Tally
 from model.coverage import MESSAGE_STATES, POINTS, never
 from model.verdict import Outcome, worst
@@ -68,17 +68,6 @@ def explore_command(
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
     return worst(tally.outcomes).exit_code
-
-
-def read_seeds(text: str) -> range:
-    """`A..B` (both ends count) or one seed. Raises BadInput."""
-    match = re.fullmatch(r"(\d{1,18})(?:\.\.(\d{1,18}))?", text.strip())
-    if match is None:
-        raise BadInput(f"--seeds is {text!r}; it needs a whole number, or two as in 1..1000")
-    first, last = int(match[1]), int(match[2] or match[1])
-    if last < first:
-        raise BadInput(f"--seeds is {text!r}: {last} comes before {first}")
-    return range(first, last + 1)
 
 
 @contextmanager

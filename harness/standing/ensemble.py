@@ -10,6 +10,7 @@ It stands on what a run stands on (`harness.walk.Ground`), takes the same steps 
 world time passes only in what is called here: an operation lets it go on until the answer, a wait until its condition.
 """
 
+import contextlib
 import dataclasses
 import threading
 import traceback
@@ -38,6 +39,7 @@ from harness.walk import FINISHED, INTERRUPTED, Unfinished, Walk
 from harness.workload import Counters
 from model.verdict import Verdict
 
+SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
 OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
 
 
@@ -45,7 +47,7 @@ class Ensemble:
     """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
 
     `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
-    for the report. Entered, a leader is established. Left, nothing is there but the folder, judged, unless an
+    for the report. Entered, a leader is established, and as a rule all nodes follow it. Left, nothing is there but the folder, judged, unless an
     exception was what ended it. Use it from one thread, on processes the main thread; clients may have others there.
     """
 
@@ -86,6 +88,7 @@ class Ensemble:
         self.folder: RunFolder | None = None
         self.verdict: Verdict | None = None  # once it is finished
         self._owner = threading.get_ident()
+        self.faults: list[FaultRun] = []  # so far, in the order in which they were injected
         self._sessions: list[Session] = []
         self._open = False
 
@@ -99,12 +102,12 @@ class Ensemble:
         self._world.facts["command"] = self._wish.command or None
         self.folder.write_run(self._world.facts)
         self._world.records.milestone("started", seed=self._wish.seed)
-        self._world.__enter__()
         self._open = True
         try:
+            self._world.__enter__()
             self._begin()
         except BaseException as error:
-            self._abandon(error)
+            self.abandon(error)
             raise
         return self
 
@@ -114,9 +117,12 @@ class Ensemble:
         self._walk = Walk(self.scenario, seed, world.records, Quiet(), world.ground, watch, Interrupt(), load)
         self._walk.birth()
         self._conductor = self._walk.begin()
+        self.faults = self._conductor.runs
         assert watch.begun is not None
         self._begun = watch.begun
         self._hand = Hand(self._conductor, self._until, watch.begun)
+        with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
+            self.until_converged(SETTLE_SECONDS)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if not self._open:
@@ -124,11 +130,13 @@ class Ensemble:
         if error is None or isinstance(error, Exception):
             self.finish()
         else:
-            self._abandon(error)
+            self.abandon(error)
 
     def finish(self) -> Verdict:
         """Heal everything, let the nodes come together, end them, and judge. May be called again."""
         if self.verdict is None:
+            if not self._open:
+                raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             outcome = self._close()
             self._keep(outcome)
             self.verdict = self._judge(outcome)
@@ -150,8 +158,10 @@ class Ensemble:
             self._world.__exit__(None, None, None)
         return outcome
 
-    def _abandon(self, error: BaseException) -> None:
+    def abandon(self, error: BaseException) -> None:
         """There is no time, or nothing to be judged: the nodes are killed, and the folder says why."""
+        if not self._open:
+            return
         self._open = False
         for session in self._sessions:
             session.close()
@@ -168,9 +178,7 @@ class Ensemble:
         """What it was, on record: run.json, and the faults as a scenario."""
         self._world.facts["outcome"] = outcome
         self._folder.write_run(self._world.facts)
-        conductor = self._world.onlooker.conductor
-        runs = conductor.runs if conductor is not None else []
-        self._folder.file("scenario.toml").write_text(told(self.scenario, runs), encoding="utf-8")
+        self._folder.file("scenario.toml").write_text(told(self.scenario, self.faults), encoding="utf-8")
 
     def _judge(self, outcome: str) -> Verdict:
         verdict = self._world.judge(outcome)
@@ -218,11 +226,6 @@ class Ensemble:
     def now(self) -> float:
         """Seconds since it was there, of the world's own clock."""
         return self._world.ground.host.now() - self._begun
-
-    @property
-    def faults(self) -> list[FaultRun]:
-        """Every fault so far, in the order in which they were injected."""
-        return list(self._conductor.runs)
 
     @property
     def counters(self) -> Counters:

@@ -1,0 +1,83 @@
+"""The plugin in processes of their own: workers of xdist, and sessions that are ended in the middle."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import wait_until
+from tests.unit.plugin.sessions import WRITES, results
+
+pytest_plugins = ["pytester"]
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
+
+
+def test_two_workers(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzab_on = sim\n")
+    pytester.makepyfile(
+        f"""
+import pytest
+@pytest.mark.zab(seeds=range(6))
+def test_it(zab_cluster):{WRITES}    zab_cluster.power_cut("all")
+    assert zab_cluster.seed != 4
+"""
+    )
+    outcome = pytester.runpytest_subprocess("-n", "2", "--junitxml=out.xml")
+    outcome.assert_outcomes(passed=5, failed=1)
+    (folder,) = results(pytester)
+    assert folder.name.endswith("-4")
+    assert [path.name for path in pytester.path.joinpath("results").iterdir() if not path.is_symlink()] == [
+        folder.parent.name
+    ]
+    assert 'name="zab-seed" value="5"' in pytester.path.joinpath("out.xml").read_text()
+
+
+@pytest.mark.parametrize("scope", ["function", "module"])
+def test_ctrl_c_in_mid_test_leaves_no_process(pytester: pytest.Pytester, scope: str) -> None:
+    pytester.makepyfile(
+        f"""
+import os, psutil, signal
+from pathlib import Path
+from harness.pytest_plugin import cluster_fixture
+zab_cluster = cluster_fixture("{scope}")
+def test_it(zab_cluster):
+    children = psutil.Process().children(recursive=True)
+    Path("children").write_text(" ".join(str(child.pid) for child in children))
+    os.kill(os.getpid(), signal.SIGINT)
+    zab_cluster.sleep(60.0)
+"""
+    )
+    outcome = pytester.runpytest_subprocess()
+    assert outcome.ret == pytest.ExitCode.INTERRUPTED
+    pids = [int(pid) for pid in pytester.path.joinpath("children").read_text().split()]
+    assert len(pids) >= 4  # three nodes and toxiproxy
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10.0)
+    (folder,) = results(pytester)
+    assert '"outcome": "interrupted"' in folder.joinpath("run.json").read_text()
+
+
+def test_a_session_that_is_killed_leaves_no_process(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import psutil
+        from pathlib import Path
+        def test_it(zab_cluster):
+            zab_cluster.pause("one")
+            pids = " ".join(str(child.pid) for child in psutil.Process().children(recursive=True))
+            Path("new").write_text(pids)
+            Path("new").rename("children")
+            zab_cluster.sleep(60.0)
+        """
+    )
+    children = pytester.path / "children"
+    with (pytester.path / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "pytest", "-s"], cwd=pytester.path, stdout=log, stderr=log)
+    try:
+        assert wait_until(children.exists, 60.0), (pytester.path / "log").read_text()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    pids = [int(pid) for pid in children.read_text().split()]
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10.0)
