@@ -47,8 +47,9 @@ class Ensemble:
     """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
 
     `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
-    for the report. Entered, a leader is established, and as a rule all nodes follow it. Left, nothing is there but the folder, judged, unless an
-    exception was what ended it. Use it from one thread, on processes the main thread; clients may have others there.
+    for the report. Entered, a leader is established, and as a rule all nodes follow it. Left, nothing is there but the
+    folder, judged, unless an exception was what ended it. Use it from one thread, on processes the main thread; clients
+    may have others there.
     """
 
     def __init__(
