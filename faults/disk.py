@@ -93,7 +93,7 @@ class DiskFull(DiskFault):
 
 
 class DiskError(DiskFault):
-    """EIO at the next write, sync or truncation. The node ends with exit code 74."""
+    """EIO at the next write or sync. The node ends with exit code 74."""
 
     command, off = "disk-error", {"op": None}
 
@@ -158,9 +158,7 @@ KINDS = (
         name="disk-error",
         doc="EIO at one kind of operation; the node ends by itself with code 74, healing starts it again",
         make=DiskError,
-        keys=(
-            Key(name="op", rule=choice("write", "sync", "truncate"), default="sync", doc="the operation that fails"),
-        ),
+        keys=(Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),),
         leaves="maybe-down",
         order=HealOrder.DOWN,
         draw=lambda random: {"op": random.choice(("write", "sync"))},

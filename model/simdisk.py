@@ -78,14 +78,6 @@ class SimFile:
             self._disk.cut(*faults.power_cut)
         self._inode.settle()
 
-    def truncate(self, size: int) -> None:
-        self._disk.faults.before_truncate()
-        inode = self._inode
-        inode.settle()
-        del inode.content[size:]
-        inode.put(size, b"")
-        self.size = inode.offset = size
-
     def close(self) -> None:
         """Nothing is held."""
 

@@ -117,8 +117,8 @@ class Commands:
         self._trace("disk-full", "armed" if on else "lifted", "")
 
     def disk_error(self, op: str | None) -> None:
-        if op not in (None, "write", "sync", "truncate"):
-            raise ValueError(f"op {op!r}: a disk fails at write, sync or truncate, or null lifts it")
+        if op not in (None, "write", "sync"):
+            raise ValueError(f"op {op!r}: a disk fails at write or sync, or null lifts it")
         self._disk.faults.error = op
         self._trace("disk-error", "armed" if op else "lifted", op or "")
 

@@ -20,7 +20,6 @@ from node.store.platter import (
     open_old,
     sync_folder,
     write_at,
-    zero_from,
 )
 
 __all__ = ["Disk", "DiskFaults", "DiskFile", "FaithfulDisk", "OrdinaryDisk", "Variant"]
@@ -42,9 +41,6 @@ class DiskFile(Protocol):
 
     def sync(self) -> None:
         """Make all that was written durable (fdatasync). Raises OSError; then nothing may be assumed."""
-
-    def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes, durably; what was preallocated reads as zeros from there. Raises OSError."""
 
     def close(self) -> None: ...
 
@@ -90,15 +86,6 @@ class OrdinaryFile:
     def sync(self) -> None:
         self._disk.faults.before_sync()
         fdatasync(self._fd)
-        self._settle()
-
-    def truncate(self, size: int) -> None:
-        self._disk.faults.before_truncate()
-        zero_from(self._fd, size, self._reserve)
-        self.size = size
-        self._settle()
-
-    def _settle(self) -> None:
         self._disk.unsynced_bytes -= self._unsynced
         self._unsynced = 0
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal, TypeVar, get_args
 
 Variant = Literal["plain", "torn", "reordered"]
-Failing = Literal["write", "sync", "truncate"]
+Failing = Literal["write", "sync"]
 _File = TypeVar("_File")
 
 
@@ -52,9 +52,6 @@ class DiskFaults:
         if self.slow_ms > 0:
             time.sleep(self.slow_ms / 1000)
         self._fail_if("sync")
-
-    def before_truncate(self) -> None:
-        self._fail_if("truncate")
 
     def _fail_if(self, operation: Failing) -> None:
         if self.error == operation:

@@ -17,7 +17,6 @@ from node.store.platter import (
     open_old,
     sync_folder,
     write_at,
-    zero_from,
 )
 
 
@@ -86,15 +85,6 @@ class FaithfulFile:
         fdatasync(self._fd)
         inode.durable += len(data)
         inode.unsynced.clear()
-
-    def truncate(self, size: int) -> None:
-        self._disk.faults.before_truncate()
-        inode = self._inode
-        write_at(self._fd, b"".join(inode.unsynced), inode.durable)
-        zero_from(self._fd, size, inode.reserve)
-        inode.laid_down = True
-        inode.unsynced.clear()
-        self.size = inode.durable = size
 
     def close(self) -> None:
         os.close(self._fd)

@@ -68,25 +68,6 @@ def test_a_reopened_file_goes_on_where_it_is_told_to(start: Start) -> None:
     assert disk.read("a") == b"one2wo\0\0"
 
 
-@pytest.mark.parametrize("reserve", [0, 10_000])
-@pytest.mark.parametrize("size", [0, 3, 4096, 5000])
-def test_a_truncation_leaves_zeros_durably(start: Start, reserve: int, size: int) -> None:
-    disk = start()
-    file = disk.create("a", reserve)
-    disk.sync_directory()
-    file.write(b"x" * 4500)
-    file.sync()
-    file.write(b"y" * 1000)
-    file.truncate(size)
-    assert disk.unsynced_bytes == 0
-    kept = (b"x" * 4500 + b"y" * 1000)[:size]
-    assert start().read("a") == kept.ljust(max(size, reserve), b"\0")
-    file.write(b"z")
-    file.sync()
-    file.close()
-    assert start().read("a") == (kept + b"z").ljust(reserve, b"\0")
-
-
 def test_names_change_and_errors_are_the_operating_systems(start: Start) -> None:
     disk = start()
     for name in ("a", "b"):
@@ -131,8 +112,6 @@ def test_faults_raise_what_a_real_disk_raises(start: Start) -> None:
     file.write(b"y")
     assert number(file.sync) == errno.EIO
     assert number(disk.sync_directory) == errno.EIO
-    disk.faults.error = "truncate"
-    assert number(lambda: file.truncate(0)) == errno.EIO
     disk.faults.error = None
     file.sync()
     file.close()

@@ -67,7 +67,7 @@ class Pair:
 def step(pair: Pair, random: Random) -> None:
     """One drawn thing that a store might do."""
     name = random.choice(NAMES)
-    match random.randrange(9):
+    match random.randrange(8):
         case 0 if name not in pair.files and name not in pair.real.list():
             real, sim = pair.both("create", name, random.choice((0, 0, 40)))  # type: ignore[misc]
             pair.files[name] = (real, sim)
@@ -77,12 +77,10 @@ def step(pair: Pair, random: Random) -> None:
             pair.on_files(name, "sync")
         case 5:
             pair.both("sync_directory")
-        case 6 if name in pair.files:
-            pair.on_files(name, "truncate", random.randrange(5))
-        case 7:
+        case 6:
             pair.both("remove", name)
             pair.files.pop(name, None)
-        case 8 if name in pair.files:
+        case 7 if name in pair.files:
             other = random.choice(NAMES)
             if other != name and other not in pair.real.list():
                 pair.both("rename", name, other)
