@@ -4,6 +4,8 @@ import pytest
 
 from faults.crashpoints import point
 from faults.rules import WrongError
+from faults.scenario import ScenarioError
+from faults.scenario import parse as parse_scenario
 from node.crash import FAIL_STEPS, STEPS, BadPoint, CrashPoint, CrashPoints, parse, subjects
 
 
@@ -56,3 +58,19 @@ def test_a_point_fails_once_and_at_its_count() -> None:
     with pytest.raises(OSError, match="Input/output error"):
         points.hit("before-write", "TRUNC")
     points.hit("before-write", "TRUNC")
+
+
+def mistakes(fault: str) -> str:
+    with pytest.raises(ScenarioError) as raised:
+        parse_scenario(f'[scenario]\nname = "x"\nabout = "y"\n[[fault]]\nat = 1\n{fault}\n')
+    return str(raised.value)
+
+
+def test_a_file_is_told_where_a_disk_can_fail() -> None:
+    told = mistakes('do = "fail-at"\ntarget = "leader"\npoint = "after-sync:TRUNC"')
+    assert "no disk fails at after-sync. Allowed: before-write, before-sync. Did you mean before-sync?" in told
+
+
+def test_enough_needs_a_point_to_get_to() -> None:
+    told = mistakes('do = "restart"\ntarget = "all"\nenough = "one"')
+    assert "enough says how many must get to the point of crash-at, and there is none" in told
