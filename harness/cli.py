@@ -95,6 +95,10 @@ def explore(
     ],
     seeds: Annotated[str, typer.Option(metavar="A..B", help="The seeds, both ends included.")] = "1..100",
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Not in worker processes here, but on a Spark cluster's executors."),
+    ] = None,
     swarm: Annotated[
         bool, typer.Option("--swarm", help="Draw ensemble, timing, limits, workload and faults from the seed as well.")
     ] = False,
@@ -116,7 +120,7 @@ def explore(
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
-        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet,
+        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master,
     )  # fmt: skip
 
 
@@ -226,12 +230,17 @@ def analyze(
         str, typer.Option(metavar="DIR", help="Where the tables, verdicts and metrics go; what is there is used again.")
     ] = "results/analysis",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java heap of the driver.")] = "4g",
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Replay every recorded life in the model too, on the executors.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Judge and measure any number of stored runs at once, with Spark; the worst verdict is the answer."""
     from harness.commands.analyze import analyze_command
 
-    return analyze_command(places or [], compare=compare, master=master, out=out, memory=memory, json=json)
+    return analyze_command(
+        places or [], compare=compare, master=master, out=out, memory=memory, replay=replay, json=json
+    )
 
 
 @app.command()

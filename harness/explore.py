@@ -1,4 +1,4 @@
-"""Many seeds of one scenario in the simulated world, on all cores.
+"""Many seeds of one scenario in the simulated world, on all cores, or on all those of a Spark cluster.
 
 Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
 """
@@ -12,7 +12,7 @@ from functools import partial
 from faults.scenario import Scenario
 from harness.sim import plan_of, simulate
 from harness.swarm import draw_swarm
-from harness.workers import Workers
+from harness.workers import Crew, Workers
 from model.coverage import Book, Combination, covering
 from model.verdict import Judgement
 
@@ -93,12 +93,17 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
 
 
 def explore(task: Task, seeds: Sequence[int], jobs: int, asked: Callable[[], bool]) -> Iterator[Explored]:
-    """All seeds' answers, in their order. `asked`: whether the user wants it to end. Raises HarnessError."""
+    """All seeds' answers, in their order, from so many processes. `asked`: whether the user wants it to end."""
     with Workers(jobs, AHEAD) as workers:
-        for found in workers.answers(partial(explore_seed, task), _until(asked, seeds)):
-            yield found
-            if asked():
-                return
+        yield from explore_with(workers, task, seeds, asked)
+
+
+def explore_with(crew: Crew, task: Task, seeds: Sequence[int], asked: Callable[[], bool]) -> Iterator[Explored]:
+    """Likewise, from any crew."""
+    for found in crew.answers(partial(explore_seed, task), _until(asked, seeds)):
+        yield found
+        if asked():
+            return
 
 
 def _until(asked: Callable[[], bool], seeds: Sequence[int]) -> Iterator[int]:

@@ -1,5 +1,6 @@
 """The verdict on a run's folder: the oracle's and, if the nodes recorded their inputs, the replay's."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from faults.defects import DEFECTS
 from harness import machine
 from harness.results import RunFolder
 from model import oracle
-from model.replay import equality, replay
+from model.replay import Replayed, equality, replay
 from model.verdict import Judgement, Property, Verdict
 from node.core.broadcast import Peer
 from node.parts import parts_with
@@ -26,11 +27,17 @@ def judge(folder: Path) -> Verdict:
 
 def with_replay(verdict: Verdict, folder: Path) -> Verdict:
     """The oracle's verdict on the run in `folder` and, if the run was recorded, what its replay says."""
-    facts = RunFolder(folder).read_run()
+    return including_replay(verdict, RunFolder(folder).read_run(), lambda core: replay(folder, core))
+
+
+def including_replay(
+    verdict: Verdict, facts: dict[str, Any], lives: Callable[[type[Peer]], Iterable[Replayed]]
+) -> Verdict:
+    """A verdict and, if the run was recorded (`facts` is run.json), what was found when its `lives` were replayed."""
     if not facts.get("record"):
         return verdict
     try:
-        found = equality(replay(folder, core_of(facts)))
+        found = equality(lives(core_of(facts)))
     except (UnknownDefect, OSError) as error:
         return verdict.including(unknown(), [f"the recording cannot be replayed: {error}"])
     return verdict.including(found, _reasons(found, facts))

@@ -7,16 +7,40 @@ They are forked: they share what is imported already, nobody kills them, and so 
 import multiprocessing
 import signal
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from harness.exits import HarnessError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Crew(Protocol):
+    """Whoever does the work: worker processes, or a Spark cluster's executors (`sparkcrew`)."""
+
+    def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """What `work` says of each item, in the items' order. Raises HarnessError if nobody can do it."""
+
+
+def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -> Iterator[R]:
+    """The answers in the items' order, with at most `ahead` items handed out; they are dropped when nobody asks any more."""
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            waiting.append(submit(item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 class Workers:
@@ -41,19 +65,10 @@ class Workers:
         if self._pool is None:
             yield from map(work, items)
             return
-        waiting: list[Future[R]] = []
         try:
-            for item in items:
-                waiting.append(self._submit(work, item))
-                if len(waiting) >= self._ahead:
-                    yield waiting.pop(0).result()
-            while waiting:
-                yield waiting.pop(0).result()
+            yield from in_order(partial(self._submit, work), items, self._ahead)
         except BrokenProcessPool:
             raise HarnessError("a worker process died; is there enough memory?") from None
-        finally:
-            for future in waiting:
-                future.cancel()
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
         assert self._pool is not None

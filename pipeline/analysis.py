@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pipeline.ledger import Ledger
 from pipeline.measure import measured, nothing
 
 Said = Callable[[str], None]
+Judge = Callable[[SparkSession, Sequence[Verdict]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,15 @@ class Analysis:
         return worst(it.verdict for it in self.verdicts)
 
 
-def analyze(spark: SparkSession, places: Sequence[str], out: str, said: Said = lambda _: None) -> Analysis:
-    """Judge and measure every run in or below `places`. Raises NoRuns.
+def analyze(
+    spark: SparkSession,
+    places: Sequence[str],
+    out: str,
+    said: Said = lambda _: None,
+    others: Mapping[str, Judge] | None = None,
+) -> Analysis:
+    """Judge and measure every run in or below `places`. Raises NoRuns. `others` judge too, by what they are doing meanwhile: each
+    adds what it found to the verdicts.
 
     Below `out` (a path or a URI that Spark can write to): `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a
     run's verdict a line, as in results/README.md) and `summary.json`.
@@ -53,6 +61,9 @@ def analyze(spark: SparkSession, places: Sequence[str], out: str, said: Said = l
     verdicts = judge(spark, f"{root}/tables", done.chosen, said, measure)
     for verdict in verdicts:
         verdict.json["metrics"] = numbers[verdict.run] if verdict.json["properties"] else {}
+    for doing, judges in (others or {}).items():
+        said(doing)
+        judges(spark, verdicts)
     told = summary(verdicts)
     lines = [
         json.dumps({"path": it.path, "copies": it.copies, **it.json}, ensure_ascii=False) + "\n" for it in verdicts

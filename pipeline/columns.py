@@ -131,6 +131,7 @@ RUNS = Table(
         Column("backend", TEXT, "", "the world it ran in"),
         Column("defect", TEXT, "", "the known bug that the nodes were built with"),
         Column("disk", TEXT, "", "faithful or ordinary"),
+        Column("record", "boolean", "", "whether the nodes recorded their inputs, so that the run can be replayed"),
         Column("commit", TEXT, "", "the code's commit"),
         Column("command", TEXT, "", "the command that repeats the run"),
         Column("started", TEXT, "UTC, ISO 8601", "begin"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 FILE = r"(?:run\.json|ops\.jsonl|faults\.jsonl|harness\.jsonl|trace/node-\d+-\d+\.jsonl)"
@@ -103,7 +103,22 @@ def fingerprint(folder: Folder, held: dict[str, Contents]) -> str:
 
 def as_pattern(path: str) -> str:
     """A file's URI as something that Spark, which reads patterns, takes literally."""
-    return re.sub(r"([\\\[\]{}*?])", r"\\\1", unquote(path))
+    return literally(unquote(path))
+
+
+def located(folder: str) -> str:
+    """A run's folder, as `runs.path` has it, as something that Spark reads."""
+    return literally(_locate(folder))
+
+
+def run_of(uri: Column) -> Column:
+    """The number of the run in a folder, of which Spark says this URI."""
+    return F.xxhash64(uri)
+
+
+def literally(path: str) -> str:
+    """A path as a pattern that nothing but this path matches."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
 
 
 def _locate(place: str) -> str:
@@ -139,7 +154,7 @@ def _listing(spark: SparkSession, located: list[str]) -> list[Row]:
             "_metadata.file_path",
             "_metadata.file_size",
             F.col("_metadata.file_modification_time").cast("string").alias("modified"),
-            F.xxhash64(root).alias("run"),
+            run_of(root).alias("run"),
         )
         .where(F.col("_metadata.file_path").rlike(rf"/{FILE}$"))
         .collect()

@@ -183,6 +183,7 @@ def _row(folder: Folder, held: dict[str, Contents], rows_in: int) -> tuple[Any, 
     texts = ("scenario", "backend", "defect", "disk", "commit", "command", "started", "ended")
     facts |= {name: None if said.get(name) is None else str(said[name]) for name in texts}
     facts |= {name: said[name] if isinstance(said.get(name), int) else None for name in ("seed", "nodes")}
+    facts["record"] = bool(said.get("record"))
     return tuple(facts[name] for name in c.RUNS.names)
 
 
@@ -214,7 +215,8 @@ def save(frame: DataFrame, tables: str, into: c.Table, load: int) -> None:
 def table(spark: SparkSession, tables: str, which: c.Table) -> DataFrame:
     """A whole table, all loads, with the column `load`."""
     schema = c.struct((*which.columns, c.LOAD))
-    return spark.read.schema(schema).option("basePath", f"{tables}/{which.name}").parquet(f"{tables}/{which.name}")
+    place = f"{tables}/{which.name}"
+    return spark.read.schema(schema).option("basePath", place).parquet(folders.literally(place))
 
 
 def exists(spark: SparkSession, place: str) -> bool:

@@ -7,10 +7,11 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pipeline import java
@@ -43,6 +44,8 @@ def start(
     for key, value in {**_settings(master, memory, place, small=small), **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
+        if is_local(master):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is on the PATH
         with _stderr_into(words):
             spark = builder.getOrCreate()
     except Exception as error:
@@ -61,7 +64,8 @@ def stop(spark: SparkSession) -> None:
     place: Path = spark._zab_place  # type: ignore[attr-defined]
     context: Any = spark.sparkContext
     gateway = context._gateway
-    spark.stop()
+    with suppress(OSError, Py4JError):  # a JVM that somebody has ended needs no more
+        spark.stop()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     gateway.shutdown()
     if process is not None:

@@ -1,7 +1,7 @@
 """`zab analyze`: the Spark pipeline over any number of stored runs."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness import executors
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, HarnessError
-from pipeline.java import JavaMissing
+from harness.exits import BadInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.analysis import Analysis
+    from pipeline.analysis import Analysis, Judge
 
 SMALL = 32 * 2**20  # bytes of traces: below, compiling the queries takes longer than running them
 SHOWN = 30  # runs in the table
@@ -31,18 +31,17 @@ COLOURS = {
 
 
 def analyze_command(
-    places: list[str], *, compare: tuple[str, str] | None, master: str, out: str, memory: str, json: bool
+    places: list[str], *, compare: tuple[str, str] | None, master: str, out: str, memory: str, replay: bool, json: bool
 ) -> int:
     """Analyze, show, write. The exit code is the worst verdict's. Raises BadInput, HarnessError."""
-    if bool(places) == bool(compare):
-        raise BadInput(
-            "name the RESULTS to analyze, or two campaigns with --compare A B, not both\nTry: zab analyze --help"
-        )
+    _check(places, compare, master, out, memory)
     console = console_for(json=json)
-    with console.status("starting Spark") as status, _spark(compare or places, master, out, memory) as spark:
-        analyses = [
-            _analyze(spark, group, out, status.update) for group in ([[it] for it in compare or ()] or [places])
-        ]
+    groups = [[it] for it in compare] if compare else [places]
+    words = None if _is_uri(out) else Path(out).absolute() / "spark.log"
+    small = sum(map(_size, compare or places)) < SMALL
+    with console.status("starting Spark") as status, executors.spark(master, memory, words, small=small) as spark:
+        others = _others(spark) if replay else {}
+        analyses = [_analyze(spark, group, out, status.update, others) for group in groups]
     if compare:
         return _compared(analyses, compare, console, json=json)
     show(analyses[0], out, console)
@@ -51,49 +50,53 @@ def analyze_command(
     return _exit(analyses)
 
 
-def _analyze(spark: "SparkSession", places: Sequence[str], out: str, said: Any) -> "Analysis":
+def _check(places: Sequence[str], compare: tuple[str, str] | None, master: str, out: str, memory: str) -> None:
+    """What can be seen before Spark is started. Raises BadInput with all of it."""
+    wrong = []
+    if bool(places) == bool(compare):
+        wrong.append("name the RESULTS to analyze, or two campaigns with --compare A B, not both")
+    for place in [*places, *(compare or ())]:
+        if not _is_uri(place) and not set("*?[{") & set(place) and not Path(place).exists():
+            wrong.append(f"{place}: there is no such file or folder")
+        elif Path(place).is_file():
+            wrong.append(f"{place} is a file; name the folder of a run, or a folder with such folders")
+    if not re.fullmatch(executors.MASTER, master):
+        wrong.append(executors.NO_MASTER.format(master))
+    if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
+        wrong.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
+    if not _is_uri(out) and Path(out).exists() and not Path(out).is_dir():
+        wrong.append(f"--out is {out}, which is a file; it needs a folder")
+    if wrong:
+        raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
+
+
+def _others(spark: "SparkSession") -> "dict[str, Judge]":
+    """Who judges too, beside the queries."""
+    executors.require(spark)
+    return {"replaying": import_module("harness.replays").replayed}
+
+
+def _analyze(
+    spark: "SparkSession", places: Sequence[str], out: str, said: Any, others: "dict[str, Judge]"
+) -> "Analysis":
     from pipeline.analysis import analyze
     from pipeline.folders import NoRuns
 
     try:
-        return analyze(spark, places, out, said)
+        return analyze(spark, places, out, said, others)
     except NoRuns as error:
         raise BadInput(str(error)) from error
 
 
-@contextmanager
-def _spark(places: Sequence[str], master: str, out: str, memory: str) -> Iterator["SparkSession"]:
-    """A session with what Spark says in a file beside the results. Raises HarnessError."""
-    try:
-        session = import_module("pipeline.session")
-    except ImportError as error:
-        raise HarnessError(
-            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
-        ) from error
-    words = None if "://" in out else Path(out).absolute() / "spark.log"
-    packages = [Path(str(import_module(name).__file__)).parent for name in ("pipeline", "model", "node")]
-    local = session.is_local(master)
-    try:
-        spark = session.start(
-            master,
-            memory=memory,
-            words=words,
-            packages=[] if local else packages,
-            small=local and _size(places) < SMALL,
-        )
-    except (JavaMissing, session.NoCluster) as error:
-        raise HarnessError(str(error)) from error
-    try:
-        yield spark
-    finally:
-        session.stop(spark)
+def _is_uri(place: str) -> bool:
+    return "://" in place or place.startswith("file:/")
 
 
-def _size(places: Sequence[str]) -> int:
+def _size(place: str) -> int:
     """Bytes of the traces below; a lot if that is not on this machine, or a pattern."""
-    if not all(Path(place).is_dir() for place in places):
+    if not Path(place).is_dir():
         return SMALL
-    return sum(path.stat().st_size for place in places for path in Path(place).rglob("*.jsonl"))
+    return sum(path.stat().st_size for path in Path(place).rglob("*.jsonl"))
 
 
 def _exit(analyses: Sequence["Analysis"]) -> int:

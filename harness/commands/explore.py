@@ -2,9 +2,11 @@
 
 import json as json_module
 import logging
+import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import multiprocessing_logging
@@ -16,11 +18,13 @@ from faults.scenario import Scenario
 from harness import machine, report, swarm
 from harness.commands.output import console_for, tell
 from harness.commands.run import one, read, wish_for
-from harness.exits import Exit, HarnessError
-from harness.explore import LOG, Explored, Task, explore
+from harness.executors import MASTER, NO_MASTER
+from harness.exits import BadInput, Exit, HarnessError
+from harness.explore import AHEAD, LOG, Explored, Task, explore_with
 from harness.interrupt import Interrupt
 from harness.seeds import read_seeds
 from harness.tally import Tally
+from harness.workers import Crew, Workers
 from model.coverage import MESSAGE_STATES, POINTS, never
 from model.verdict import Outcome, worst
 
@@ -30,11 +34,13 @@ SHOWN = 12  # of a list of what was never reached; all of it is in the file
 
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
-    keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool,
+    keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds, show the smallest that fails; `out`: a file for the summary. The exit code is the worst verdict that
     was not expected."""
     numbers = read_seeds(seeds)
+    if master is not None:
+        _check_master(name, master, jobs)
     console = console_for(json=json)
     if name == LAB:
         return _explore_lab(numbers, console, out, json=json)
@@ -43,9 +49,13 @@ def explore_command(
     task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
     tally = Tally(len(numbers))
     tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
-    with Interrupt() as interrupt, log_to(results, scenario.name):
+    if master is None:
+        workers: AbstractContextManager[Crew] = Workers(min(jobs or machine.cores(), len(numbers)), AHEAD)
+    else:
+        workers = import_module("harness.sparkcrew").on_spark(master, results / "explore-spark.log")
+    with Interrupt() as interrupt, log_to(results, scenario.name), workers as crew:
         asked = interrupt.asked.is_set
-        for found in explore(task, numbers, min(jobs or machine.cores(), len(numbers)), asked):
+        for found in explore_with(crew, task, numbers, asked):
             tally.add(found)
             _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
             if tally.due():
@@ -68,6 +78,17 @@ def explore_command(
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
     return worst(tally.outcomes).exit_code
+
+
+def _check_master(name: str, master: str, jobs: int | None) -> None:
+    """Raises BadInput with all that is wrong with --master."""
+    wrong = [] if re.fullmatch(MASTER, master) else [NO_MASTER.format(master)]
+    if jobs is not None:
+        wrong.append("--jobs and --master exclude each other: with --master, the cluster has as many as it has cores")
+    if name == LAB:
+        wrong.append(f"{LAB} runs in this process only; leave --master away")
+    if wrong:
+        raise BadInput("\n".join(wrong))
 
 
 @contextmanager

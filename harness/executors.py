@@ -1,0 +1,97 @@
+"""A Spark session for a command: started where the user says, with our packages on its executors, ended with the command."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.exits import HarnessError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES = ("node", "model", "faults", "harness", "pipeline")  # shipped to the executors of a cluster
+MASTER = r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|yarn|(spark|k8s|mesos)://\S+"
+NO_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
+NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what these import, and has to be there already
+
+
+@contextmanager
+def spark(master: str, memory: str, words: Path | None, *, small: bool = False) -> Iterator["SparkSession"]:
+    """A session on `master`. `memory` is the driver's heap, `words` the file for what Spark says, `small` as `session.start`
+    has it, with a local master only. Raises HarnessError."""
+    try:
+        session = import_module("pipeline.session")
+    except ImportError as error:
+        raise HarnessError(
+            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
+        ) from error
+    from pipeline.java import JavaMissing
+
+    local = session.is_local(master)
+    packages = [] if local else [Path(str(import_module(name).__file__)).parent for name in PACKAGES]
+    try:
+        started = session.start(master, memory=memory, words=words, packages=packages, small=small and local)
+    except (JavaMissing, session.NoCluster) as error:
+        raise HarnessError(str(error)) from error
+    try:
+        with _spoken(words):
+            yield started
+    finally:
+        session.stop(started)
+
+
+@contextmanager
+def _spoken(words: Path | None) -> Iterator[None]:
+    """What Spark fails at, in a sentence, as long as it can still say it; all of it is beside what else it says."""
+    errors = import_module("pyspark.errors")
+    java = import_module("py4j.protocol")
+    try:
+        yield
+    except (errors.PySparkException, java.Py4JError) as error:
+        where = ""
+        if words is not None:
+            with words.open("a", encoding="utf-8") as file:
+                file.write(f"{error}\n")
+            where = f" All that it says is in {words}"
+        raise HarnessError(f"Spark could not go on: {reason(error)}.{where}") from error
+
+
+def require(spark: "SparkSession") -> None:
+    """Raises HarnessError if an executor's Python lacks what our packages import. Judging itself runs no Python there."""
+    context = spark.sparkContext
+    probes = context.defaultParallelism
+    try:
+        lacking = context.parallelize(range(probes), probes).flatMap(_lacking).distinct().collect()
+    except Exception as error:
+        raise HarnessError(
+            f"Python does not run on the executors of {context.master}: {reason(error)}. They need the Python that runs "
+            "here; PYSPARK_PYTHON says where they have it."
+        ) from error
+    if lacking:
+        names = " ".join(sorted(_DISTRIBUTIONS.get(name, name) for name in lacking))
+        raise HarnessError(
+            f"the Python of the executors of {context.master} lacks packages. There: pip install {names}"
+        )
+
+
+_DISTRIBUTIONS = {"zmq": "pyzmq", "toxiproxy": "toxiproxy-python"}
+
+
+def _lacking(_probe: int) -> list[str]:
+    """Which of the modules this interpreter can't import."""
+    lacking = []
+    for name in NEEDED:
+        try:
+            import_module(name)
+        except ImportError:
+            lacking.append(name)
+    return lacking
+
+
+def reason(error: Exception) -> str:
+    """The line of Spark's long answer that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Cannot run" in line or "Exception:" in line]
+    return (telling or lines or [type(error).__name__])[-1]

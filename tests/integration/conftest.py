@@ -1,0 +1,31 @@
+"""One Spark session for all tests of a worker process: starting it takes longer than most questions that it is asked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    session = pytest.importorskip("pipeline.session")
+    try:
+        started = session.start(
+            "local[2]", memory="2g", small=True, words=tmp_path_factory.mktemp("spark") / "spark.log"
+        )
+    except session.java.JavaMissing as error:
+        pytest.skip(str(error))
+    yield started
+    session.stop(started)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All cases of the corpus, as folders."""
+    from tests.corpus.build import CASES, write
+
+    out = tmp_path_factory.mktemp("corpus")
+    for case in CASES:
+        write(case, out)
+    return out

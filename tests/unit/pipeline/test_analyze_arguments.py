@@ -1,0 +1,53 @@
+"""`zab analyze` and `zab explore --master`: every mistake is told at once, and before Spark is started."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 4
+    return capsys.readouterr().err
+
+
+def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    wrong = ["--master", "sparkle", "--memory", "lots", "--out", str(file), "--compare", "a", str(file)]
+    said = told(["analyze", str(tmp_path / "none"), *wrong], capsys)
+    for words in (
+        "name the RESULTS to analyze, or two campaigns with --compare A B, not both",
+        f"{tmp_path / 'none'}: there is no such file or folder",
+        "a: there is no such file or folder",
+        f"{file} is a file; name the folder of a run",
+        "--master is 'sparkle'; it needs a Spark master's URL",
+        "--memory is 'lots'; it needs a number and k, m or g",
+        f"--out is {file}, which is a file",
+    ):
+        assert words in said
+
+
+def test_nothing_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name the RESULTS to analyze" in told(["analyze"], capsys)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[4]", "local[4,2]", "spark://host:7077", "yarn", "k8s://https://h:1"]
+)
+def test_masters_that_are_one(master: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--master" not in told(["analyze", str(tmp_path / "none"), "--master", master], capsys)
+
+
+@pytest.mark.parametrize("place", ["hdfs://host/runs", "file:///runs", "results/*/1", "results/{a,b}"])
+def test_what_only_spark_can_look_up_is_left_to_it(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(["analyze", place, "--memory", "much"], capsys)
+    assert "there is no such" not in said
+
+
+def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(["explore", "lab-flapping", "--seeds", "1", "--jobs", "2", "--master", "here"], capsys)
+    assert "--master is 'here'" in said
+    assert "--jobs and --master exclude each other" in said
+    assert "lab-flapping runs in this process only" in said
