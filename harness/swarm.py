@@ -14,26 +14,28 @@ from node.config import Limits, Timing
 
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
 # decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.
-DURATIONS = (4, 4, 6, 6, 6, 8, 8, 8, 10, 10, 15, 20, 30, 60)
+DURATIONS = (3, 4, 4, 5, 5, 6, 6, 8, 8, 8, 10, 10, 15, 60)
 RATES = (5, 10, 20, 50, 100, 200)  # operations a second
-MOST_OPERATIONS = 1000  # that come due in a run: faults break more than load does, so long runs get a light one
+MOST_OPERATIONS = 400  # that come due in a run: faults break more than load does, so long runs get a light one
 CONVERGES_SECONDS = 60.0
 OPERATIONS = ("set", "create", "delete", "check", "multi", "get", "exists", "children")
 
 
 def draw_swarm(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario of this seed. With a written schedule the faults and the number of nodes stay as they are."""
+    """The scenario of this seed. With a written schedule the faults and the number of nodes stay as they are, with written
+    operations these."""
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration = scenario.duration
     if scenario.nemesis is not None:
         duration = min(duration, float(random.choice(DURATIONS)))
+    workload = _workload(random, duration)
     drawn = replace(
         scenario,
         seed=seed,
         record=False,
         duration=duration,
-        workload=_workload(random, duration),
+        workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
         limits=_limits(random, scenario.limits),
         expect=Expect(verdict=scenario.expect.verdict, exit=scenario.expect.exit, converges_within=CONVERGES_SECONDS),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faults.scenario import Scenario, parse
-from harness import swarm
+from harness import catalogue, swarm
 from harness.sim import simulate
 from node.config import Limits
 
@@ -21,9 +21,14 @@ def test_what_is_drawn_breaks_nothing(seed: int, shipped: Callable[[str], Scenar
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
-def test_what_is_drawn_is_a_scenario_file(shipped: Callable[[str], Scenario]) -> None:
-    drawn = swarm.draw_swarm(shipped("long-mix"), 7)
+@pytest.mark.parametrize("name", sorted(catalogue.shipped()))
+def test_what_is_drawn_is_a_scenario_file(name: str, shipped: Callable[[str], Scenario]) -> None:
+    drawn = swarm.draw_swarm(shipped(name), 7)
     assert replace(parse(drawn.source), source="") == replace(drawn, source="")
+
+
+def test_what_is_drawn_is_told(shipped: Callable[[str], Scenario]) -> None:
+    drawn = swarm.draw_swarm(shipped("long-mix"), 7)
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
     assert f"{drawn.nodes} nodes" in swarm.in_words(drawn)
 
