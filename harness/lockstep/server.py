@@ -46,8 +46,8 @@ class LockstepServer(SimServer):
         self.replica.boot()
 
     def _trace_runs(self, runs: list[Any]) -> None:
-        if runs:
-            self.replica.ask(wire.Channels(self.replica.when(), runs))
+        """Also without any: what the process has gathered is written here."""
+        self.replica.ask(wire.Channels(self.replica.when(), runs))
 
     def last_words(self, why: str) -> None:
         """Raises Died: with them it ends."""
