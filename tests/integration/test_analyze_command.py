@@ -1,0 +1,87 @@
+"""`zab analyze`, as people call it: what it answers, and what it says when it can't."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus.story import ensemble
+
+pytestmark = pytest.mark.timeout(600)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]":
+    """In a process of its own: it starts and ends a Spark of its own."""
+    command = [sys.executable, "-m", "harness", "analyze", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
+    )
+
+
+def saved(folder: Path, **kind: Any) -> Path:
+    story = ensemble(**kind)
+    story.settle()
+    story.save(folder)
+    return folder
+
+
+def test_two_campaigns_are_compared(tmp_path: Path) -> None:
+    """Also: Spark's own words are in its file, not on the screen."""
+    for number in range(3):
+        saved(tmp_path / "before" / str(number), writes=4 + number)
+        story = ensemble(writes=4 + number)
+        story.deliver(2, (1, 2))
+        story.settle()
+        story.save(tmp_path / "after" / str(number))
+    out = tmp_path / "out"
+    done = zab("--compare", tmp_path / "before", tmp_path / "after", "--out", out, "--master", "local[2]", "--json")
+    assert done.returncode == 1, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["before"], said["after"]) == (str(tmp_path / "before"), str(tmp_path / "after"))
+    assert any(row["change"] == "worse" for row in said["differences"])
+    assert "WARN" not in done.stderr
+    assert (out / "spark.log").is_file()
+
+
+def test_the_answer_is_the_summary(tmp_path: Path) -> None:
+    saved(tmp_path / "run")
+    out = tmp_path / "out"
+    done = zab(tmp_path / "run", "--out", out, "--master", "local[2]", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said == json.loads((out / "summary.json").read_text())
+    assert [(run["path"], run["verdict"]) for run in said["runs"]] == [(str(tmp_path / "run"), "PASS")]
+    assert json.loads((out / "verdicts.jsonl").read_text())["verdict"] == "PASS"
+
+
+@pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
+def test_without_java_the_command_that_mends_it_is_named(tmp_path: Path, where: str) -> None:
+    run = saved(tmp_path / "run")
+    env = {"JAVA_HOME": str(tmp_path)} if where == "JAVA_HOME" else {"JAVA_HOME": "", "PATH": str(tmp_path)}
+    done = zab(run, "--out", tmp_path / "out", **env)
+    assert done.returncode == 3
+    assert "the pipeline needs Java 17 or newer" in done.stderr
+    assert "nstall" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_master_that_is_not_there(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    done = zab(run, "--out", tmp_path / "out", "--master", "k8s://nowhere")
+    assert done.returncode == 3
+    assert "Spark did not start on k8s://nowhere" in done.stderr
+    assert str(tmp_path / "out" / "spark.log") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_without_runs(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = zab(tmp_path / "empty", "--out", tmp_path / "out", "--master", "local[1]")
+    assert done.returncode == 4
+    assert "nowhere below is a run.json" in done.stderr
+    assert "Traceback" not in done.stderr
