@@ -42,6 +42,9 @@ def complete_defect(incomplete: str) -> list[str]:
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the folders of runs are.")]
 Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout; everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Also as a JUnit file, for a CI.", show_default=False)
+]
 Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
 World = Annotated[
     str,
@@ -75,6 +78,7 @@ def run(
     compare: Annotated[
         bool, typer.Option("--compare", help="With --on lockstep: compare with the simulated run, byte for byte.")
     ] = False,
+    junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -83,7 +87,7 @@ def run(
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
-        json=json, quiet=quiet, compare=compare,
+        json=json, quiet=quiet, compare=compare, junit=junit,
     )  # fmt: skip
 
 
@@ -112,6 +116,7 @@ def explore(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the summary there, as JSON.", show_default=False)
     ] = None,
+    junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -120,7 +125,7 @@ def explore(
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
-        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master,
+        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit,
     )  # fmt: skip
 
 
@@ -169,13 +174,14 @@ def shrink(
 def verify(
     runs: Annotated[list[str], typer.Argument(help="Folders of runs, or `latest`.", show_default=False)],
     results: Results = RESULTS,
+    junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Judge stored runs again; the worst verdict is the answer."""
     from harness.commands.verify import verify_command
 
-    return verify_command(runs, results=results, json=json, quiet=quiet)
+    return verify_command(runs, results=results, junit=junit, json=json, quiet=quiet)
 
 
 @app.command()

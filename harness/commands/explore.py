@@ -15,18 +15,19 @@ from rich.text import Text
 
 from faults.defects import DEFECTS
 from faults.scenario import Scenario
-from harness import machine, report, swarm
+from harness import ci, machine, report, swarm
 from harness.commands.output import console_for, tell
 from harness.commands.run import one, read, wish_for
 from harness.executors import MASTER, NO_MASTER
 from harness.exits import BadInput, Exit, HarnessError
 from harness.explore import AHEAD, LOG, Explored, Task, explore_with
 from harness.interrupt import Interrupt
+from harness.run import Ran, Wish
 from harness.seeds import read_seeds
 from harness.tally import Tally
 from harness.workers import Crew, Workers
 from model.coverage import MESSAGE_STATES, POINTS, never
-from model.verdict import Outcome, worst
+from model.verdict import EXIT_CODES, Outcome, worst
 
 LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
 SHOWN = 12  # of a list of what was never reached; all of it is in the file
@@ -35,6 +36,7 @@ SHOWN = 12  # of a list of what was never reached; all of it is in the file
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
     keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
+    junit: Path | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds, show the smallest that fails; `out`: a file for the summary. The exit code is the worst verdict that
     was not expected."""
@@ -43,11 +45,16 @@ def explore_command(
         _check_master(name, master, jobs)
     console = console_for(json=json)
     if name == LAB:
+        if junit is not None:
+            raise BadInput(f"--junit tells of runs of a scenario, and {LAB} is none")
         return _explore_lab(numbers, console, out, json=json)
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
+    ci.prepare(junit)
     path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
     task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
     tally = Tally(len(numbers))
+    cases: list[ci.Case] = []
+    told = ci.wanted(junit)
     tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
     if master is None:
         workers: AbstractContextManager[Crew] = Workers(min(jobs or machine.cores(), len(numbers)), AHEAD)
@@ -57,6 +64,8 @@ def explore_command(
         asked = interrupt.asked.is_set
         for found in explore_with(crew, task, numbers, asked):
             tally.add(found)
+            if told:
+                cases.append(_case(task, name, found, nodes))
             _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
             if tally.due():
                 tell(tally.to_dict(), out, json=False)
@@ -72,11 +81,17 @@ def explore_command(
     if coverage:
         _show_coverage(scenario, tally, results, console)
     smallest = tally.failed[0] if tally.failed else None
-    again = _show_failure(task, name, smallest, nodes, results, console) if smallest is not None else None
+    again = None
+    if smallest is not None:
+        wish, ran = _show_failure(task, name, smallest, nodes, results, console)
+        again = wish.command
+        shown = ci.case_of(ran.folder, ran.verdict)
+        cases = [shown if case.seed == smallest.seed else case for case in cases]
     tell({**tally.to_dict(), "command": again}, out, json=json)
     if interrupted:
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
+    ci.publish(f"zab explore {scenario.name}", cases, junit)
     return worst(tally.outcomes).exit_code
 
 
@@ -116,14 +131,34 @@ def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
     """Failures; and what was drawn, of them or if asked for."""
     if found.failed:
         words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
-        console.print(words.append(f"  {', '.join(found.violated) or found.reasons[0]}"), soft_wrap=True)
+        console.print(
+            words.append(
+                f"  {', '.join(found.violated) or next(iter(found.reasons), 'which is not what is expected')}"
+            ),
+            soft_wrap=True,
+        )
     if task.swarm and (found.failed or drawn):
         drew = swarm.in_words(task.scenario_of(found.seed))
         console.print(f"seed {found.seed} drew {drew}", highlight=False, soft_wrap=True)
 
 
-def _show_failure(task: Task, name: str, found: Explored, nodes: int | None, results: Path, console: Console) -> str:
-    """Run the seed once more, with all its files; the command that repeats it."""
+def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
+    """One seed, of which there are no files."""
+    words = ["zab", "explore", name, "--seeds", str(found.seed), *(["--swarm"] if task.swarm else [])]
+    words += ["--nodes", str(nodes)] if nodes is not None else []
+    words += ["--defect", task.scenario.defect] if task.scenario.defect is not None else []
+    expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
+    told = "\n".join([f"verdict {found.verdict}", *found.reasons])
+    return ci.Case(
+        scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
+        violated=found.violated, told=told, again=shlex.join(words),
+    )  # fmt: skip
+
+
+def _show_failure(
+    task: Task, name: str, found: Explored, nodes: int | None, results: Path, console: Console
+) -> tuple[Wish, Ran]:
+    """Run the seed once more, with all its files, as the wish's command does."""
     scenario = task.scenario_of(found.seed)
     if task.swarm:
         name = str(_keep(scenario, found.seed, results))
@@ -135,7 +170,7 @@ def _show_failure(task: Task, name: str, found: Explored, nodes: int | None, res
     console.print(
         Text(f"smaller  {shlex.join(['zab', 'shrink', str(ran.folder.path)])}"), highlight=False, soft_wrap=True
     )
-    return wish.command
+    return wish, ran
 
 
 def _keep(scenario: Scenario, seed: int, results: Path) -> Path:

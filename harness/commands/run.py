@@ -1,6 +1,7 @@
 """`zab run`: one scenario, judged and shown."""
 
 import shlex
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.text import Text
 from faults.defects import DEFECTS
 from faults.registry import impossible
 from faults.scenario import Scenario, ScenarioError, load
-from harness import catalogue, report
+from harness import catalogue, ci, report
 from harness.commands.output import console_for, print_json
 from harness.exits import BadInput, Exit, Interrupted
 from harness.lockstep.compare import Difference, first_difference
@@ -23,13 +24,14 @@ WORLDS = ("processes", "sim", "lockstep", "containers")
 
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
-    keep_data: bool, json: bool, quiet: bool, compare: bool = False,
+    keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
 ) -> int:  # fmt: skip
     """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput.
 
     `compare`: with the simulated run, byte for byte; a difference is exit 1.
     """
     scenario = read(name, on=on, nodes=nodes, defect=defect)
+    ci.prepare(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare holds a run in lockstep against the simulated one: it goes with --on lockstep only")
     wish = wish_for(
@@ -37,7 +39,9 @@ def run_command(
     )
     console = console_for(json=json)
     simulated = one(scenario, replace(wish, on="sim"), console, quiet=True) if compare else None
+    begun = time.monotonic()
     ran = one(scenario, wish, console, quiet=quiet)
+    seconds = time.monotonic() - begun
     report.show(ran.folder, console, brief=quiet)
     answer = {"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)}
     equal = True
@@ -48,6 +52,7 @@ def run_command(
         answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:
         print_json(answer)
+    ci.publish(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
     return ran.verdict.exit if equal else Exit.VIOLATION
 
 

@@ -97,6 +97,7 @@ class Ensemble:
 
     def __enter__(self) -> Self:
         """Raises HarnessError, or `harness.walk.Unfinished` if no leader was established."""
+        self._world_of.possible(self.on)
         self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
         self.folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
         self._world = self._world_of(self.scenario, self._wish, self.folder)

@@ -1,6 +1,5 @@
 """The worlds that an ensemble can stand in: what is the same in all of them, and what each does in its own way."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,7 +19,7 @@ from harness.run import Wish
 from harness.session import Line
 from harness.sim import SimGround
 from harness.socket_line import SocketLine
-from harness.stage import Stage
+from harness.stages import BACKENDS, stage_on
 from harness.standing.lines import SimLine, Tally
 from harness.walk import Ground, Onlooker, Records
 from harness.watch import Watch
@@ -40,6 +39,11 @@ class World(Protocol):
     facts: dict[str, Any]  # run.json
     tally: Tally
 
+    @classmethod
+    def possible(cls, on: str) -> None:
+        """Raises HarnessError if this machine cannot have it, before anything is made."""
+
+    def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """With an exception the nodes are not asked to end but killed."""
@@ -58,15 +62,19 @@ class World(Protocol):
         """Once it was left."""
 
 
-class OnProcesses:
-    """Real processes, with toxiproxy between them."""
+class OnStage:
+    """Real nodes, processes or containers, with toxiproxy between them."""
+
+    @classmethod
+    def possible(cls, on: str) -> None:
+        stage_on(on).check()
 
     def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
         self.facts = real.facts_of(scenario, wish, folder)
         self.records = folder
         self.tally = Tally()
         self._folder = folder
-        self._stage = Stage(folder, scenario, wish.defect[1] if wish.defect else None, wish.record)
+        self._stage = stage_on(wish.on)(folder, scenario, wish.defect[1] if wish.defect else None, wish.record)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -114,6 +122,10 @@ class _NoThread:
 class OnSim:
     """The simulated world: time passes while somebody waits, and everything is drawn from the seed."""
 
+    @classmethod
+    def possible(cls, on: str) -> None:
+        """Anywhere."""
+
     def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
         self.facts = sim.facts_of(scenario, wish)
         self.ground = SimGround(scenario, wish.seed, wish.defect[1] if wish.defect else None, folder, wish.record)
@@ -151,4 +163,4 @@ class OnSim:
         return verdict
 
 
-WORLDS: dict[str, Callable[[Scenario, Wish, RunFolder], World]] = {"processes": OnProcesses, "sim": OnSim}
+WORLDS: dict[str, type[World]] = {**dict.fromkeys(BACKENDS, OnStage), "sim": OnSim}

@@ -1,0 +1,142 @@
+"""What the commands say to a CI: JUnit files and the Markdown summary, of real runs in the simulated world."""
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from harness import ci
+from harness.ci import Case, markdown, xml
+from harness.cli import main
+
+SMALL = """
+[scenario]
+name = "small"
+about = "A crash of the leader under a small load."
+duration = 1
+[workload]
+clients = 1
+rate = 20
+keys = 2
+[[fault]]
+at = 0.3
+do = "crash"
+target = "leader"
+for = 0.2
+[expect]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(ci.SUMMARY, str(tmp_path / "summary.md"))
+    tmp_path.joinpath("good.toml").write_text(SMALL)
+    tmp_path.joinpath("poor.toml").write_text(SMALL + "min_acked = 100000\n")
+    return tmp_path
+
+
+def cases(path: Path) -> tuple[dict[str, str], list[ElementTree.Element]]:
+    """The suite's attributes and its cases."""
+    (suite,) = ElementTree.parse(path).getroot()
+    return dict(suite.attrib), list(suite)
+
+
+def properties(case: ElementTree.Element) -> dict[str, str]:
+    return {str(one.get("name")): str(one.get("value")) for one in case.iter("property")}
+
+
+def test_a_run_that_passes(place: Path) -> None:
+    assert main(["run", "good.toml", "--on", "sim", "--seed", "4", "-q", "--junit", "out/run.xml"]) == 0
+    suite, (case,) = cases(place / "out" / "run.xml")
+    assert (suite["tests"], suite["failures"], suite["errors"]) == ("1", "0", "0")
+    assert (case.get("classname"), case.get("name")) == ("zab.small", "seed 4 on sim")
+    assert properties(case)["zab-verdict"] == "PASS"
+    assert case.find("failure") is None
+    assert place.joinpath("summary.md").read_text().startswith("### ✅ zab run small: 1 PASS\n")
+
+
+def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
+    assert main(["run", "poor.toml", "--on", "sim", "--seed", "4", "-q", "--junit", "run.xml"]) == 2
+    suite, (case,) = cases(place / "run.xml")
+    assert suite["failures"] == "1"
+    failure = case.find("failure")
+    assert failure is not None
+    assert failure.get("type") == "UNKNOWN"
+    for words in ("at least 100000 are needed", "crash of leader", "again    zab run poor.toml --on sim --seed 4"):
+        assert words in str(failure.text)
+    told = place.joinpath("summary.md").read_text()
+    assert "### ❌ zab run small: 1 UNKNOWN" in told
+    assert "Again: `zab run poor.toml --on sim --seed 4`" in told
+
+
+def test_what_a_scenario_expects_is_no_failure(place: Path) -> None:
+    place.joinpath("poor.toml").write_text(SMALL + 'min_acked = 100000\nverdict = "UNKNOWN"\n')
+    assert main(["run", "poor.toml", "--on", "sim", "-q", "--junit", "run.xml"]) == 2
+    suite, (case,) = cases(place / "run.xml")
+    assert suite["failures"] == "0"
+    assert properties(case)["zab-verdict"] == "UNKNOWN"
+
+
+def test_stored_runs_that_are_judged_again(place: Path) -> None:
+    main(["run", "good.toml", "--on", "sim", "-q"])
+    main(["run", "poor.toml", "--on", "sim", "--seed", "2", "-q"])
+    runs = sorted(str(path.parent) for path in place.joinpath("results").glob("*/*/run.json"))
+    place.joinpath("summary.md").unlink()
+    assert main(["verify", *runs, "-q", "--junit", "verify.xml"]) == 2
+    suite, found = cases(place / "verify.xml")
+    assert (suite["name"], suite["tests"], suite["failures"]) == ("zab verify", "2", "1")
+    assert {properties(case)["zab-results"] for case in found} == set(runs)
+    assert "zab verify: 1 PASS, 1 UNKNOWN" in place.joinpath("summary.md").read_text()
+
+
+def test_an_exploration_is_a_case_a_seed(place: Path) -> None:
+    assert main(["explore", "good.toml", "--seeds", "3..5", "--jobs", "1", "-q", "--junit", "explore.xml"]) == 0
+    suite, found = cases(place / "explore.xml")
+    assert suite["name"] == "zab explore small"
+    assert [case.get("name") for case in found] == [f"seed {seed} on sim" for seed in (3, 4, 5)]
+
+
+def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) -> None:
+    place.joinpath("good.toml").write_text(SMALL + 'verdict = "VIOLATION"\n')
+    assert main(["explore", "good.toml", "--seeds", "3..9", "--jobs", "1", "-q", "--junit", "explore.xml"]) == 0
+    suite, (case,) = cases(place / "explore.xml")
+    assert suite["failures"] == "1"
+    failure = case.find("failure")
+    assert failure is not None
+    assert failure.get("message") == "PASS (expected: VIOLATION)"
+    assert "again    zab run good.toml --on sim --seed 3" in str(failure.text)
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.joinpath("file").write_text("")
+    assert main(["run", "good.toml", "--on", "sim", "-q", "--junit", "file/run.xml"]) == 3
+    assert "file/run.xml cannot be written" in capsys.readouterr().err
+    assert not place.joinpath("results").exists()
+    assert main(["explore", "lab-flapping", "--junit", "lab.xml"]) == 4
+    assert "--junit tells of runs of a scenario" in capsys.readouterr().err
+
+
+def test_nothing_breaks_out_of_its_place() -> None:
+    """Words come from traces: what XML cannot carry is replaced, and no text ends its fence or its tag."""
+    case = Case(
+        scenario="a<b", seed=1, on="sim", verdict="VIOLATION", violated=["x"], told="a\x00b\x1b[1m ``` </details> ]]>"
+    )
+    root = ElementTree.fromstring(xml("zab & co", [case]))
+    assert next(root.iter("failure")).text == "a�b�[1m ``` </details> ]]>"
+    told = markdown("zab & co", [case])
+    assert "<summary>a&lt;b, seed 1" in told
+    assert told.count("```") == 2
+
+
+def test_a_harness_error_is_an_error_and_no_failure() -> None:
+    suite = ElementTree.fromstring(xml("zab", [Case(scenario="a", seed=1, on="sim", verdict="HARNESS-ERROR")]))[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+
+
+def test_a_long_list_of_failures_is_cut_in_the_summary_only() -> None:
+    many = [Case(scenario="a", seed=seed, on="sim", verdict="UNKNOWN") for seed in range(30)]
+    assert "and 10 more" in markdown("zab", many)
+    assert len(list(ElementTree.fromstring(xml("zab", many)).iter("failure"))) == 30
