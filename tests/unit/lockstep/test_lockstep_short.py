@@ -1,0 +1,57 @@
+"""The shortest run in lockstep that has a round, a sync, a power cut and a recovery: the simulator's bytes.
+
+More, and longer ones, are in tests/integration/test_lockstep.py; this one is here so that a change of a node, of a server
+or of the simulated world cannot part the two worlds unnoticed.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from faults.scenario import load
+from harness.lockstep.compare import first_difference
+from harness.lockstep.run import run_lockstep
+from harness.progress import Quiet
+from harness.run import Wish
+from harness.sim import run_sim
+
+SCENARIO = """
+[scenario]
+name = "short"
+about = "A leader loses its power, with unsynced bytes in the air."
+nodes = 3
+duration = 1.5
+
+[workload]
+clients = 2
+keys = 2
+rate = 40
+
+[[fault]]
+at = 0.5
+do = "power-cut"
+target = "leader"
+variant = "torn"
+for = 0.3
+
+[expect]
+min_acked = 5
+converges_within = 20
+"""
+
+
+@pytest.mark.processes
+def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(SCENARIO)
+    simulated, ran = (
+        run(load(path), Wish(seed=5, results=tmp_path / on, command=on, keep_data=True, on=on), Quiet())
+        for on, run in (("sim", run_sim), ("lockstep", run_lockstep))
+    )
+    assert first_difference(simulated.folder.path, ran.folder.path) is None
+    assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)
+    assert len(list(ran.folder.file("trace").iterdir())) == 4
+    facts = simulated.folder.read_run(), ran.folder.read_run()
+    assert facts[0]["dump"] is not None
+    assert facts[0]["dump"] == facts[1]["dump"]
+    assert [each["backend"] for each in facts] == ["sim", "lockstep"]
