@@ -173,6 +173,7 @@ def experiment(story: Story) -> Html:
             + f", {machine.get('kernel', '?')}",
         ),
         ("commit", facts.get("commit")),
+        ("dump", facts.get("dump")),
         ("folder", story.folder),
     ]
     known = [(name, value) for name, value in rows if value not in (None, "")]

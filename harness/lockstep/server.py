@@ -1,6 +1,7 @@
 """One life of one node in a process of its own, and the machine that it lives on."""
 
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,9 @@ class LockstepNode(SimNode):
     def end_process(self) -> None:
         """Whatever the world says: nothing of this run stays."""
         if isinstance(self.server, LockstepServer):
-            self.server.process.kill()
+            self.server.process.signal(signal.SIGKILL)
+            self.server.process.wait(END_SECONDS)
+            self.server.process.release()
 
 
 def _readable(config: NodeConfig) -> str:

@@ -69,6 +69,14 @@ def test_every_mistake_is_told_at_once() -> None:
     ]
 
 
+def test_a_world_that_there_is_not_is_one_more_mistake() -> None:
+    found = mistakes("--seed 1 --nodes 2 --rounds x --proposals 3 --on nowhere")
+    assert found == [
+        "--rounds is 'x'; it needs a whole number",
+        "--on is 'nowhere'; the lab's nodes are in sim or lockstep",
+    ]
+
+
 def test_ids_of_an_odd_partition_are_checked_too() -> None:
     assert mistakes("--seed 1 --nodes 3 --rounds 9 --proposals 0 --partition 0,1,3") == [
         "--partition lists pairs from,to,from,to,...; of 3 entries the last has no partner",

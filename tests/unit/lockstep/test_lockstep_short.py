@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from faults.scenario import load
+from harness.cli import main
 from harness.lockstep.compare import first_difference
 from harness.lockstep.run import run_lockstep
 from harness.progress import Quiet
@@ -55,3 +56,22 @@ def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
     assert facts[0]["dump"] is not None
     assert facts[0]["dump"] == facts[1]["dump"]
     assert [each["backend"] for each in facts] == ["sim", "lockstep"]
+
+
+def test_only_lockstep_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "steady-state", "--on", "sim", "--compare"]) == 4
+    assert "it goes with --on lockstep only" in capsys.readouterr().err
+
+
+def test_the_command_compares_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(SCENARIO.replace("1.5", "0.6").replace("0.5", "0.2"))
+    assert main(["run", str(path), "--on", "lockstep", "--seed", "1", "--compare", "--results", str(tmp_path)]) in (
+        0,
+        2,
+    )
+    out = capsys.readouterr().out
+    assert "EQUAL: byte for byte" in out
+    assert out.count(str(tmp_path)) >= 2
+    runs = [each.parent for each in tmp_path.glob("short/*/run.json")]
+    assert len(runs) == 2
