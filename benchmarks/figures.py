@@ -33,6 +33,8 @@ class Scale:
     judged: int = 200_000  # transactions that the oracle judges in a round
     simulated: float = 120.0  # seconds of a simulated run
     frames_seconds: float = 1.0  # of each round of the links' frames
+    events: Sequence[int] = (1_000_000, 2_000_000, 5_000_000, 10_000_000)  # that the pipeline analyses at once
+    campaign: int = 1000  # short simulated runs that the pipeline analyses at once
     sizes: Sequence[int] = (3, 5, 7)
     payloads: Sequence[int] = (16, 256, 1024, 4096, 16384, 65536)
 
@@ -50,6 +52,8 @@ QUICK = Scale(
     simulated=30.0,
     frames_seconds=0.3,
     payloads=(256, 1024, 16384),
+    events=(200_000, 1_000_000),
+    campaign=50,
 )
 
 

@@ -31,6 +31,8 @@ from node.core import messages
 from node.core.broadcast import Peer
 from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
 from node.core.messages import Phase, Role
+from pipeline.columns import LOAD, TABLES, Column, Table
+from pipeline.metric_columns import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -179,6 +181,27 @@ def default(make: Any, key: str) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
+def tables() -> str:
+    """The tables of the pipeline, column by column."""
+    return columns(TABLES.values(), columns_of_all=(LOAD,))
+
+
+def metric_tables() -> str:
+    """The metrics that the pipeline writes, likewise."""
+    part = Column("part", "int", "", "which group of runs was measured together; partition column")
+    return columns(METRICS, columns_of_all=(part,))
+
+
+def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...]) -> str:
+    """A heading, a sentence and the columns of each table."""
+    heads = ("column", "type", "unit", "meaning")
+    return "\n\n".join(
+        f"### `{one.name}`\n\n{one.about} From {one.source}.\n\n"
+        + table(heads, ((f"`{it.name}`", f"`{it.type}`", it.unit, it.about) for it in (*one.columns, *columns_of_all)))
+        for one in of
+    )
+
+
 def numbers(file: str) -> str:
     """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure."""
     report = json.loads((ROOT / file).read_text(encoding="utf-8"))
@@ -212,6 +235,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "crash-points": crash_points,
     "keys": keys,
     "numbers": numbers,
+    "tables": tables,
+    "metric-tables": metric_tables,
 }
 
 

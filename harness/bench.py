@@ -17,10 +17,12 @@ from typing import Any
 
 from benchmarks import curve as frames
 from benchmarks import oracle as judge
+from benchmarks import synthetic
 from benchmarks.birth import birth
 from benchmarks.failover import failover
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.memory import memory
+from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
@@ -48,8 +50,8 @@ class Measurement:
 
 def oracle(folder: Path, scale: Scale) -> list[Figure]:
     """Transaction events that the oracle judges in a second; each transaction has 1 + 2 * 3 of them."""
-    lines = judge.traces(scale.judged, BATCH)
-    events = scale.judged * (1 + 2 * judge.NODES)
+    lines = synthetic.Run(scale.judged, BATCH, epochs=1).traces
+    events = scale.judged * (1 + 2 * synthetic.NODES)
     rates = [events / judge.round_of(lines) for _ in range(scale.rounds)]
     return [median("one core", "events/s", rates)]
 
@@ -90,6 +92,12 @@ MEASUREMENTS: dict[str, Measurement] = {
         Measurement(name="replay", about="inputs of a recorded run re-executed in a second", measure=replaying),
         Measurement(name="world", about="seconds of the simulated world in a second of a core", measure=world),
         Measurement(name="curve", about="what encryption costs on a link", measure=curve),
+        Measurement(
+            name="pipeline",
+            about="`zab analyze` on two cores: one run, growing numbers of events, a campaign",
+            measure=pipeline,
+            full=True,
+        ),
         Measurement(name="sizes", about="throughput against the ensemble's size", measure=sizes, full=True),
         Measurement(name="payloads", about="throughput against the payload", measure=payloads, full=True),
     )

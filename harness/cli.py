@@ -231,6 +231,9 @@ def analyze(
     compare: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Two campaigns: what got worse from A to B.")
     ] = None,
+    fail_if_worse: Annotated[
+        bool, typer.Option("--fail-if-worse", help="With --compare: exit code 1 if something got worse.")
+    ] = False,
     master: Annotated[str, typer.Option(metavar="URL", help="Any Spark master.")] = "local[*]",
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Where the tables, verdicts and metrics go; what is there is used again.")
@@ -245,7 +248,14 @@ def analyze(
     from harness.commands.analyze import analyze_command
 
     return analyze_command(
-        places or [], compare=compare, master=master, out=out, memory=memory, replay=replay, json=json
+        places or [],
+        compare=compare,
+        fail_if_worse=fail_if_worse,
+        master=master,
+        out=out,
+        memory=memory,
+        replay=replay,
+        json=json,
     )
 
 

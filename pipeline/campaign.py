@@ -1,9 +1,14 @@
-"""Many runs at once: what a number is on average, how sure that is, and what got worse from one campaign to the next."""
+"""Many runs at once: what a number is on average, and how sure that is.
+
+A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t. Only the times to recover
+from a fault are taken by fault, for a run has several kinds of them.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import sqrt
-from statistics import mean, stdev
+from dataclasses import asdict, dataclass
+from math import ceil, sqrt
+from statistics import mean, median, stdev
 from typing import Any
 
 from pipeline.judge import WORST_FIRST, Verdict, worst
@@ -13,19 +18,36 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
     2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
+SHOWN = 200  # values of a distribution that are kept; of more than that, evenly spaced quantiles
 
-# The numbers that are compared, and whether more of them is better.
-MORE_IS_BETTER = {
-    "acked_per_second": True,
-    "latency_p50_ms": False,
-    "latency_p99_ms": False,
-    "longest_unavailability_s": False,
-    "election_s": False,
-    "recovery_s": False,
-    "converged_s": False,
-    "frames_per_write": False,
-    "transactions_per_batch": True,
-}
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that every run has, or lacks: its name in `metrics`, its unit ("" for a plain ratio), and what it says."""
+
+    name: str
+    unit: str
+    more_is_better: bool
+    about: str
+
+
+NUMBERS = (
+    Number("acked_per_second", "1/s", True, "operations that succeeded a second, over all seconds"),
+    Number("latency_p50_ms", "ms", False, "latency from the due time, median"),
+    Number("latency_p90_ms", "ms", False, "90th percentile"),
+    Number("latency_p99_ms", "ms", False, "99th percentile"),
+    Number("latency_p999_ms", "ms", False, "99.9th percentile"),
+    Number("longest_unavailability_s", "s", False, "longest time in which a write was due and none succeeded"),
+    Number("recovery_s", "s", False, "from a fault to the next new commit, median of a run's faults"),
+    Number("election_s", "s", False, "from looking for a leader to its establishment, mean of a run's elections"),
+    Number("election_rounds", "", False, "rounds that the leader voted in, mean"),
+    Number("election_messages", "", False, "votes that all nodes sent for it, mean"),
+    Number("catch_up_s", "s", False, "from following to holding the epoch's history, mean of those that lacked any"),
+    Number("converged_s", "s", False, "from the last healing to equal nodes"),
+    Number("messages_per_write", "", False, "FORWARD, PROPOSE, ACK, COMMIT for each committed write, all nodes"),
+    Number("syncs_per_write", "", False, "syncs of a log for each committed write, all nodes"),
+    Number("transactions_per_batch", "", True, "transactions that became durable with one sync"),
+)
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -34,37 +56,47 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     overall = worst(it.verdict for it in verdicts)
     return {
         "verdict": overall,
+        "numbers": [asdict(number) for number in NUMBERS],
         "runs": [_run(it) for it in ranked],
-        "scenarios": _groups(verdicts, lambda it: str(it.facts["scenario"] or "(no name)")),
+        "scenarios": _groups(verdicts, experiment),
         "sizes": _groups(verdicts, lambda it: f"{it.facts['nodes']} nodes"),
         "recovery": _recovery(verdicts),
+        "catching_up": _catching_up(verdicts),
         "properties": _properties(verdicts),
     }
+
+
+def experiment(it: Verdict) -> str:
+    """A scenario with a defect is another experiment than the one without."""
+    name, defect = str(it.facts["scenario"] or "(no name)"), it.facts["defect"]
+    return f"{name} with {defect}" if defect else name
 
 
 def interval(values: Sequence[float]) -> dict[str, Any]:
     """`n`, `mean` and the half-width of its 95 % confidence interval (`within`; None for a single value)."""
     if len(values) < 2:
         return {"n": len(values), "mean": values[0] if values else None, "within": None}
-    return {"n": len(values), "mean": mean(values), "within": _t(len(values) - 1) * stdev(values) / sqrt(len(values))}
+    return {"n": len(values), "mean": mean(values), "within": t95(len(values) - 1) * stdev(values) / sqrt(len(values))}
 
 
-def compare(before: Sequence[Verdict], after: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """What differs between two campaigns, by scenario, worse first. Numbers are compared with Welch's t-test: a difference counts
-    when its 95 % confidence interval does not contain 0. Verdicts are compared as they are, with the runs that show it."""
-    found = []
-    for scenario in sorted({str(it.facts["scenario"]) for it in (*before, *after)}):
-        old, new = ([it for it in side if str(it.facts["scenario"]) == scenario] for side in (before, after))
-        if not old or not new:
-            where = "first" if old else "second"
-            found.append(
-                {"scenario": scenario, "what": "runs", "change": "only", "words": f"only in the {where} campaign"}
-            )
-            continue
-        found += _verdicts(scenario, old, new)
-        for name in MORE_IS_BETTER:
-            found += _number(scenario, name, old, new)
-    return sorted(found, key=lambda it: ("worse", "better", "only").index(it["change"]))
+def values_of(name: str, group: Iterable[Verdict]) -> list[float]:
+    """A number of each run that has it."""
+    return [value for it in group if (value := value_of(name, it)) is not None]
+
+
+def value_of(name: str, it: Verdict) -> float | None:
+    """One run's. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
+    numbers = it.json["metrics"]
+    if name == "recovery_s":
+        took = [fault["seconds"] for fault in numbers.get("faults", []) if fault["seconds"] is not None]
+        return median(took) if took else None
+    value = numbers.get(name)
+    return None if value is None else float(value)
+
+
+def t95(freedom: int) -> float:
+    """Student's t for a two-sided 95 % interval."""
+    return _T[max(freedom, 1) - 1] if freedom <= len(_T) else 1.96
 
 
 def _run(it: Verdict) -> dict[str, Any]:
@@ -86,27 +118,47 @@ def _groups(verdicts: Sequence[Verdict], key: Callable[[Verdict], str]) -> list[
             "name": name,
             "runs": len(group),
             "verdicts": dict(Counter(it.verdict for it in group)),
-            "numbers": {number: interval(_values(number, group)) for number in MORE_IS_BETTER},
+            "numbers": {number.name: interval(values_of(number.name, group)) for number in NUMBERS},
         }
         for name, group in sorted(groups.items())
     ]
 
 
 def _recovery(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
-    """Seconds from a fault to the next new commit, by kind of fault and role of what it hit."""
-    found: dict[tuple[str, str], list[float]] = {}
-    never: Counter[tuple[str, str]] = Counter()
+    """By kind of fault and role of what it hit: seconds to the next new commit (`mean`, `within`, all of them as `seconds`), how often
+    there was `never` one, and the seconds for which writes `stood_still`."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for it in verdicts:
         for fault in it.json["metrics"].get("faults", []):
-            key = (fault["do"], fault["role"] or "none")
-            if fault["seconds"] is None:
-                never[key] += 1
-            else:
-                found.setdefault(key, []).append(fault["seconds"])
-    return [
-        {"do": do, "role": role, **interval(found.get((do, role), [])), "never": never[do, role]}
-        for do, role in sorted({*found, *never})
-    ]
+            found.setdefault((fault["do"], fault["role"] or "none"), []).append(fault)
+    rows = []
+    for (do, role), faults in sorted(found.items()):
+        took = sorted(fault["seconds"] for fault in faults if fault["seconds"] is not None)
+        still = interval([fault["stood_still"] for fault in faults])
+        rows.append(
+            {
+                "do": do, "role": role, **interval(took), "never": len(faults) - len(took), "seconds": _thinned(took),
+                "stood_still": still,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _thinned(ascending: Sequence[float]) -> list[float]:
+    """All of a few values; of many, quantiles that keep the first and the last."""
+    if len(ascending) <= SHOWN:
+        return list(ascending)
+    return [ascending[max(0, ceil(i / (SHOWN - 1) * len(ascending)) - 1)] for i in range(SHOWN)]
+
+
+def _catching_up(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """By kind: how often nodes got a history so, and how much they took: transactions, transactions cut off, bytes of snapshots."""
+    sums: dict[str, Counter[str]] = {}
+    for it in verdicts:
+        for row in it.json["metrics"].get("catch_up", []):
+            mine = sums.setdefault(row["kind"], Counter())
+            mine.update({name: row[name] for name in ("times", "transactions", "cut", "bytes")})
+    return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
 
 
 def _properties(verdicts: Iterable[Verdict]) -> dict[str, dict[str, int]]:
@@ -116,62 +168,3 @@ def _properties(verdicts: Iterable[Verdict]) -> dict[str, dict[str, int]]:
         for name, judgement in it.judgements().items():
             found.setdefault(name, Counter())[judgement] += 1
     return {name: dict(counted) for name, counted in found.items()}
-
-
-def _values(name: str, group: Iterable[Verdict]) -> list[float]:
-    """A number of each run that has it. `recovery_s` is the median of a run's recoveries."""
-    found = []
-    for it in group:
-        numbers = it.json["metrics"]
-        if name == "recovery_s":
-            took = sorted(fault["seconds"] for fault in numbers.get("faults", []) if fault["seconds"] is not None)
-            value = took[len(took) // 2] if took else None
-        else:
-            value = numbers.get(name)
-        if value is not None:
-            found.append(float(value))
-    return found
-
-
-def _verdicts(scenario: str, old: Sequence[Verdict], new: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Verdicts that one campaign has more often than the other."""
-    found = []
-    for verdict in WORST_FIRST[:-1]:
-        shares = [sum(it.verdict == verdict for it in side) / len(side) for side in (old, new)]
-        if shares[0] == shares[1]:
-            continue
-        shown = [it for it in (new if shares[1] > shares[0] else old) if it.verdict == verdict]
-        found.append(
-            {
-                "scenario": scenario, "what": verdict, "change": "worse" if shares[1] > shares[0] else "better",
-                "words": f"{shares[0]:.0%} of {len(old)} runs, then {shares[1]:.0%} of {len(new)}",
-                "evidence": [{"path": it.path, "reasons": it.json["reasons"][:1]} for it in shown[:3]],
-            }
-        )  # fmt: skip
-    return found
-
-
-def _number(scenario: str, name: str, old: Sequence[Verdict], new: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """A number whose difference is more than chance, by Welch's t-test."""
-    a, b = _values(name, old), _values(name, new)
-    if len(a) < 2 or len(b) < 2:
-        return []
-    parts = [stdev(side) ** 2 / len(side) for side in (a, b)]
-    difference, error = mean(b) - mean(a), sqrt(sum(parts))
-    spread = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
-    within = _t(int(sum(parts) ** 2 / spread)) * error if spread else 0.0
-    if abs(difference) <= within:
-        return []
-    better = (difference > 0) == MORE_IS_BETTER[name]
-    return [
-        {
-            "scenario": scenario, "what": name, "change": "better" if better else "worse",
-            "words": f"{mean(a):.3g}, then {mean(b):.3g} ({difference:+.3g} ± {within:.2g})",
-            "evidence": {"before": interval(a), "after": interval(b), "difference": difference, "within": within},
-        }
-    ]  # fmt: skip
-
-
-def _t(freedom: int) -> float:
-    """Student's t for a two-sided 95 % interval."""
-    return _T[max(freedom, 1) - 1] if freedom <= len(_T) else 1.96

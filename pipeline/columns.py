@@ -1,12 +1,11 @@
 """The columns of the files that are read and of the tables that are written: types, units and meanings in one place.
 
-Everything that reads or writes takes its Spark schema from here, and docs/tables.md is written from here
-(`python -m pipeline.columns > docs/tables.md`), so the three cannot differ. A column keeps the name that the field has in
+Everything that reads or writes takes its Spark schema from here, and docs/tables.md is written from here (`make docs`), so the
+three cannot differ. A column keeps the name that the field has in
 the run's file (results/README.md). Zxids stay pairs `[epoch, counter]`.
 """
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
@@ -286,26 +285,3 @@ def file_fields(table: Table) -> str:
     """The schema with which a line of any other file is read."""
     kept = [column for column in table.columns if column.name not in ("run", "line", "raw")]
     return ddl(kept) + ", `_bad` string"
-
-
-def page(tables: Sequence[Table] = tuple(TABLES.values())) -> str:
-    """docs/tables.md."""
-    lines = [
-        "# The tables of `zab analyze`",
-        "",
-        "Written by `python -m pipeline.columns`; a test holds this page against the schemas. Below the analysis's folder",
-        "each table is `tables/<name>/load=<number>/*.parquet`, readable with anything that reads Parquet. One call of the",
-        "ingest writes one `load`. A run that has changed is written again, in a later load, and its older rows no longer",
-        "count: join the newest row of a run in `runs` with the others on `run` and `rows_in = load`. All times are nanoseconds of the host's monotonic",
-        "clock, zxids are `[epoch, counter]`, 64-bit digests 16 hexadecimal digits.",
-    ]
-    for table in tables:
-        lines += ["", f"## `{table.name}`", "", f"{table.about} From {table.source}.", ""]
-        lines += ["| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
-        for column in (*table.columns, LOAD):
-            lines.append(f"| `{column.name}` | {column.type} | {column.unit} | {column.about} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

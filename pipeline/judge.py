@@ -64,7 +64,7 @@ class _Seen:
     spared: set[str] = field(default_factory=set)
     damaged: bool = False
     acked: int = 0
-    lost: list[int] = field(default_factory=list)
+    lost: dict[str, Any] = field(default_factory=dict)  # see `standing.beyond`
 
 
 def worst(verdicts: Iterable[str]) -> str:
@@ -206,7 +206,7 @@ def _around(facts: Facts) -> DataFrame:
         [
             _said(damages(facts).select("run").distinct(), "damaged"),
             _said(acked.groupBy("run").agg(F.count("*").alias("number")), "acked", number="number"),
-            _said(beyond(facts), "lost", words="to_json(lost)"),
+            _said(beyond(facts), "lost", words="to_json(struct(lost, gone, which))"),
         ]
     )
 
@@ -289,15 +289,18 @@ def _too_little(row: Row, seen: _Seen, wanted: Expected) -> list[str]:
 
 
 def _beyond(row: Row, seen: _Seen) -> list[str]:
-    """What a quorum of lost disks means."""
+    """What a quorum of lost disks means for what had been acknowledged."""
     if not seen.lost:
         return []
-    names = [f"node {number}" for number in seen.lost]
+    names = [f"node {number}" for number in seen.lost["lost"]]
     named = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return [
+    words = [
         f"the disks of {named} are lost: {row['nodes'] - len(names)} of {row['nodes']} nodes remain, a quorum is "
         f"{row['nodes'] // 2 + 1}; the nodes refused to form rather than invent history"
     ]
+    if seen.lost.get("gone"):
+        words.append(f"{seen.lost['gone']} acknowledged writes, {seen.lost['which']}, are lost with the disks")
+    return words
 
 
 def _unusable(row: Row) -> Verdict:

@@ -49,7 +49,10 @@ def batches(facts: Facts) -> DataFrame:
         for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
     ]
     return sizes.groupBy("run").agg(
-        F.count("*").alias("number"), F.sum("size").alias("transactions"), *ranks, F.max("size").alias("max")
+        F.count("*").alias("number"),
+        F.sum("size").alias("transactions"),
+        *ranks,
+        F.max("size").cast("bigint").alias("max"),
     )
 
 

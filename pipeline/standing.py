@@ -4,6 +4,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
+from pipeline.frames import together
+from pipeline.words import packed, span
 
 
 def standing(facts: Facts) -> DataFrame:
@@ -46,10 +48,34 @@ def up(facts: Facts) -> DataFrame:
 
 
 def beyond(facts: Facts) -> DataFrame:
-    """Runs in which a quorum of disks was lost, and since the last of them came back nobody was established; `lost`: the nodes."""
+    """Runs in which a quorum of disks was lost, and since the last of them came back nobody was established; `lost`: the nodes;
+    `gone`: how many acknowledged writes no other disk holds, and `which`, as a span of zxids."""
     lost = facts.once("standing", standing).where("amnesiac").groupBy("run").agg(
         F.array_sort(F.collect_list("node")).alias("lost"), F.max("t").alias("since")
     )  # fmt: skip
     lost = lost.join(facts.runs.select("run", "nodes"), "run").where("nodes - size(lost) < floor(nodes / 2) + 1")
     latest = facts.event("established").groupBy("run").agg(F.max("t").alias("established"))
-    return lost.join(latest, "run", "left").where("established IS NULL OR established < since")
+    lost = lost.join(latest, "run", "left").where("established IS NULL OR established < since")
+    lost = facts.keep(lost.select("run", "lost"), rare=True)
+    return lost.join(_gone(facts, lost), "run", "left")
+
+
+def _gone(facts: Facts, lost: DataFrame) -> DataFrame:
+    """Of these runs, the acknowledged writes beyond what the disks hold that were not lost."""
+    runs = F.broadcast(lost.select("run"))
+    last = F.shiftleft("epoch", 32).bitwiseOR(F.col("first") + F.size("digests") - 1)
+    told = [
+        facts.boots.select("run", *ORDER, F.col("held").alias("z")),
+        facts.accepts.where("size(digests) > 0").select("run", *ORDER, last.alias("z")),
+        facts.event("truncate").select("run", *ORDER, packed("keep").alias("z")),
+        facts.event("snapshot").where("kind = 'installed'").select("run", *ORDER, packed("zxid").alias("z")),
+    ]
+    ends = (
+        together(frame.join(runs, "run") for frame in told)
+        .groupBy("run", "node")
+        .agg(F.max_by("z", order()).alias("z"))
+    )
+    sound = facts.once("standing", standing).where("NOT amnesiac").join(ends, ["run", "node"])
+    held = runs.join(sound, "run", "left").groupBy("run").agg(F.coalesce(F.max("z"), F.lit(0)).alias("held"))
+    gone = facts.acked.join(F.broadcast(held), "run").where("z > held").groupBy("run")
+    return gone.agg(F.count("*").alias("gone"), span(F.min("z"), F.max("z")).alias("which"))

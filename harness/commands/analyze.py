@@ -12,7 +12,10 @@ from rich.text import Text
 
 from harness import executors
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput
+from harness.exits import BadInput, Exit
+from harness.html.campaign import from_verdict
+from harness.html.campaign_page import campaign_page
+from harness.results import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,10 +34,19 @@ COLOURS = {
 
 
 def analyze_command(
-    places: list[str], *, compare: tuple[str, str] | None, master: str, out: str, memory: str, replay: bool, json: bool
+    places: list[str],
+    *,
+    compare: tuple[str, str] | None,
+    fail_if_worse: bool,
+    master: str,
+    out: str,
+    memory: str,
+    replay: bool,
+    json: bool,
 ) -> int:
-    """Analyze, show, write. The exit code is the worst verdict's. Raises BadInput, HarnessError."""
-    _check(places, compare, master, out, memory)
+    """Analyze, show, write. The exit code is the worst verdict's; of a comparison it is 0, or 1 if something got worse and
+    `fail_if_worse`. Raises BadInput, HarnessError."""
+    _check(places, compare, master, out, memory, fail_if_worse=fail_if_worse)
     console = console_for(json=json)
     groups = [[it] for it in compare] if compare else [places]
     words = None if _is_uri(out) else Path(out).absolute() / "spark.log"
@@ -43,18 +55,32 @@ def analyze_command(
         others = _others(spark) if replay else {}
         analyses = [_analyze(spark, group, out, status.update, others) for group in groups]
     if compare:
-        return _compared(analyses, compare, console, json=json)
+        worse = _compared(analyses, compare, console, json=json)
+        return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
     show(analyses[0], out, console)
+    report = write_report(analyses[0], places, out)
+    if report is not None:
+        console.print(Text(f"report   {report}"), soft_wrap=True)
     if json:
         print_json(analyses[0].summary)
     return _exit(analyses)
 
 
-def _check(places: Sequence[str], compare: tuple[str, str] | None, master: str, out: str, memory: str) -> None:
+def _check(
+    places: Sequence[str],
+    compare: tuple[str, str] | None,
+    master: str,
+    out: str,
+    memory: str,
+    *,
+    fail_if_worse: bool,
+) -> None:
     """What can be seen before Spark is started. Raises BadInput with all of it."""
     wrong = []
     if bool(places) == bool(compare):
         wrong.append("name the RESULTS to analyze, or two campaigns with --compare A B, not both")
+    if fail_if_worse and not compare:
+        wrong.append("--fail-if-worse goes with --compare A B")
     for place in [*places, *(compare or ())]:
         if not _is_uri(place) and not set("*?[{") & set(place) and not Path(place).exists():
             wrong.append(f"{place}: there is no such file or folder")
@@ -135,26 +161,41 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
 
 
-def _compared(analyses: Sequence["Analysis"], names: Sequence[str], console: Console, *, json: bool) -> int:
-    """What got worse, then what got better."""
-    from pipeline.campaign import compare
+def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path | None:
+    """The campaign's page beside the tables; None if these are not on this machine."""
+    if _is_uri(out):
+        return None
+    file = Path(out).absolute() / "report.html"
+    runs = [from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
+    write_whole(file, campaign_page(runs, ", ".join(places), analysis.summary))
+    return file
+
+
+def _compared(analyses: Sequence["Analysis"], names: Sequence[str], console: Console, *, json: bool) -> bool:
+    """Show what got worse, then what got better; whether anything got worse."""
+    from pipeline.comparison import compare
 
     found = compare(analyses[0].verdicts, analyses[1].verdicts)
     table = Table(box=None, pad_edge=False)
     for name in ("", "scenario", "what", f"{names[0]}, then {names[1]}"):
         table.add_column(name)
     colours = {"worse": "bold red", "better": "green", "only": "dim"}
-    for row in found:
+    for row in found.differences:
         table.add_row(Text(row["change"], colours[row["change"]]), row["scenario"], row["what"], row["words"])
-        for shown in row["evidence"] if isinstance(row.get("evidence"), list) else ():
-            table.add_row("", "", "", Text(f"{shown['path']}: {' '.join(shown['reasons'])}", "dim"))
-    if found:
+        for shown in row["evidence"].get("runs", ()):
+            table.add_row("", "", "", Text(f"{shown['path']}: {shown['why']}", "dim"))
+    if found.differences:
         console.print(table)
     else:
         console.print("nothing differs by more than chance")
+    console.print(
+        f"{found.compared} numbers were compared at 95 %: by chance alone {found.compared * 0.05:.1f} of them would differ",
+        highlight=False,
+    )
     if json:
-        print_json({"before": names[0], "after": names[1], "differences": found})
-    return _exit(analyses)
+        told = {"before": names[0], "after": names[1], "compared": found.compared, "differences": found.differences}
+        print_json(told)
+    return found.worse
 
 
 def _number(value: float | None) -> str:

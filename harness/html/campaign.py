@@ -1,9 +1,13 @@
-"""Many runs at once, as far as a report on a campaign shows them: what was judged, how fast it recovered, what was hit when."""
+"""Many runs at once, as far as a report on a campaign shows them: what was judged, how fast it recovered, what was hit when.
 
+A run comes from its folder (`read_campaign`: quick, as its last verdict says) or from the pipeline's analysis (`from_verdict`).
+"""
+
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.html.evidence import read_verdict
 from harness.html.lanes import stretches
@@ -13,6 +17,14 @@ from harness.html.spans import MENDS, read_spans
 from harness.results import read_json
 
 NOT_JUDGED = "NOT-JUDGED"
+
+
+class Recovery(NamedTuple):
+    """From one fault to the next commit: the kind, the role of what it hit ("" if that was not looked up), seconds or never."""
+
+    do: str
+    role: str
+    seconds: float | None
 
 
 @dataclass(slots=True)
@@ -26,9 +38,8 @@ class Run:
     expected: str
     verdict: str = NOT_JUDGED
     properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
-    recoveries: list[tuple[str, float | None]] = field(
-        default_factory=list
-    )  # fault, seconds to the next commit or never
+    recoveries: list[Recovery] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     unavailable: float = 0.0  # seconds of the longest time in which a write was due and none succeeded
     hits: list[tuple[str, str]] = field(default_factory=list)  # fault, what the node was when it was hit
 
@@ -67,18 +78,41 @@ def _read(folder: Path) -> Run:
     if verdict is not None:
         run.verdict = str(verdict.verdict)
         run.properties = {item.name: str(item.verdict) for item in verdict.properties}
+        run.reasons = verdict.reasons
         run.recoveries = list(_recoveries(verdict.metrics.get("faults")))
         longest = verdict.metrics.get("longest_unavailability_s")
         run.unavailable = float(longest) if isinstance(longest, int | float) else 0.0
     return run
 
 
-def _recoveries(faults: Any) -> Iterator[tuple[str, float | None]]:
+def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> Run:
+    """A run as the pipeline has judged it: its row in `runs`, and its verdict (results/README.md)."""
+    expect = json.loads(facts["expect"] or "{}")
+    metrics = verdict["metrics"]
+    run = Run(
+        folder=Path(path),
+        scenario=str(facts["scenario"] or Path(path).parent.name),
+        defect=facts["defect"],
+        command=str(facts["command"] or ""),
+        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
+        verdict=verdict["verdict"],
+        properties={item["name"]: item["verdict"] for item in verdict["properties"]},
+        reasons=verdict["reasons"],
+    )
+    faults = metrics.get("faults", [])
+    run.recoveries = list(_recoveries(faults))
+    run.unavailable = float(metrics.get("longest_unavailability_s") or 0.0)
+    run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
+    return run
+
+
+def _recoveries(faults: Any) -> Iterator[Recovery]:
     """The verdict's `metrics.faults`; what mends is not recovered from."""
     for one in faults if isinstance(faults, list) else []:
         if isinstance(one, dict) and one.get("do") not in MENDS:
             seconds = one.get("seconds")
-            yield str(one.get("do")), float(seconds) if isinstance(seconds, int | float) else None
+            role = str(one.get("role") or "")
+            yield Recovery(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
 
 
 def _hits(source: Source) -> Iterator[tuple[str, str]]:

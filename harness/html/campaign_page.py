@@ -2,38 +2,61 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from math import log10
+from typing import Any
 
 from harness.html.campaign import NOT_JUDGED, Run
 from harness.html.markup import Html, element, join, table
+from harness.html.numbers import catching_up, numbers
 from harness.html.shell import document
-from harness.html.tables import SIGNS, badge
+from harness.html.strip import strip
+from harness.html.tables import MEANINGS, SIGNS, badge
 from model.measures import percentile
 
 WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")
 SLOWEST = 10
-SCALE = (0.001, 100.0)  # seconds, from the left to the right of a distribution; what is beyond lies on its edge
-WIDTH, HEIGHT = 420, 22
+SURPRISES = 100  # rows: more of them say nothing new
+REASON = 200  # characters of a reason: a listed digest more shows nothing
 
 
-def campaign_page(runs: list[Run], title: str) -> str:
-    """The whole file."""
+def campaign_page(runs: list[Run], title: str, summary: dict[str, Any] | None = None) -> str:
+    """The whole file. `summary`: what the pipeline says of all of them (its summary.json), if it was asked."""
     verdicts = Counter(run.verdict for run in runs)
     counts = [join(badge(word), f" {count} ") for word, count in sorted(verdicts.items())]
-    header = element("header", element("h1", f"{len(runs)} runs"), element("p", *counts), element("p", title))
-    main = element("main", _surprises(runs), _matrix(runs), _recovery(runs), _coverage(runs), _slowest(runs))
-    return document(f"{len(runs)} runs", header, main)
+    meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
+    header = element(
+        "header", element("h1", f"{len(runs)} runs"), element("p", *counts), *meanings, element("p", title)
+    )
+    main = element(
+        "main",
+        _surprises(runs),
+        _matrix(runs),
+        *(numbers(summary) if summary else ()),
+        _recovery(runs),
+        _coverage(runs),
+        catching_up(summary) if summary else None,
+        _slowest(runs),
+        element("div", id="tip", role="status", aria_live="polite", hidden=True),
+    )
+    return document(f"{len(runs)} runs", header, main, scripts=("tips.js",))
 
 
 def _surprises(runs: list[Run]) -> Html:
     """Runs that did not end as their scenario expects, and defects that were not caught."""
     surprising = [run for run in runs if not run.as_expected]
     rows = [
-        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, *_where(run)) for run in surprising
+        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run))
+        for run in surprising[:SURPRISES]
     ]
     if not rows:
         return element("p", "Every run ended as its scenario expects, and every defect was caught.")
-    return table("Runs that did not end as expected", ("verdict", "scenario", "expected", "again", "folder"), rows)
+    more = f" (the first {SURPRISES} of {len(surprising)})" if len(surprising) > SURPRISES else ""
+    heads = ("verdict", "scenario", "expected", "why", "again", "folder")
+    return table(f"Runs that did not end as expected{more}", heads, rows)
+
+
+def _reason(run: Run) -> str:
+    first = run.reasons[0] if run.reasons else ""
+    return first if len(first) <= REASON else first[:REASON] + " ..."
 
 
 def _where(run: Run) -> tuple[Html, Html]:
@@ -45,7 +68,9 @@ def _matrix(runs: list[Run]) -> Html:
     names = list(dict.fromkeys(name for run in runs for name in run.properties))
     rows = []
     for scenario, group in _grouped(runs):
-        cells = [_cell([run.properties[name] for run in group if name in run.properties]) for name in names]
+        cells = [
+            _cell(scenario, name, [run.properties[name] for run in group if name in run.properties]) for name in names
+        ]
         unjudged = sum(run.verdict == NOT_JUDGED for run in group)
         rows.append((scenario, f"{len(group)}" + (f" ({unjudged} not judged)" if unjudged else ""), *cells))
     return element("div", table("Scenarios and properties", ("scenario", "runs", *names), rows), class_="matrix")
@@ -58,57 +83,63 @@ def _grouped(runs: list[Run]) -> list[tuple[str, list[Run]]]:
     return sorted(groups.items())
 
 
-def _cell(judgements: list[str]) -> Html | str:
+def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
     worst = next((word for word in WORST if word in judgements), None)
     if worst is None:
         return ""
-    count = judgements.count(worst)
-    words = SIGNS[worst] + (f" {count}/{len(judgements)}" if worst in WORST[:2] else "")
-    return element("span", words, class_=f"cell {worst.lower()}", title=worst)
+    counts = Counter(judgements)
+    words = SIGNS[worst] + (f" {counts[worst]}/{len(judgements)}" if worst in WORST[:2] else "")
+    told = ", ".join(f"{counts[word]} {word}" for word in WORST if counts[word])
+    return element("span", words, class_=f"cell {worst.lower()}", data_tip=f"{scenario}, {name}: {told}", tabindex=0)
 
 
 def _recovery(runs: list[Run]) -> Html | None:
-    """By kind of fault, the times from its injection to the next commit."""
-    times: dict[str, list[float | None]] = {}
+    """By kind of fault and role of what it hit, the times from its injection to the next commit."""
+    times: dict[tuple[str, str], list[tuple[float | None, Run]]] = {}
     for run in runs:
-        for do, seconds in run.recoveries:
-            times.setdefault(do, []).append(seconds)
+        for it in run.recoveries:
+            times.setdefault((it.do, it.role), []).append((it.seconds, run))
     rows = []
-    for do, all_of in sorted(times.items()):
-        known = sorted(one for one in all_of if one is not None)
-        micros = [round(one * 1e6) for one in known]
+    for (do, role), all_of in sorted(times.items(), key=lambda it: it[0]):
+        known = sorted(((one, run) for one, run in all_of if one is not None), key=lambda it: it[0])
+        micros = [round(one * 1e6) for one, _ in known]
         shares = [f"{percentile(micros, share) / 1e6:.3f}" if micros else "" for share in (0.5, 0.9, 1.0)]
-        rows.append((do, len(all_of), *shares, len(all_of) - len(known), _strip(known)))
-    heads = ("fault", "times", "p50, s", "p90, s", "longest, s", "never", "1 ms to 100 s, logarithmic; one stroke each")
-    return table("From a fault to the next commit", heads, rows, range(1, 6)) if rows else None
-
-
-def _strip(values: Iterable[float]) -> Html:
-    """A distribution as strokes on a line: nothing is smoothed away."""
-    low, high = map(log10, SCALE)
-
-    def x(seconds: float) -> str:
-        place = (log10(min(max(seconds, SCALE[0]), SCALE[1])) - low) / (high - low)
-        return f"{4 + place * (WIDTH - 8):.1f}"
-
-    def stroke(seconds: float, top: int, kind: str) -> Html:
-        return element("line", x1=x(seconds), x2=x(seconds), y1=top, y2=HEIGHT - 2, class_=kind)
-
-    decades = [stroke(10.0**power, 0, "decade") for power in range(-3, 3)]
-    strokes = [stroke(value, 4, "stroke") for value in values]
-    return element("svg", *decades, *strokes, width=WIDTH, height=HEIGHT, role="img", aria_label="distribution")
+        strokes = strip((one, f"{do}: {one:.3f} s, {run.name}, {run.folder.name}") for one, run in known)
+        rows.append((do, role, len(all_of), *shares, len(all_of) - len(known), strokes))
+    heads = (
+        "fault",
+        "hit",
+        "times",
+        "p50, s",
+        "p90, s",
+        "longest, s",
+        "never",
+        "1 ms to 100 s, logarithmic; one stroke each",
+    )
+    return table("From a fault to the next commit", heads, rows, range(2, 7)) if rows else None
 
 
 def _coverage(runs: list[Run]) -> Html | None:
-    """How often each kind of fault hit a node in each role and phase."""
+    """How often each kind of fault hit a node in each role and phase; an empty place was never tried."""
     hits = Counter(hit for run in runs for hit in run.hits)
     places = sorted({place for _, place in hits})
-    rows = [(do, *(hits[do, place] or "" for place in places)) for do in sorted({do for do, _ in hits})]
+    most = max(hits.values(), default=1)
+    rows = [
+        (do, *(_hit(do, place, hits[do, place], most) for place in places)) for do in sorted({do for do, _ in hits})
+    ]
     caption = "What a node was when a fault hit it, and how often"
     return table(caption, ("fault", *places), rows, range(1, len(places) + 1)) if rows else None
 
 
-def _slowest(runs: list[Run]) -> Html | None:
+def _hit(do: str, place: str, count: int, most: int) -> Html | str:
+    """The number, on a shade of five that says the same."""
+    if not count:
+        return ""
+    shade = min(4, int(5 * count / most))
+    return element("span", count, class_=f"hit hit-{shade}", data_tip=f"{do} hit a node that was {place}: {count}")
+
+
+def _slowest(runs: Iterable[Run]) -> Html | None:
     """The runs in which writes stood still for the longest time."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
     rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run)) for run in slow]

@@ -60,6 +60,7 @@ def _header(story: Story) -> Html:
         "header",
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(story))),
         surprise,
+        element("p", tables.MEANINGS[_verdict(story)]) if _verdict(story) in tables.MEANINGS else None,
         element("ul", *(element("li", reason) for reason in verdict.reasons)) if verdict and verdict.reasons else None,
         element("p", "Again: ", element("code", facts["command"])) if facts.get("command") else None,
         element("details", element("summary", "About this run"), tables.experiment(story), open=True),

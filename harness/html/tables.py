@@ -12,6 +12,14 @@ WORST_FIRST = [Judgement.VIOLATION, Judgement.UNKNOWN, Judgement.PASS, Judgement
 SIGNS = {"PASS": "✓", "VIOLATION": "✗", "UNKNOWN": "?", "NOT-APPLICABLE": "–"}
 
 
+# What a verdict that is neither good nor bad means for whoever reads it.
+MEANINGS = {
+    "BEYOND-FAULT-MODEL": "A quorum of disks was lost. Zab promises nothing then: what was acknowledged may be gone with "
+    "them, and the nodes did right not to form again and invent a history. No promise was broken, and none could be kept.",
+    "UNKNOWN": "Too little happened, or too little is known of it, to say whether the promises were kept.",
+}
+
+
 def badge(word: str) -> Html:
     """A verdict: a sign, a colour and the word, so that none of them is needed."""
     style = re.sub(r"[^a-z]+", "-", word.lower())

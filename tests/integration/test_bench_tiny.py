@@ -25,6 +25,8 @@ TINY = Scale(
     sizes=(1, 3),
     payloads=(16, 4096),
     simulated=5.0,
+    events=(2000,),
+    campaign=2,
 )
 FIGURES = {
     "throughput": ["leader", "leader p50", "follower", "follower p50"],
@@ -35,6 +37,15 @@ FIGURES = {
     "replay": ["one core"],
     "world": ["10 writes/s", "100 writes/s"],
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
+    "pipeline": [
+        "one small run",
+        "2,000 events",
+        "2,000 events: processor",
+        "2,000 events: memory at most",
+        "2 simulated runs",
+        "2 simulated runs: processor",
+        "2 simulated runs: memory at most",
+    ],
     "sizes": ["1 nodes", "1 nodes: busy", "3 nodes", "3 nodes: busy"],
     "payloads": ["16 bytes", "16 bytes: busy", "4096 bytes", "4096 bytes: busy"],
 }

@@ -11,14 +11,20 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from harness.cli import main
+from harness.judgement import judge as oracle
 from pipeline import session
+from pipeline.columns import Table
 from pipeline.facts import Chosen, Facts
 from pipeline.folders import find
 from pipeline.ingest import ingest
+from pipeline.judge import judge
 from pipeline.ledger import Ledger
 from pipeline.measure import Numbers, measured, nothing
+from pipeline.metric_columns import METRICS
+from tests.corpus.story import ensemble
 from tests.integration.handmade import handmade
 
+pytestmark = pytest.mark.timeout(600)  # one session measures both runs for all tests; a busy machine takes its time
 SCENARIO = """
 [scenario]
 name = "measured"
@@ -98,6 +104,12 @@ def seen(spark: SparkSession, simulated: Path, tmp_path_factory: pytest.TempPath
     place = tmp_path_factory.mktemp("metrics")
     handmade().save(place / "hand")
     return Measured(spark, [place / "hand", simulated], place / "out")
+
+
+@pytest.mark.parametrize("table", METRICS, ids=lambda table: table.name)
+def test_the_columns_are_the_documented_ones(seen: Measured, table: Table) -> None:
+    written = seen.spark.read.parquet(f"file://{seen.out}/metrics/{table.name}/part=1").dtypes
+    assert written == [(column.name, column.type) for column in table.columns]
 
 
 # ---- worked out by hand: see handmade.py ----
@@ -191,6 +203,32 @@ def test_the_rest_by_hand(seen: Measured) -> None:
     assert [numbers[name] for name in names] == [5, 1, 2, 4, 0, 2]
     assert (numbers["elections"], numbers["epochs"], numbers["lives"]) == (2, 2, 4)
     assert numbers["converged_s"] == pytest.approx(0.25)
+
+
+# ---- beyond the fault model ----
+
+
+def test_what_is_lost_with_the_disks(spark: SparkSession, tmp_path: Path) -> None:
+    """Two of three disks held the last two writes, and are gone; the oracle says it in the same words."""
+    story = ensemble(writes=3)
+    for zxid in ((1, 4), (1, 5)):
+        seq = story.invoke()
+        story.propose(to=[1, 2])
+        for node in (1, 2):
+            story.deliver(node, zxid)
+        story.complete(1, seq, zxid)
+    story.wipe(1, 2)
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+    story.settle(converged=False)
+    story.save(tmp_path / "lost")
+    ensemble(writes=3).save(tmp_path / "sound")
+    tables = f"file://{tmp_path}/tables"
+    chosen = ingest(spark, [str(tmp_path)], tables).chosen
+    found = {Path(it.path).name: it.json["reasons"] for it in judge(spark, tables, chosen)}
+    assert found["lost"] == oracle(tmp_path / "lost").reasons
+    assert "2 acknowledged writes, 1:4 to 1:5, are lost with the disks" in found["lost"]
+    assert not any("lost" in reason for reason in found["sound"])
 
 
 # ---- a simulated run, in plain Python ----

@@ -17,9 +17,13 @@ from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.remote.webelement import WebElement
 
 from harness.cli import main
+from harness.html.campaign import from_verdict
+from harness.html.campaign_page import campaign_page
 from harness.judgement import judge
+from pipeline.campaign import summary
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
+from tests.unit.html.analysed import analysed
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -343,4 +347,25 @@ def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chro
     cell = report.driver.find_element("css selector", ".cell.violation")
     assert report.js("return getComputedStyle(arguments[0]).backgroundColor", cell) == f"rgb{RED}"
     assert report.driver.find_elements("css selector", "svg .stroke")
+    report.assert_quiet()
+
+
+def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 6)]
+    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    (tmp_path / "report.html").write_text(campaign_page(runs, "ten runs", summary(verdicts)))
+    report = Report(driver, tmp_path / "report.html")
+    said = {}
+    for place in (".matrix .cell", ".numbers td span", ".numbers th span", ".hit", "svg .stroke"):
+        element = report.driver.find_element("css selector", place)
+        report.js("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(driver).move_to_element(element).perform()
+        said[place] = report.tip
+        if place != "svg .stroke":  # two lie on each other there
+            assert said[place] == element.get_attribute("data-tip"), place
+    assert said["svg .stroke"].startswith("crash: 0.100 s, ")
+    ActionChains(driver).move_to_element(report.driver.find_element("tag name", "h1")).perform()
+    assert not report.find("tip").is_displayed()
+    width = report.js("return [document.documentElement.scrollWidth, innerWidth]")
+    assert width[0] <= width[1]  # wide tables scroll in themselves
     report.assert_quiet()

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.html.campaign import Run, read_campaign
+from harness.html.campaign import Run, from_verdict, read_campaign
 from harness.html.campaign_page import campaign_page
 from harness.judgement import judge
+from pipeline.campaign import summary
 from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
+from tests.unit.html.analysed import analysed
 
 
 def keep(root: Path, name: str, story: Story, judged: bool = True, **facts: Any) -> Path:
@@ -64,7 +66,7 @@ def test_recovery_times_are_the_verdicts(root: Path) -> None:
     verdict = judge(folder)
     folder.joinpath("verdict.json").write_bytes(verdict.to_json())
     recoveries = by_name(read_campaign(root))["told"].recoveries
-    assert recoveries == [(one["do"], one["seconds"]) for one in verdict.metrics["faults"]]
+    assert recoveries == [(one["do"], "", one["seconds"]) for one in verdict.metrics["faults"]]
 
 
 def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None:
@@ -72,8 +74,8 @@ def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None
     surprises = text[text.index("did not end as expected") : text.index("Scenarios and properties")]
     assert "zab run forks --seed 7" in surprises
     assert "zab run good" not in surprises
-    assert 'title="VIOLATION">✗ 1/1' in text
-    assert "<script" not in text
+    assert "agreement: 1 VIOLATION" in text
+    assert text.count("<script") == 1  # the page's own, which its policy names by its hash
 
 
 def test_folders_of_garbage_and_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
@@ -105,3 +107,28 @@ def test_zab_report_of_a_folder_with_runs_is_the_campaigns(root: Path, capsys: p
     }
     assert main(["report", "latest", "--results", str(root)]) == 0
     assert capsys.readouterr().out == f"{root}/good/1/report.html\n"
+
+
+# ---- from the pipeline ----
+
+
+def test_what_the_pipeline_found_becomes_the_same_page() -> None:
+    verdicts = [analysed("leader-crash", seed) for seed in (1, 2, 3)]
+    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    assert [run.recoveries for run in runs][1] == [("crash", "leader", pytest.approx(0.2)), ("crash", "leader", None)]
+    assert runs[0].hits == 2 * [("crash", "LEADING BROADCAST")]
+    text = campaign_page(runs, "three runs", summary(verdicts))
+    assert "102 ± 2.48" in text  # 101, 102, 103: t(2) is 4.303, the deviation 1
+    assert "leader-crash, acked_per_second: 102 ± 2.48 1/s, 3 runs" in text
+    assert "crash hit a node that was LEADING BROADCAST: 6" in text
+    assert "crash: 0.300 s, leader-crash, 3" in text
+    assert "3.000" in text  # MiB of snapshots
+
+
+def test_many_surprises_are_cut_short_and_counted() -> None:
+    runs = [from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
+    for run in runs:
+        run.verdict, run.reasons = "VIOLATION", ["digests " + "[1, 2, 3] " * 100]
+    text = campaign_page(runs, "many")
+    assert "the first 100 of 150" in text
+    assert len(text) < 200_000

@@ -1,0 +1,168 @@
+"""How long `zab analyze` takes, and how much memory: `python benchmarks/pipeline.py [EVENTS...]`.
+
+Three things are measured, each as people call it, Spark's start included, on two cores (`local[2]`): one small run; growing
+numbers of events in synthetic runs (`synthetic`; what one event is, it says); and a campaign of short simulated runs.
+Memory is what all processes of the call held together at most, sampled; the Java heap is limited to `HEAP`.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import synthetic
+from benchmarks.figures import NORMAL, Figure, Scale
+from harness.exits import HarnessError
+
+HEAP = "2500m"
+SMALL = 300  # transactions in the one small run
+LARGE = 1_000_000  # events in one run, at most
+BATCH = 100
+SAMPLE = 0.2  # seconds between two looks at the memory
+
+SCENARIO = """
+[scenario]
+name = "bench/short"
+about = "A crash under a light load, as short as can be."
+nodes = 3
+duration = 2
+record = false
+
+[workload]
+rate = 20
+keys = 4
+
+[[fault]]
+at = 0.5
+do = "crash"
+target = "leader"
+for = 0.5
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """One call. `processor`: seconds of all its processes together; `memory`: MiB at most."""
+
+    seconds: float
+    processor: float
+    memory: float
+
+
+def analyzed(place: Path, out: Path) -> Took:
+    """Analyze all runs below `place`. Raises HarnessError if they are not judged PASS."""
+    command = [
+        sys.executable, "-m", "harness", "analyze", str(place), "--out", str(out), "--master", "local[2]", "--memory", HEAP,
+    ]  # fmt: skip
+    before, begin, memory = os.times(), time.monotonic(), 0
+    root = Path(__file__).resolve().parents[1]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        while True:
+            memory = max(memory, _held(process.pid))
+            try:
+                words, _ = process.communicate(timeout=SAMPLE)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+    seconds, after = time.monotonic() - begin, os.times()
+    if process.returncode != 0:
+        raise HarnessError(f"{' '.join(command)} ended with {process.returncode}, so this measures nothing:\n{words}")
+    spent = sum(after[2:4]) - sum(before[2:4])
+    return Took(seconds, spent, memory / 2**20)
+
+
+def _held(pid: int) -> int:
+    """Bytes of a process and all below it; one that has just ended holds nothing."""
+    held = 0
+    try:
+        parent = psutil.Process(pid)
+        for each in (parent, *parent.children(recursive=True)):
+            held += each.memory_info().rss
+    except psutil.Error:
+        pass
+    return held
+
+
+def pipeline(folder: Path, scale: Scale) -> list[Figure]:
+    """Once each: the single calls take long, and a round more or less is not what differs."""
+    figures = []
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as name:
+        place = Path(name)
+        synthetic.campaign(place / "small", 1, SMALL, 1)
+        figures.append(
+            Figure(name="one small run", value=analyzed(place / "small", place / "small-out").seconds, unit="s")
+        )
+        for events in scale.events:
+            runs, transactions = shape(events)
+            synthetic.campaign(place / f"{events}", runs, transactions, BATCH)
+            figures += _figures(f"{events:,} events", analyzed(place / f"{events}", place / f"{events}-out"))
+        simulate(place / "simulated", scale.campaign)
+        figures += _figures(
+            f"{scale.campaign:,} simulated runs", analyzed(place / "simulated", place / "simulated-out")
+        )
+    return figures
+
+
+def shape(events: int) -> tuple[int, int]:
+    """Into how many runs of how many transactions so many events are put."""
+    runs = -(-events // LARGE)
+    return runs, max(1, events // runs // synthetic.EVENTS)
+
+
+def _figures(name: str, took: Took) -> list[Figure]:
+    return [
+        Figure(name=name, value=took.seconds, unit="s"),
+        Figure(name=f"{name}: processor", value=took.processor, unit="s"),
+        Figure(name=f"{name}: memory at most", value=took.memory, unit="MiB"),
+    ]
+
+
+def simulate(out: Path, runs: int) -> None:
+    """Short simulated runs below `out`, one a seed."""
+    out.mkdir()
+    file = out / "short.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    tasks = [(str(file), str(out / "runs"), seed) for seed in range(1, runs + 1)]
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        failed = [
+            task[2] for task, code in zip(tasks, pool.map(_simulated, tasks, chunksize=10), strict=True) if code != 0
+        ]
+    if failed:
+        raise HarnessError(f"simulated runs failed, so this measures nothing: seeds {failed[:10]}")
+
+
+def _simulated(task: tuple[str, str, int]) -> int:
+    """One run; its exit code."""
+    from harness.cli import main
+
+    file, results, seed = task
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        return main(["run", file, "--on", "sim", "--seed", str(seed), "--results", results])
+
+
+def main(arguments: Sequence[str]) -> None:
+    events = [int(word) for word in arguments] or NORMAL.events
+    with tempfile.TemporaryDirectory(prefix="zab-bench-") as name:
+        for number in events:
+            runs, transactions = shape(number)
+            synthetic.campaign(Path(name) / f"{number}", runs, transactions, BATCH)
+            took = analyzed(Path(name) / f"{number}", Path(name) / f"{number}-out")
+            sys.stdout.write(
+                f"{number:,} events in {runs} runs: {took.seconds:.1f} s, {took.processor:.1f} s of processors, "
+                f"{took.memory:,.0f} MiB at most, {number / took.seconds:,.0f} events/s\n"
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

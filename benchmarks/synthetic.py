@@ -1,0 +1,171 @@
+"""Good runs without running anything, as many and as long as wanted.
+
+`python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes take turns at leading, and every write is
+proposed, accepted, delivered and acknowledged in batches. The oracle finds nothing wrong with such a run (a test says so), so
+what is measured on it is the judging. One transaction leaves nine events: a broadcast, three accepts and three deliveries,
+which stand together in the lines of their batch, and two lines of its client.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from node.core import digest as dg
+
+NODES = 3
+EPOCHS = 4
+EVENTS = 2 * NODES + 3  # of each transaction
+CLIENTS = 10
+TICK = 10_000  # nanoseconds between two lines
+ZERO = 1_000_000_000
+
+
+class Run:
+    """One run as lines: of each node's trace, and of the other files."""
+
+    def __init__(self, transactions: int, batch: int, epochs: int = EPOCHS) -> None:
+        self.traces: list[list[bytes]] = [[] for _ in range(NODES)]
+        self.operations: list[bytes] = []
+        self.t = ZERO
+        self.running = dg.EMPTY
+        self.last = (0, 0)
+        self.sent = [0] * NODES  # frames so far
+        self.seqs = [0] * CLIENTS
+        for node in range(1, NODES + 1):
+            self.event(
+                node, "boot", disk="fresh", accepted_epoch=0, current_epoch=0, last_zxid=[0, 0], snapshot_zxid=[0, 0]
+            )
+        share = -(-transactions // epochs)
+        for epoch in range(1, epochs + 1):
+            count = min(share, transactions - share * (epoch - 1))
+            if count > 0:
+                self.elect(epoch)
+                self.write(epoch, count, batch)
+        self.over = self.t
+        self.t += 3 * TICK  # it converges
+        for node in range(1, NODES + 1):
+            self.event(node, "exit", code=0, why="asked to")
+
+    def event(self, node: int, event: str, **fields: object) -> None:
+        """The next line, of a node's trace."""
+        trace = self.traces[node - 1]
+        self.t += TICK
+        line = {"t": self.t, "node": node, "life": 1, "n": len(trace) + 1, "event": event, **fields}
+        trace.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def elect(self, epoch: int) -> None:
+        """The next node leads; nobody lacks anything."""
+        leader = (epoch - 1) % NODES + 1
+        nodes, last = range(1, NODES + 1), list(self.last)
+        for node in nodes:
+            self.event(node, "role", role="LOOKING", leader=None, why="turn")
+            self.event(node, "vote", round=epoch, leader=leader, zxid=last, epoch=epoch - 1)
+        for node in nodes:
+            self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
+            self.work(node, epoch)
+            self.event(node, "phase", phase="DISCOVERY", epoch=epoch - 1)
+            self.event(node, "accepted_epoch", epoch=epoch, leader=leader)
+            self.event(node, "phase", phase="SYNCHRONIZATION", epoch=epoch)
+            self.event(node, "current_epoch", epoch=epoch, last_zxid=last)
+        self.event(leader, "established", epoch=epoch, last_zxid=last, quorum=list(nodes))
+        for node in nodes:
+            self.event(node, "phase", phase="BROADCAST", epoch=epoch)
+            self.event(node, "link", peer=node % NODES + 1, state="opened", session=epoch, why="")
+
+    def work(self, node: int, epoch: int) -> None:
+        frames = self.sent[node - 1]
+        messages = {"ACK": frames, "COMMIT": frames, "PROPOSE": frames, "VOTE": 2 * epoch}
+        self.event(node, "work", frames=2 * frames, messages=messages, syncs=frames)
+
+    def write(self, epoch: int, count: int, batch: int) -> None:
+        """So many transactions of an epoch. A batch's lines differ in little, so they are put together from pieces."""
+        leader = (epoch - 1) % NODES + 1
+        for first in range(1, count + 1, batch):
+            crcs = [crc32(counter.to_bytes(8, "big")) for counter in range(first, min(first + batch, count + 1))]
+            begin = self.t + TICK
+            body = f'"epoch":{epoch},"first":{first},"digests":{json.dumps(crcs, separators=(",", ":"))}'
+            self.t += TICK * len(crcs)  # while the clients ask
+            self.line(leader, f'"broadcast",{body},"delivered":[{self.last[0]},{self.last[1]}]')
+            for node in range(1, NODES + 1):
+                self.line(node, f'"accept","in_epoch":{epoch},{body}')
+                self.sent[node - 1] += 1
+            for counter, crc in enumerate(crcs, first):
+                self.running = dg.fold(self.running, epoch << 32 | counter, crc)
+            shown = dg.show(self.running)
+            for node in range(1, NODES + 1):
+                self.line(node, f'"deliver",{body},"digest":"{shown}","tree":"{shown}"')
+            self.last = (epoch, first + len(crcs) - 1)
+            self.ask(begin, epoch, first, len(crcs))
+
+    def line(self, node: int, rest: str) -> None:
+        trace = self.traces[node - 1]
+        self.t += TICK
+        trace.append(f'{{"t":{self.t},"node":{node},"life":1,"n":{len(trace) + 1},"event":{rest}}}\n'.encode())
+
+    def ask(self, begin: int, epoch: int, first: int, count: int) -> None:
+        """The clients' side of a batch: asked in turn before it was broadcast, answered after it was delivered."""
+        who = [(first + i) % CLIENTS + 1 for i in range(count)]
+        lines = []
+        for i, client in enumerate(who):
+            self.seqs[client - 1] += 1
+            common = f'"client":{client},"seq":{self.seqs[client - 1]},"node":{client % NODES + 1}'
+            t, path = begin + i * TICK, f"/key-{(first + i) % 100}"
+            lines.append(
+                f'{{"type":"invoke","t":{t},"due":{t},{common},"op":"set","path":"{path}","value":{i}}}\n'.encode()
+            )
+        answers = []
+        for i, line in enumerate(lines):
+            self.t += TICK
+            common = line[line.index(b'"client"') : line.index(b',"op"')].decode()
+            zxid = f'"zxid":[{epoch},{first + i}]'
+            answers.append(f'{{"type":"complete","t":{self.t},{common},"outcome":"ok",{zxid}}}\n'.encode())
+        self.operations += lines + answers
+
+    def milestones(self) -> Iterator[dict[str, object]]:
+        yield {"t": ZERO, "event": "started"}
+        yield {"t": ZERO, "event": "workload-started"}
+        yield {"t": self.over + TICK, "event": "workload-stopped"}
+        yield {"t": self.over + 2 * TICK, "event": "safety-ended"}
+        yield {"t": self.over + 3 * TICK, "event": "converged", "zxid": list(self.last), "seconds": TICK / 1e9}
+        yield {"t": self.t + TICK, "event": "stopped"}
+
+    def save(self, folder: Path, seed: int = 1) -> None:
+        """The run's folder, as results/README.md describes it."""
+        (folder / "trace").mkdir(parents=True)
+        said = {
+            "run": folder.name, "scenario": "bench/synthetic", "seed": seed, "nodes": NODES, "backend": "synthetic",
+            "defect": None, "outcome": "finished", "expect": {}, "command": "python benchmarks/synthetic.py",
+        }  # fmt: skip
+        (folder / "run.json").write_text(json.dumps(said), encoding="utf-8")
+        for node, lines in enumerate(self.traces, 1):
+            (folder / "trace" / f"node-{node}-1.jsonl").write_bytes(b"".join(lines))
+        (folder / "ops.jsonl").write_bytes(b"".join(self.operations))
+        (folder / "faults.jsonl").write_bytes(b"")
+        milestones = "".join(json.dumps(line) + "\n" for line in self.milestones())
+        (folder / "harness.jsonl").write_text(milestones, encoding="utf-8")
+
+
+def campaign(out: Path, runs: int, transactions: int, batch: int) -> int:
+    """So many equal runs below `out`, with different seeds; how many events they have together."""
+    made = Run(transactions, batch)
+    for seed in range(1, runs + 1):
+        made.save(out / f"run-{seed:06}", seed)
+    return runs * transactions * EVENTS
+
+
+def main(arguments: list[str]) -> int:
+    if not 1 <= len(arguments) <= 4 or not all(word.isdigit() and int(word) > 0 for word in arguments[1:]):
+        sys.stderr.write("usage: python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]\n")
+        return 4
+    runs, transactions, batch = [int(word) for word in arguments[1:]] + [10, 100_000, 100][len(arguments) - 1 :]
+    events = campaign(Path(arguments[0]), runs, transactions, batch)
+    sys.stdout.write(f"{runs} runs with {events:,} events in {arguments[0]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
