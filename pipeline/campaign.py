@@ -12,6 +12,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from pipeline.judge import WORST_FIRST, Verdict, worst
+from pipeline.naming import experiment
 
 # 97.5 % points of Student's t by degrees of freedom; from 30 on they are within 4 % of the normal distribution's 1.96.
 _T = (
@@ -58,7 +59,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "verdict": overall,
         "numbers": [asdict(number) for number in NUMBERS],
         "runs": [_run(it) for it in ranked],
-        "scenarios": _groups(verdicts, experiment),
+        "scenarios": _groups(verdicts, name_of),
         "sizes": _groups(verdicts, lambda it: f"{it.facts['nodes']} nodes"),
         "recovery": _recovery(verdicts),
         "catching_up": _catching_up(verdicts),
@@ -66,10 +67,9 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     }
 
 
-def experiment(it: Verdict) -> str:
-    """A scenario with a defect is another experiment than the one without."""
-    name, defect = str(it.facts["scenario"] or "(no name)"), it.facts["defect"]
-    return f"{name} with {defect}" if defect else name
+def name_of(it: Verdict) -> str:
+    """The experiment that a run is one of."""
+    return experiment(str(it.facts["scenario"] or "(no name)"), it.facts["defect"])
 
 
 def interval(values: Sequence[float]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
-from pipeline.campaign import NUMBERS, Number, experiment, interval, t95, value_of, values_of
+from pipeline.campaign import NUMBERS, Number, interval, name_of, t95, value_of, values_of
 from pipeline.judge import WORST_FIRST, Verdict
 
 CHANGES = ("worse", "better", "only")
@@ -33,8 +33,8 @@ def compare(before: Sequence[Verdict], after: Sequence[Verdict]) -> Comparison:
     """Scenario by scenario; a scenario with a defect is one of its own."""
     found: list[dict[str, Any]] = []
     compared = 0
-    for scenario in sorted({experiment(it) for it in (*before, *after)}):
-        old, new = ([it for it in side if experiment(it) == scenario] for side in (before, after))
+    for scenario in sorted({name_of(it) for it in (*before, *after)}):
+        old, new = ([it for it in side if name_of(it) == scenario] for side in (before, after))
         if not old or not new:
             words = f"only in the {'first' if old else 'second'} campaign"
             found.append({"scenario": scenario, "what": "runs", "change": "only", "words": words, "evidence": {}})

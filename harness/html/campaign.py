@@ -15,6 +15,7 @@ from harness.html.lives import read_lives, settle_ends
 from harness.html.source import MilestoneLine, Source
 from harness.html.spans import MENDS, read_spans
 from harness.results import read_json
+from pipeline.naming import experiment
 
 NOT_JUDGED = "NOT-JUDGED"
 
@@ -45,11 +46,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """A scenario with a defect is another experiment than the one without."""
-        if self.defect is None:
-            return self.scenario
-        own = self.scenario.rsplit("/", 1)[-1] == self.defect
-        return f"{self.scenario} (defective)" if own else f"{self.scenario} with {self.defect}"
+        return experiment(self.scenario, self.defect)
 
     @property
     def as_expected(self) -> bool:

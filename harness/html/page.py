@@ -54,7 +54,9 @@ def _header(story: Story) -> Html:
     expect = facts.get("expect")
     expected = expect.get("verdict") if isinstance(expect, dict) else None
     surprise = None
-    if verdict is not None and expected not in (None, verdict.verdict):
+    if facts.get("defect"):
+        surprise = element("p", f"The nodes were built with the defect {facts['defect']}, which is to be caught.")
+    elif verdict is not None and expected not in (None, verdict.verdict):
         surprise = element("p", f"The scenario expects {expected}.")
     return element(
         "header",

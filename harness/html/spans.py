@@ -57,13 +57,18 @@ def _begun(line: FaultLine, number: int) -> Span:
     return Span(
         id=line.id,
         do=line.do,
-        target=str(line.target),
+        target=_named(line.target),
         nodes=line.nodes,
         params=line.params,
         pairs=line.pairs or [],
         at=line.t,
         confirmed=bool(line.confirmed),
     )
+
+
+def _named(target: Any) -> str:
+    """What the scenario calls its target; several are written one after the other."""
+    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 def cut_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[tuple[int, int]]]:

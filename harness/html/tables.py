@@ -162,7 +162,6 @@ def experiment(story: Story) -> Html:
     """What was run, where, and with what."""
     facts = story.facts
     versions, machine = _dict(facts.get("versions")), _dict(facts.get("machine"))
-    memory = machine.get("memory")
     rows = [
         ("seed", facts.get("seed")),
         ("nodes", facts.get("nodes")),
@@ -173,19 +172,20 @@ def experiment(story: Story) -> Html:
         ("ended", facts.get("ended")),
         ("outcome", facts.get("outcome")),
         ("operations", ", ".join(f"{count} {name}" for name, count in story.operations.counts().items())),
-        ("versions", ", ".join(f"{name} {value}" for name, value in versions.items())),
-        (
-            "machine",
-            f"{machine.get('cores', '?')} cores"
-            + (f", {memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else "")
-            + f", {machine.get('kernel', '?')}",
-        ),
+        ("versions", ", ".join(f"{name} {value}" for name, value in versions.items() if value is not None)),
+        ("machine", _machine(machine) if machine else None),
         ("commit", facts.get("commit")),
         ("dump", facts.get("dump")),
         ("folder", story.folder),
     ]
     known = [(name, value) for name, value in rows if value not in (None, "")]
     return element("dl", *(join(element("dt", name), element("dd", value)) for name, value in known))
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    memory = facts.get("memory")
+    size = f", {memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else ""
+    return f"{facts.get('cores', '?')} cores{size}, {facts.get('kernel', '?')}"
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from pyspark.sql import Row, SparkSession
 
 from harness.cli import main
 from harness.judgement import judge as oracle
-from pipeline import session
 from pipeline.columns import Table
 from pipeline.facts import Chosen, Facts
 from pipeline.folders import find
@@ -58,15 +56,6 @@ shape = "isolate"
 target = "leader"
 for = 0.8
 """
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    pytest.importorskip("pyspark")
-    words = tmp_path_factory.mktemp("spark") / "spark.log"
-    spark = session.start("local[2]", memory="1g", small=True, words=words)
-    yield spark
-    session.stop(spark)
 
 
 class Measured:

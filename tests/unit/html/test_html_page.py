@@ -236,3 +236,31 @@ def test_zab_report_tells_a_mistake(folder: Path, capsys: pytest.CaptureFixture[
     assert "is a folder" in capsys.readouterr().err
     assert main(["report", str(folder), "--out", str(folder / "no" / "file.html")]) == 4
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_what_a_run_does_not_say_is_not_made_up(told: Story, tmp_path: Path) -> None:
+    """A simulated run has no machine and no toxiproxy."""
+    told.run |= {"machine": None, "versions": {"zab-chaos": "1", "toxiproxy": None}}
+    told.save(tmp_path / "run")
+    text = read(tmp_path / "run").text
+    assert "zab-chaos 1" in text
+    assert "toxiproxy" not in text
+    assert "? cores" not in text
+
+
+def test_a_defect_is_said_to_be_built_in_and_several_targets_are_named(told: Story, tmp_path: Path) -> None:
+    told.run |= {"defect": "ack-before-sync"}
+    told.inject("crash", [1, 2], target=["first", "second"])
+    told.heal()
+    told.save(tmp_path / "run")
+    text = read(tmp_path / "run").text
+    assert "built with the defect ack-before-sync" in text
+    assert "first, second = 1 2" in text
+
+
+def test_a_quorum_of_lost_disks_is_explained(told: Story, tmp_path: Path) -> None:
+    told.save(tmp_path / "run")
+    verdict = judge(tmp_path / "run")
+    said = json.loads(verdict.to_json()) | {"verdict": "BEYOND-FAULT-MODEL", "exit": 5}
+    (tmp_path / "run" / "verdict.json").write_text(json.dumps(said))
+    assert "did right not to form again" in read(tmp_path / "run").text

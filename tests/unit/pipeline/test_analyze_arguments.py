@@ -51,3 +51,7 @@ def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None
     assert "--master is 'here'" in said
     assert "--jobs and --master exclude each other" in said
     assert "lab-flapping runs in this process only" in said
+
+
+def test_what_goes_with_a_comparison_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--fail-if-worse goes with --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)

@@ -7,6 +7,7 @@ import pytest
 from pipeline.campaign import interval, summary, t95
 from pipeline.comparison import compare, welch
 from pipeline.judge import Verdict
+from pipeline.naming import experiment
 
 
 def run(
@@ -110,3 +111,15 @@ def test_catching_up_is_summed_by_kind() -> None:
     rows = [{"kind": "difference", "times": 2, "transactions": 5, "cut": 0, "bytes": 0, "seconds": 0.1}]
     found = summary([run(1, catch_up=rows), run(2, catch_up=rows)])["catching_up"]
     assert found == [{"kind": "difference", "times": 4, "transactions": 10, "cut": 0, "bytes": 0}]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "defect", "name"),
+    [
+        ("a", None, "a"),
+        ("defects/gap", "gap", "defects/gap (defective)"),
+        ("a", "gap", "a with gap"),
+    ],
+)
+def test_an_experiments_name(scenario: str, defect: str | None, name: str) -> None:
+    assert experiment(scenario, defect) == name
