@@ -39,7 +39,8 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
         story.settle()
         story.save(tmp_path / "after" / str(number))
     out = tmp_path / "out"
-    done = zab("--compare", tmp_path / "before", tmp_path / "after", "--out", out, "--master", "local[2]", "--json")
+    asked = ("--compare", tmp_path / "before", tmp_path / "after", "--fail-if-worse")
+    done = zab(*asked, "--out", out, "--master", "local[2]", "--json")
     assert done.returncode == 1, done.stderr
     said = json.loads(done.stdout)
     assert (said["before"], said["after"]) == (str(tmp_path / "before"), str(tmp_path / "after"))
@@ -57,6 +58,8 @@ def test_the_answer_is_the_summary(tmp_path: Path) -> None:
     assert said == json.loads((out / "summary.json").read_text())
     assert [(run["path"], run["verdict"]) for run in said["runs"]] == [(str(tmp_path / "run"), "PASS")]
     assert json.loads((out / "verdicts.jsonl").read_text())["verdict"] == "PASS"
+    assert "Every run ended as its scenario expects" in (out / "report.html").read_text()
+    assert f"report   {out / 'report.html'}" in done.stderr
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
