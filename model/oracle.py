@@ -36,7 +36,9 @@ class Oracle:
             for name in dir(checker):
                 if name.startswith("on_"):
                     self._watching.setdefault(name[3:], []).append(getattr(checker, name))
-
+        # Two kinds of event make up most of a trace: who watches them is looked up once.
+        self._on_deliver = self._watching.get("deliver", [])
+        self._on_accept = self._watching.get("accept", [])
         self._steps: dict[type, Callable[[Any], None]] = {
             ev.Deliver: self._deliver,
             ev.Broadcast: self._broadcast,
@@ -103,7 +105,8 @@ class Oracle:
         if not event.digests:
             return
         delivery = self.facts.deliver(event)
-        self._tell("deliver", delivery)
+        for handler in self._on_deliver:
+            handler(delivery)
         if delivery.first != delivery.before + 1:
             self._tell("leap", delivery)
         if not delivery.known:
@@ -117,7 +120,8 @@ class Oracle:
 
     def _accept(self, event: ev.Accept) -> None:
         self.facts.accept(event)
-        self._tell("accept", event)
+        for handler in self._on_accept:
+            handler(event)
 
     def _boot(self, event: ev.Boot) -> None:
         self._tell("boot", event, self.facts.boot(event))

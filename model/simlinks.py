@@ -136,7 +136,7 @@ class SimLinks:
 
     def send(self, peer: int, messages: list[Any]) -> None:
         session = self._sessions[peer]
-        if not messages or peer in self._lost_at or not session.up or self._announced.get(peer) != session.number:
+        if not session.up or self._announced.get(peer) != session.number or peer in self._lost_at or not messages:
             return
         header = Header(0, 0, self._me, peer, session.mine, session.theirs, session.number, session.sent, 0)
         if self._pipes[peer].send((header, messages)):

@@ -139,15 +139,18 @@ class Replica:
     # ---- what came ----
 
     def take_frames(self, events: Iterable[LinkEvent]) -> None:
+        step = self.driver.step
         for event in events:
             if type(event) is Received:
+                peer = event.peer
                 for message in event.messages:
-                    if type(message) is Forward:
-                        self.application.forwarded(event.peer, message, self.machine)
-                    elif type(message) is Answer:
+                    kind = type(message)
+                    if kind is Forward:
+                        self.application.forwarded(peer, message, self.machine)
+                    elif kind is Answer:
                         self.application.refused(message)
                     else:
-                        self.driver.step(event.peer, message)
+                        step(peer, message)
             elif type(event) is LinkUp:
                 self.trace.add("link", {"peer": event.peer, "state": "opened", "session": event.session, "why": ""})
                 self.driver.link_up(event.peer)
