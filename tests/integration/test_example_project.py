@@ -1,0 +1,132 @@
+"""examples/ci as its user has it: zab-chaos installed from its wheel in a fresh environment, the project's own tests run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import catalogue
+
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "ci"
+WORKFLOW = EXAMPLE / ".github" / "workflows" / "chaos.yml"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a command of the fresh environment in a copy of the example.
+
+    The dependencies are this environment's, by a path file; it brings no editable installation of ours with it, because path
+    files below it are not read.
+    """
+    place = tmp_path_factory.mktemp("user")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
+    python = place / "venv" / "bin" / "python"
+    (wheel,) = place.joinpath("dist").glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--no-index", "--no-deps", "--quiet", str(wheel)], check=True)
+    (packages,) = place.glob("venv/lib/python*/site-packages")
+    packages.joinpath("dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    project = place / "project"
+    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", "zab-results", ".pytest_cache"))
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "GITHUB_"))}
+    path = f"{place / 'venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    cache = _toxiproxy()
+
+    def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=project, env={**bare, **cache, "PATH": path, **environment}, capture_output=True, text=True,
+            timeout=300,
+        )  # fmt: skip
+
+    return run
+
+
+def _toxiproxy() -> dict[str, str]:
+    """An installed zab-chaos looks for toxiproxy in the user's cache; the checkout has it in its own."""
+    from harness import toxiproxy
+
+    return {"ZAB_TOXIPROXY": str(toxiproxy.locate())}
+
+
+def test_what_is_installed_is_the_wheel(run: Run) -> None:
+    told = run("python", "-c", "import harness, sys; print(harness.__file__); print(sys.prefix)")
+    module, prefix = told.stdout.split()
+    assert module.startswith(prefix)
+
+
+def test_its_tests_pass_in_the_simulated_world_and_leave_nothing(run: Run) -> None:
+    told = run("python", "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--junitxml=out.xml")
+    assert told.returncode == 0, told.stdout
+    assert "36 passed" in told.stdout
+    names = run("python", "-c", "import os; print(*sorted(os.listdir()))").stdout.split()
+    assert "zab-results" not in names
+    assert 'name="zab-verdict" value="VIOLATION"' in run("cat", "out.xml").stdout  # the alarm that was tested
+
+
+def test_its_tests_pass_on_processes(run: Run) -> None:
+    told = run(
+        "python", "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--zab-on=processes",
+        "--zab-seeds=1", "tests/test_counter.py",
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout
+    assert "5 passed" in told.stdout
+
+
+def test_a_bug_in_the_project_fails_its_tests(run: Run) -> None:
+    """Whoever does not look up what became of a lost answer counts twice."""
+    counter = run("cat", "counter.py").stdout
+    careless = counter.replace("own.value == mark", "False")
+    assert careless != counter
+    write = "import pathlib, sys; pathlib.Path('counter.py').write_text(sys.argv[1])"
+    options = ("-q", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--zab-results=bad")
+    try:
+        run("python", "-c", write, careless)
+        told = run("python", "-m", "pytest", *options, "tests/test_counter.py")
+    finally:
+        run("python", "-c", write, counter)
+    assert told.returncode == 1
+    assert "test_what_was_done_without_an_answer_is_not_done_again[seed0]" in told.stdout
+    assert "again    pytest" in told.stdout
+
+
+def test_a_run_for_the_workflow(run: Run) -> None:
+    told = run(
+        "zab", "run", "tests/deploy.toml", "--on", "sim", "--junit", "deploy.xml", GITHUB_STEP_SUMMARY="summary.md"
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert 'failures="0"' in run("cat", "deploy.xml").stdout
+    assert "zab run deploy: 1 PASS" in run("cat", "summary.md").stdout
+
+
+def test_the_workflow_names_only_what_there_is(run: Run) -> None:
+    text = WORKFLOW.read_text()
+    matrix = re.search(r"scenario: \[(.*)\]", text)
+    loop = re.search(r"for scenario in (.*); do", text)
+    assert matrix is not None
+    assert loop is not None
+    scenarios = [*matrix[1].split(", "), *loop[1].split(), *re.findall(r"zab explore (\S+)", text)]
+    assert len(matrix[1].split(", ")) == 5
+    assert set(scenarios) <= set(catalogue.shipped())
+    for command in set(re.findall(r"zab ([a-z]+)", text)):
+        told = run("zab", command, "--help").stdout
+        for line in text.splitlines():
+            if f"zab {command} " in line:
+                assert all(
+                    option in told for option in re.findall(r" (--[a-z-]+)", line.split(f"zab {command} ")[1])
+                ), line
+    told = run("python", "-m", "pytest", "--help").stdout
+    for line in text.splitlines():
+        if "pytest -" in line:
+            assert all(option in told for option in re.findall(r"(--[a-z-]+)", line.split("pytest", 1)[1])), line
