@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import curve as frames
+from benchmarks import growth, synthetic
 from benchmarks import oracle as judge
-from benchmarks import synthetic
 from benchmarks.birth import birth
 from benchmarks.failover import failover
 from benchmarks.figures import Figure, Scale, median
@@ -158,12 +158,16 @@ def surroundings(results: Path) -> dict[str, Any]:
 
 
 def store(report: dict[str, Any], results: Path) -> Path:
-    """Write the report to `results/summaries/bench-<utc-time>.json`. Raises HarnessError."""
+    """Write the report to `results/summaries/bench-<utc-time>.json`, and beside it, as `.svg`, how the pipeline grows, if that
+    was measured. Raises HarnessError."""
     folder = results / "summaries"
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        drawn = growth.picture(report)
+        if drawn is not None:
+            write_whole(path.with_suffix(".svg"), drawn)
     except OSError as error:
         raise HarnessError(f"{path} cannot be written: {error.strerror or error}") from error
     return path

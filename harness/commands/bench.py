@@ -43,6 +43,8 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
     path = store(report, results)
     show(report, console)
     console.print(Text(f"\nsummary  {path}"), soft_wrap=True)
+    if path.with_suffix(".svg").exists():
+        console.print(Text(f"picture  {path.with_suffix('.svg')}"), soft_wrap=True)
     if json:
         print_json(report)
     return Exit.PASS if all(one["figures"] for one in report["measurements"].values()) else Exit.HARNESS_ERROR
