@@ -25,7 +25,7 @@ TINY = Scale(
     sizes=(1, 3),
     payloads=(16, 4096),
     simulated=5.0,
-    events=(2000,),
+    events=(),  # a call of Spark takes its time, and two calls show what there is to show
     campaign=2,
 )
 FIGURES = {
@@ -39,9 +39,6 @@ FIGURES = {
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],
     "pipeline": [
         "one small run",
-        "2,000 events",
-        "2,000 events: processor",
-        "2,000 events: memory at most",
         "2 simulated runs",
         "2 simulated runs: processor",
         "2 simulated runs: memory at most",
@@ -52,6 +49,7 @@ FIGURES = {
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_it_measures_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     report = measure([name], TINY, tmp_path, f"zab bench --only {name}", lambda words: None)
