@@ -135,7 +135,7 @@ def shrink(
         str,
         typer.Argument(
             metavar="RUN|SCENARIO",
-            help="A failed run's folder or `latest`; a scenario's name or file.",
+            help="A failed run's folder or `latest`; a scenario's name or file; lab-flapping.",
             autocompletion=complete_scenario,
             show_default=False,
         ),

@@ -21,6 +21,7 @@ from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
 from harness.interrupt import Forced, Interrupt
+from harness.judgement import with_replay
 from harness.load import load_of
 from harness.progress import Display, Quiet
 from harness.results import RunFolder
@@ -172,7 +173,7 @@ def run_sim(
             folder.write_run(facts)
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
-        verdict = ground.judge(facts["outcome"])
+        verdict = with_replay(ground.judge(facts["outcome"]), folder.path)
     folder.file("verdict.json").write_bytes(verdict.to_json())
     ground.cluster.export_disks(folder.file("data"))
     facts["dump"] = _write_dump(folder, scenario.nodes)

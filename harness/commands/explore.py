@@ -1,6 +1,5 @@
 """`zab explore`: many seeds in the simulated world; the smallest that fails, and the command that shows it."""
 
-import json as json_module
 import logging
 import re
 import shlex
@@ -16,20 +15,20 @@ from rich.text import Text
 from faults.defects import DEFECTS
 from faults.scenario import Scenario
 from harness import ci, machine, report, swarm
+from harness.commands.coverage import show_coverage
+from harness.commands.flapping import LAB, explore_lab
 from harness.commands.output import console_for, tell
 from harness.commands.run import one, read, wish_for
 from harness.executors import MASTER, NO_MASTER
-from harness.exits import BadInput, Exit, HarnessError
+from harness.exits import BadInput, HarnessError
 from harness.explore import AHEAD, LOG, Explored, Task, explore_with
 from harness.interrupt import Interrupt
 from harness.run import Ran, Wish
 from harness.seeds import read_seeds
 from harness.tally import Tally
 from harness.workers import Crew, Workers
-from model.coverage import MESSAGE_STATES, POINTS, never
 from model.verdict import EXIT_CODES, Outcome, worst
 
-LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
 SHOWN = 12  # of a list of what was never reached; all of it is in the file
 
 
@@ -47,7 +46,8 @@ def explore_command(
     if name == LAB:
         if junit is not None:
             raise BadInput(f"--junit tells of runs of a scenario, and {LAB} is none")
-        return _explore_lab(numbers, console, out, json=json)
+        many = min(jobs or machine.cores(), len(numbers))
+        return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
     ci.prepare(junit)
     path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
@@ -78,8 +78,7 @@ def explore_command(
         console.print(line, highlight=False, soft_wrap=True)
     for each in tally.unknown[:SHOWN]:
         console.print(f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}", highlight=False, soft_wrap=True)
-    if coverage:
-        _show_coverage(scenario, tally, results, console)
+    covered = show_coverage(scenario, tally.reached, results, console) if coverage else None
     smallest = tally.failed[0] if tally.failed else None
     again = None
     if smallest is not None:
@@ -87,7 +86,8 @@ def explore_command(
         again = wish.command
         shown = ci.case_of(ran.folder, ran.verdict)
         cases = [shown if case.seed == smallest.seed else case for case in cases]
-    tell({**tally.to_dict(), "command": again}, out, json=json)
+    answer = {**tally.to_dict(), "command": again}
+    tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
     if interrupted:
         console.print("interrupted", highlight=False)
         tally.outcomes.add(Outcome.UNKNOWN)
@@ -179,49 +179,3 @@ def _keep(scenario: Scenario, seed: int, results: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(scenario.source, encoding="utf-8")
     return path
-
-
-def _show_coverage(scenario: Scenario, tally: Tally, results: Path, console: Console) -> None:
-    """How much was reached, and what never was; all of it as a file."""
-    faults = list(scenario.nemesis.faults) if scenario.nemesis is not None else [one.do for one in scenario.faults]
-    missing = never(tally.reached, sorted(set(faults)))
-    states = {place[:3] for place in tally.reached}
-    console.print(
-        f"\nreached: {len(tally.reached)} combinations of role, phase, message or crash point, and fault; "
-        f"{len(MESSAGE_STATES) - len(missing['messages'])} of {len(MESSAGE_STATES)} messages where they are expected, "
-        f"{len(POINTS) - len(missing['points'])} of {len(POINTS)} crash points",
-        highlight=False,
-    )
-    for what, places in missing.items():
-        some = ", ".join(places[:SHOWN]) + (f" and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
-        console.print(f"never ({what}): {some or 'nothing'}", highlight=False, soft_wrap=True)
-    struck = sorted({place[3] for place in tally.reached})
-    without = {fault: sorted(states - {p[:3] for p in tally.reached if p[3] == fault}) for fault in struck}
-    path = results / f"coverage-{scenario.name.replace('/', '-')}.json"
-    content = {
-        "reached": sorted(tally.reached),
-        "never": missing,
-        "never_under_fault": without,
-    }
-    path.write_text(json_module.dumps(content, indent=1) + "\n", encoding="utf-8")
-    console.print(f"all of it, fault by fault: {path}", highlight=False, soft_wrap=True)
-
-
-def _explore_lab(seeds: range, console: Console, out: Path | None, *, json: bool) -> int:
-    """The lab's protocol, whose links come and go: what it breaks is no mistake of ours, but shows what is asked for."""
-    from model.lab import FLAPPING_PROPERTY, explore_flapping
-
-    tried = 0
-    for seed in seeds:
-        (result,) = explore_flapping([seed])
-        tried += 1
-        if result.violation is not None:
-            console.print(Text(f"seed {seed}: ").append("VIOLATION", "bold red").append(f"  {result.violation}"))
-            again = shlex.join(["zab", "explore", LAB, "--seeds", str(seed)])
-            console.print(f"again    {again}", highlight=False)
-            failed = [{"seed": seed, "violated": [FLAPPING_PROPERTY]}]
-            tell({"seeds": tried, "failed": failed, "command": again}, out, json=json)
-            return Exit.VIOLATION
-    console.print(f"{tried} seeds, {FLAPPING_PROPERTY} holds", highlight=False)
-    tell({"seeds": tried, "failed": [], "command": None}, out, json=json)
-    return Exit.PASS

@@ -1,6 +1,5 @@
 """`zab shrink`: the smallest scenario that still fails in the same way, as a file."""
 
-import os
 import re
 import shlex
 import time
@@ -15,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from faults.scenario import Scenario
+from harness import machine
+from harness.commands.flapping import LAB, shrink_lab
 from harness.commands.output import console_for, print_json
 from harness.commands.run import unseen, wish_for
 from harness.culprit import Culprit, Start, facts_of, find_culprit, find_start
@@ -59,10 +60,12 @@ def shrink_command(
     """Exit 0: shrunk; 2: it does not fail in the simulated world. Raises BadInput, also for what did not fail."""
     limit = read_budget(budget)
     console = console_for(json=json)
+    if what == LAB:
+        unfit = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
+        return shrink_lab(console, seed=seed, out=out, unfit=unfit, json=json, quiet=quiet)
     culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes)
     place = _place(culprit, out)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with Interrupt() as interrupt, Workers(jobs or cores) as workers:
+    with Interrupt() as interrupt, Workers(jobs or machine.cores()) as workers:
         start = find_start(culprit, workers)
         if start is None:
             return _not_there(culprit, console, json=json)

@@ -114,8 +114,15 @@ def test_swarm_says_what_it_drew(short: str, tmp_path: Path, capsys: pytest.Capt
 
 def test_coverage_says_what_was_never_reached(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "r"
-    assert main(["explore", short, "--coverage", "--seeds", "1", "--results", str(results)]) == 0
-    assert "never (points):" in capsys.readouterr().out
+    assert main(["explore", short, "--coverage", "--seeds", "1", "--results", str(results), "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)["coverage"]
+    assert told["file"] == str(results / "coverage-short.json")
+    rows = [line.split() for line in err.splitlines()]
+    assert ["LEADING", "BROADCAST"] in [row[:2] for row in rows]
+    assert ["TXN", *["reached"] * 4] in rows
+    assert ["SNAP", *["never"] * 4] in rows
+    assert any(row[:1] == ["crash"] and row[1].isdecimal() for row in rows)
     content = json.loads((results / "coverage-short.json").read_text())
     reached = [tuple(one) for one in content["reached"]]
     assert ("LEADING", "BROADCAST", "ACK", "-") in reached
@@ -123,6 +130,7 @@ def test_coverage_says_what_was_never_reached(short: str, tmp_path: Path, capsys
     assert any(fault == "crash" for *_, fault in reached)
     assert "before-write:SNAP" in content["never"]["points"]
     assert content["never"]["faults"] == []
+    assert told == told | {"reached": len(reached), "never": content["never"]}
 
 
 def test_counting_changes_nothing(short: str) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from faults.defects import DEFECTS
-from faults.scenario import load
+from faults.scenario import Scenario, load
 from harness import catalogue, results
+from harness.judgement import judge
 from harness.progress import Quiet
+from harness.results import RunFolder
 from harness.run import Wish
-from harness.sim import run_sim
-from model.oracle import judge
+from harness.sim import SimGround, run_sim
 
 RUN = """
 import sys
@@ -68,3 +69,33 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
     ran = run_sim(load(catalogue.shipped()[name]), wish, Quiet())
     assert (ran.verdict.exit == 1) == (defect is not None)
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
+
+
+class Damaged(SimGround):
+    """A world in which one bit of a node's recording has flipped when the run is over."""
+
+    def close(self) -> None:
+        super().close()
+        path = self.path / "record" / "node-2-1.bin"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+    @staticmethod
+    def opened(scenario: Scenario, wish: Wish, folder: RunFolder) -> "Damaged":
+        ground = Damaged(scenario, wish.seed, None, folder, wish.record)
+        ground.path = folder.path
+        return ground
+
+    path: Path
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(tmp_path: Path, damaged: bool) -> None:
+    wish = Wish(seed=2, results=tmp_path, command="", on="sim")
+    more = {"open_ground": Damaged.opened} if damaged else {}
+    verdict = run_sim(load(catalogue.shipped()["leader-pause"]), wish, Quiet(), **more).verdict
+    found = verdict.property("replay equality")
+    assert found.checked > 1000
+    assert (found.verdict, verdict.exit) == (("VIOLATION", 1) if damaged else ("PASS", 0))
+    assert any("node 2, life 1" in violation.words for violation in found.violations) == damaged

@@ -1,0 +1,185 @@
+"""A flapping schedule that breaks the lab's protocol, made small: fewer cuts, proposals, nodes and ticks, rounder times."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from model.ddmin import ddmin
+from model.lab.arguments import Cut, LabArguments, Link
+from model.lab.flapping import judge_flapping
+
+ROUND_TICKS = (100, 50, 20, 10, 5)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Outage:
+    """One link that loses everything from tick `begin` on, until tick `end`."""
+
+    begin: int
+    end: int
+    link: Link
+
+
+def outages(schedule: Sequence[Cut], rounds: int) -> list[Outage]:
+    """The schedule, link by link, by time; a cut that never heals ends with the run."""
+    found, since = [], dict[Link, int]()
+    for tick, links in (*schedule, (rounds, frozenset[Link]())):
+        for link in sorted(set(since) - links):
+            found.append(Outage(since.pop(link), tick, link))
+        for link in links:
+            since.setdefault(link, tick)
+    return sorted(found)
+
+
+def schedule_of(outs: Iterable[Outage]) -> tuple[Cut, ...]:
+    """The outages as the lab's schedule: at each tick at which anything changes, all links that are cut from then on."""
+    outs = list(outs)
+    ticks = sorted({tick for out in outs for tick in (out.begin, out.end)})
+    cuts = [(tick, frozenset(out.link for out in outs if out.begin <= tick < out.end)) for tick in ticks]
+    return tuple(cut for cut, before in zip(cuts, [None, *cuts], strict=False) if before is None or cut[1] != before[1])
+
+
+def events(arguments: LabArguments) -> int:
+    """What happens to the ensemble in a run, counted: each link's cutting and healing, each proposal."""
+    outs = outages(arguments.schedule, arguments.rounds)
+    return sum(1 + (out.end < arguments.rounds) for out in outs) + arguments.proposals
+
+
+def shrink_flapping(arguments: LabArguments, tell: Callable[[LabArguments, int], None]) -> tuple[LabArguments, int]:
+    """Arguments that still break agreement, and how many were tried. `arguments` must break it. `tell` hears of every step
+    and of the tries until then. Deterministic: the same arguments give the same result."""
+    search = _Search()
+    while True:
+        before = arguments
+        for step in (_shorter, _fewer_outages, _fewer_proposals, _fewer_nodes, _shorter_outages, _rounder):
+            arguments = step(arguments, search)
+            tell(arguments, search.tries)
+        if arguments == before:
+            return arguments, search.tries
+
+
+class _Search:
+    """Tries candidates in their order; each only once."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self._known: dict[LabArguments, bool] = {}
+
+    def fails(self, candidate: LabArguments) -> bool:
+        if candidate not in self._known:
+            self.tries += 1
+            self._known[candidate] = judge_flapping(candidate).violation is not None
+        return self._known[candidate]
+
+    def first(self, candidates: Iterable[LabArguments]) -> int | None:
+        return next((index for index, candidate in enumerate(candidates) if self.fails(candidate)), None)
+
+    def descend(
+        self, arguments: LabArguments, simpler: Callable[[LabArguments], Iterator[LabArguments]]
+    ) -> LabArguments:
+        """Take the first simpler one that fails, as long as there is one."""
+        while True:
+            smaller = next((one for one in simpler(arguments) if one != arguments and self.fails(one)), None)
+            if smaller is None:
+                return arguments
+            arguments = smaller
+
+
+def _with(arguments: LabArguments, outs: Iterable[Outage]) -> LabArguments:
+    return replace(arguments, schedule=schedule_of(outs))
+
+
+def _shorter(arguments: LabArguments, search: _Search) -> LabArguments:
+    """An earlier end; proposals come as often as before, so fewer come, at the same ticks."""
+
+    def simpler(now: LabArguments) -> Iterator[LabArguments]:
+        for count in sorted({now.proposals // 16, now.proposals // 8, now.proposals // 4, now.proposals // 2}):
+            if count:
+                yield _cut_off(now, now.rounds * (count + 1) // (now.proposals + 1), count)
+        for rounds in (now.rounds // 2, now.rounds * 3 // 4, now.rounds * 9 // 10):
+            yield _cut_off(now, rounds, now.proposals)
+
+    return search.descend(arguments, simpler)
+
+
+def _cut_off(arguments: LabArguments, rounds: int, proposals: int) -> LabArguments:
+    schedule = tuple(cut for cut in arguments.schedule if cut[0] < rounds)
+    return replace(arguments, rounds=rounds, proposals=proposals, schedule=schedule)
+
+
+def _fewer_outages(arguments: LabArguments, search: _Search) -> LabArguments:
+    outs = outages(arguments.schedule, arguments.rounds)
+    return _with(arguments, ddmin(outs, lambda lists: search.first(_with(arguments, one) for one in lists)))
+
+
+def _fewer_proposals(arguments: LabArguments, search: _Search) -> LabArguments:
+    """Fewer proposals are spread otherwise, so the outages may have to move along with one of them."""
+    candidates = [
+        candidate
+        for count in range(arguments.proposals)
+        for shift in _shifts(arguments, count)
+        if (candidate := _moved(replace(arguments, proposals=count), shift)) is not None
+    ]
+    found = search.first(candidates)
+    return arguments if found is None else candidates[found]
+
+
+def _shifts(arguments: LabArguments, count: int) -> list[int]:
+    """By how many ticks a proposal may be another one's time away, the nearest first."""
+    before, after = (proposal_ticks(arguments.rounds, number) for number in (arguments.proposals, count))
+    return sorted({0, *(new - old for new in after for old in before)}, key=lambda ticks: (abs(ticks), ticks))
+
+
+def proposal_ticks(rounds: int, proposals: int) -> list[int]:
+    """When the proposals of a run come (db-19, "Simulator loop")."""
+    return [(number + 1) * rounds // (proposals + 1) for number in range(proposals)]
+
+
+def _moved(arguments: LabArguments, by: int) -> LabArguments | None:
+    """All outages later (or earlier, by less than 0); None if that is no schedule any more."""
+    outs = outages(arguments.schedule, arguments.rounds)
+    moved = [replace(out, begin=out.begin + by, end=min(arguments.rounds, out.end + by)) for out in outs]
+    return _with(arguments, moved) if all(0 <= out.begin < out.end for out in moved) else None
+
+
+def _fewer_nodes(arguments: LabArguments, search: _Search) -> LabArguments:
+    used = [end for _, links in arguments.schedule for link in links for end in link]
+    counts = range(max([0, *used]) + 1, arguments.nodes)
+    found = search.first(replace(arguments, nodes=count) for count in counts)
+    return arguments if found is None else replace(arguments, nodes=counts[found])
+
+
+def _shorter_outages(arguments: LabArguments, search: _Search) -> LabArguments:
+    """A later cut or an earlier healing, so that what is cut is needed."""
+
+    def simpler(now: LabArguments) -> Iterator[LabArguments]:
+        outs = outages(now.schedule, now.rounds)
+        for index, out in enumerate(outs):
+            for part in (8, 4, 2):
+                gone = (out.end - out.begin) * (part - 1) // part
+                for smaller in (replace(out, end=out.end - gone), replace(out, begin=out.begin + gone)):
+                    if smaller.begin < smaller.end:
+                        yield _with(now, [*outs[:index], smaller, *outs[index + 1 :]])
+
+    return search.descend(arguments, simpler)
+
+
+def _rounder(arguments: LabArguments, search: _Search) -> LabArguments:
+    """Round ticks: an outage becomes shorter by it, never longer, so that it comes to an end."""
+
+    def simpler(now: LabArguments) -> Iterator[LabArguments]:
+        outs = outages(now.schedule, now.rounds)
+        for index, out in enumerate(outs):
+            for unit in ROUND_TICKS:
+                begin, end = -(-out.begin // unit) * unit, out.end // unit * unit
+                for smaller in (replace(out, begin=begin), replace(out, end=end)):
+                    if smaller.begin < smaller.end:
+                        yield _with(now, [*outs[:index], smaller, *outs[index + 1 :]])
+
+    return search.descend(arguments, simpler)
+
+
+def stretches(arguments: LabArguments) -> list[tuple[int, int, frozenset[Link]]]:
+    """(from tick, to tick, links that are cut meanwhile), without those in which none is."""
+    ends = [*arguments.schedule, (arguments.rounds, frozenset[Link]())]
+    return [(begin, end, links) for (begin, links), (end, _) in pairwise(ends) if links]

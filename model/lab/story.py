@@ -1,0 +1,61 @@
+"""What happened in a run of the lab, as sentences for people: cuts, leaders, proposals, what was lost, what was committed."""
+
+from collections.abc import Iterator
+
+from model.lab.arguments import LabArguments
+from model.lab.flapping import find_prefix_violation
+from model.lab.messages import Commit, Message, NewLeader, Propose
+from model.lab.shrink import outages
+from model.lab.simulator import LabSimulator
+from node.core.zxid import ZERO, Zxid, show
+
+Told = tuple[int, int, str]  # tick, order within it, words
+
+
+def story(arguments: LabArguments) -> list[str]:
+    """The run, a line an event, by tick; the last line says what is wrong in the end, if anything is."""
+    teller = _Teller()
+    simulator = LabSimulator(arguments, teller.hear)
+    simulator.run()
+    told = sorted([*_cuts(arguments), *teller.told])
+    lines = [f"tick {tick:>4}: {words}" for tick, _, words in told]
+    violation = find_prefix_violation(simulator.nodes)
+    return [*lines, f"the end:   {violation}"] if violation is not None else lines
+
+
+def _cuts(arguments: LabArguments) -> Iterator[Told]:
+    for out in outages(arguments.schedule, arguments.rounds):
+        source, to = out.link
+        yield out.begin, 0, f"the link from node {source} to node {to} is cut"
+        if out.end < arguments.rounds:
+            yield out.end, 0, f"the link from node {source} to node {to} heals"
+
+
+class _Teller:
+    """Hears every message's arrival, and tells what is new in it."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self._proposed: set[Zxid] = set()
+        self._led: set[tuple[int, int]] = set()  # (leader, epoch)
+        self._committed: dict[tuple[int, int], Zxid] = {}  # by (leader, who heard it)
+
+    def hear(self, now: int, source: int, to: int, message: Message, arrives: bool) -> None:
+        match message:
+            case NewLeader(new_epoch=epoch) if (source, epoch) not in self._led:
+                self._led.add((source, epoch))
+                self._say(now, f"node {source} leads epoch {epoch}")
+            case Propose(txn=txn):
+                if txn.zxid not in self._proposed:
+                    self._proposed.add(txn.zxid)
+                    self._say(now, f"node {source} proposes {txn}")
+                if not arrives:
+                    self._say(now, f"its proposal {show(txn.zxid)} to node {to} is lost")
+            case Commit(zxid=zxid) if arrives and zxid > self._committed.get((source, to), ZERO):
+                self._committed[source, to] = zxid
+                self._say(now, f"node {to} hears from node {source} that {show(zxid)} is committed")
+            case _:
+                pass
+
+    def _say(self, now: int, words: str) -> None:
+        self.told.append((now, 1 + len(self.told), words))

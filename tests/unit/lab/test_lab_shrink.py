@@ -1,0 +1,97 @@
+"""The lab's flapping links made few, told in words, and put under the full protocol."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faults.scenario import load
+from harness.cli import main
+from harness.flapping import full_protocol, judge_full
+from model.lab import LabArguments, lab_flapping
+from model.lab.flapping import judge_flapping
+from model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
+from model.lab.story import story
+
+SEEDS = (1, 2, 3, 5, 11)
+
+
+def shrunk(seed: int) -> LabArguments:
+    return shrink_flapping(lab_flapping(seed), lambda arguments, tried: None)[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_at_most_twelve_events_that_still_break_it(seed: int) -> None:
+    before, after = lab_flapping(seed), shrunk(seed)
+    assert judge_flapping(after).violation is not None
+    assert events(after) <= 12 < events(before)
+    assert after == shrunk(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_single_event_can_go(seed: int) -> None:
+    after = shrunk(seed)
+    outs = outages(after.schedule, after.rounds)
+    fewer = [schedule_of(outs[:index] + outs[index + 1 :]) for index in range(len(outs))]
+    assert outs
+    assert all(judge_flapping(replace(after, schedule=schedule)).violation is None for schedule in fewer)
+    assert judge_flapping(replace(after, proposals=after.proposals - 1)).violation is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_full_protocol_holds_under_the_same_links(seed: int) -> None:
+    """Shrunk and not. And the links are no soft ones: without the refusal of gaps it does not hold."""
+    assert judge_full(shrunk(seed)) == ("PASS", ())
+    assert judge_full(lab_flapping(seed)) == ("PASS", ())
+    assert judge_full(lab_flapping(seed), "gap-accepted")[0] == "VIOLATION"
+
+
+def test_a_schedule_comes_back_from_its_outages() -> None:
+    for seed in range(1, 20):
+        arguments = lab_flapping(seed)
+        outs = outages(arguments.schedule, arguments.rounds)
+        again = replace(arguments, schedule=schedule_of(outs))
+        assert outages(again.schedule, again.rounds) == outs
+        assert judge_flapping(again).violation == judge_flapping(arguments).violation
+
+
+def test_the_full_protocol_gets_the_same_cuts_at_the_same_times() -> None:
+    arguments = replace(lab_flapping(5), schedule=((10, frozenset({(0, 1), (4, 2)})), (35, frozenset())), proposals=3)
+    scenario = full_protocol(arguments)
+    (cut,) = scenario.faults
+    assert (cut.at, cut.lasts, cut.params["pairs"]) == (0.1, 0.25, ((1, 2), (5, 3)))
+    assert stretches(arguments) == [(10, 35, frozenset({(0, 1), (4, 2)}))]
+    assert [one.at for one in scenario.operations] == [10.0, 20.0, 30.0]
+    assert scenario.nodes == 5
+
+
+def test_the_story_tells_the_lost_proposal_and_the_end() -> None:
+    lines = story(shrunk(1))
+    assert any("is cut" in line for line in lines)
+    assert any("is lost" in line for line in lines)
+    assert lines[-1].startswith("the end:   agreement: node ")
+    assert [line for line in story(replace(shrunk(1), schedule=())) if "end:" in line] == []
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "lab-flapping", "--seeds", "1..3", "--keep-going", "--jobs", "1", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert [one["seed"] for one in json.loads(out)["failed"]] == [1, 2, 3]
+    assert json.loads(out)["full_protocol"] == []
+    assert "zab shrink lab-flapping --seed 1" in err
+    file = tmp_path / "links.toml"
+    assert main(["shrink", "lab-flapping", "--seed", "1", "--out", str(file), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["events"][1] <= 12 < answer["events"][0]
+    assert answer["full_protocol"] == "PASS"
+    assert load(file).operations
+    assert main(["shrink", "lab-flapping", "--defect", "gap-accepted", "--swarm"]) == 4
+    assert "leave --defect, --swarm out" in capsys.readouterr().err
+
+
+def test_links_that_break_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = replace(lab_flapping(1), schedule=())
+    monkeypatch.setattr("harness.commands.flapping.lab_flapping", lambda seed: whole)
+    assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4
+    assert "breaks nothing: there is nothing to shrink" in capsys.readouterr().err
