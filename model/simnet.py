@@ -95,6 +95,11 @@ class Wire:
         return [toxic.attributes[name] for toxic in self.toxics.values() if toxic.kind == kind]
 
     @property
+    def latency(self) -> int:
+        """Nanoseconds that everything takes longer, jitter apart."""
+        return sum(self.attribute("latency", "latency")) * MS if self.toxics else 0
+
+    @property
     def _stalls(self) -> bool:
         return 0 in self.attribute("bandwidth", "rate")
 
@@ -231,8 +236,10 @@ class Pipe:
             self.world.at(HANDSHAKE_NS, self._attempt)
         elif endpoint.stopped or self._source.stopped:
             self.world.at(LOOK_NS, self._attempt)
+        elif (slow := 2 * self.wire.latency) > HANDSHAKE_NS:  # twice in a handshake it is the dialling end's turn
+            self.world.at(HANDSHAKE_NS, self._attempt)
         else:
-            delay = sum(self.world.weather.delay() for _ in range(3))
+            delay = slow + sum(self.world.weather.delay() for _ in range(3))
             self.world.at(delay, self._connected, endpoint)
 
     def _connected(self, endpoint: "SimServer") -> None:

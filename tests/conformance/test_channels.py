@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from faults.network import Toxic
 from node.events import LinkDown, LinkUp, Received
 from tests.conformance.channels import Channels
 
@@ -221,6 +222,28 @@ def test_a_peer_that_takes_nothing_costs_the_session_and_leaves_no_hole(make: Ca
     channels.resume(2)
     assert channels.of(1, LinkDown)[0].why == "the queue to the peer is full, or its connection is gone"
     channels.until(channels.both_up)
+    channels.talk(1, "after")
+    check(channels)
+
+
+def test_a_handshake_that_a_slow_link_draws_out_is_given_up_until_the_link_is_fast_again(
+    make: Callable[..., Channels],
+) -> None:
+    """It takes two turns of the dialling end, and they have one second."""
+    channels = make()
+    channels.network.disturb([THERE], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 700)))], "slow")
+    channels.start(1)
+    channels.start(2)
+    for _ in range(8):
+        channels.settle()
+    assert not channels.up(1)
+    assert not channels.up(2)
+    channels.network.heal([THERE], "slow")
+    channels.until(channels.both_up)
+    channels.network.disturb(
+        [THERE], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 200)))], "slow", fresh=True
+    )
+    channels.until(lambda: bool(channels.of(1, LinkDown)) and channels.both_up())
     channels.talk(1, "after")
     check(channels)
 
