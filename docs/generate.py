@@ -225,11 +225,46 @@ def spread(rounds: list[float]) -> str:
     return f"{shown(min(rounds))} to {shown(max(rounds))}" if len(rounds) > 1 else ""
 
 
+def kill_matrix(files: str) -> str:
+    """Committed answers of `zab defects --check`, one row a defect."""
+    answers = [json.loads((ROOT / file).read_text(encoding="utf-8")) for file in files.split(",")]
+    rows: dict[str, dict[str, Any]] = {}
+    for row in (row for answer in answers for row in answer["defects"]):
+        known = rows.setdefault(row["name"], row)
+        known |= {place: row[place] for place in ("sim", "processes", "swarm") if row[place] is not None}
+    made = "\n".join(
+        f"- `{one['command']}` on {one['started'][:10]}: {one['machine']['processor']}, {one['machine']['cores']} cores, "
+        f"{one['machine']['memory'] / 2**30:.0f} GiB, Python {one['versions']['python']} ([all of it](../{file}))"
+        + (f"; {one['note']}" if "note" in one else "")
+        for file, one in zip(files.split(","), answers, strict=True)
+    )
+    heads = ("defect", "must break", "caught in the simulator", "after", "caught on processes", "without it", "swarm")
+    return f"{made}\n\n" + table(heads, (killed(row) for row in rows.values()))
+
+
+def killed(row: dict[str, Any]) -> list[str]:
+    """One defect's cells."""
+    sim, real, swarm = row["sim"], row["processes"], row["swarm"]
+    tried = [one for one in (sim, real) if one]
+    passed, honest = (sum(one[name] for one in tried) for name in ("honest_passes", "honest_runs"))
+    found = f"after {swarm['first']}" if swarm and swarm["first"] else f"not in {swarm['seeds']}" if swarm else "–"
+    return [
+        f"`{row['name']}`",
+        row["property"],
+        f"{sim['caught']} of {sim['runs']} seeds" if sim else "–",
+        str(sim["first"]) if sim else "–",
+        f"{real['caught']} of {real['runs']} runs" if real else "–",
+        f"{passed} of {honest} pass",
+        found,
+    ]
+
+
 PARTS: dict[str, Callable[..., str]] = {
     "phases": phases,
     "messages": message_table,
     "properties": properties,
     "defects": defects,
+    "kill-matrix": kill_matrix,
     "scenarios": scenarios,
     "faults": faults,
     "crash-points": crash_points,
