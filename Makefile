@@ -27,9 +27,9 @@ browser: ## install Chromium for the HTML report's tests, where that can be done
 demo: setup ## three nodes, a power cut in the middle of a burst of writes, the verdict, and the pipeline's report
 	$(BIN)/zab run power-outage
 	@if $(BIN)/python -c 'from pipeline import java; java.version(java.find())' 2>/dev/null; then \
-		echo "\nNow Spark judges and measures the demo's runs once more, from their traces: about half a minute"; \
+		printf '\n%s\n' "Now Spark judges and measures the demo's runs once more, from their traces: about half a minute"; \
 		$(BIN)/zab analyze results/power-outage; \
-	else echo "\nWithout Java 17 there is no \`zab analyze\` at the end; \`zab doctor\` names the command that installs it"; fi
+	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
 test: setup browser ## the whole test suite, on all cores
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
