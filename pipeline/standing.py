@@ -50,6 +50,10 @@ def up(facts: Facts) -> DataFrame:
 def beyond(facts: Facts) -> DataFrame:
     """Runs in which a quorum of disks was lost, and since the last of them came back nobody was established; `lost`: the nodes;
     `gone`: how many acknowledged writes no other disk holds, and `which`, as a span of zxids."""
+    return facts.once("beyond", _beyond)
+
+
+def _beyond(facts: Facts) -> DataFrame:
     lost = facts.once("standing", standing).where("amnesiac").groupBy("run").agg(
         F.array_sort(F.collect_list("node")).alias("lost"), F.max("t").alias("since")
     )  # fmt: skip

@@ -50,6 +50,8 @@ def told(folder: Path) -> dict[str, Any]:
 def differences(piped: dict[str, Any], oracle: dict[str, Any]) -> list[str]:
     """Where two verdicts on one run are not the same. What cannot be read is told in each judge's own words."""
     found = [f"{name}: {piped[name]} / {oracle[name]}" for name in ("verdict", "exit") if piped[name] != oracle[name]]
+    if list(map(plain, piped["reasons"])) != list(map(plain, oracle["reasons"])):
+        found.append(f"reasons: {piped['reasons']} / {oracle['reasons']}")
     mine = {item["name"]: item for item in piped["properties"]}
     for theirs in oracle["properties"]:
         ours = mine.pop(theirs["name"], None)
@@ -63,13 +65,15 @@ def differences(piped: dict[str, Any], oracle: dict[str, Any]) -> list[str]:
 
 
 def readable(value: Any) -> Any:
-    """Violations by their words and lines, without the parser's own words."""
+    """Violations by their words and lines."""
     if not isinstance(value, list):
         return value
-    return [
-        (it["words"].partition(" is not readable")[0], [(ref["file"], ref["line"]) for ref in it["evidence"]])
-        for it in value
-    ]
+    return [(plain(it["words"]), [(ref["file"], ref["line"]) for ref in it["evidence"]]) for it in value]
+
+
+def plain(words: str) -> str:
+    """Without the parser's own words for what it could not read."""
+    return words.partition(" is not readable")[0]
 
 
 def agree(analysis: Analysis) -> list[str]:
