@@ -46,6 +46,8 @@ def compare(name: str, scenario: Scenario, seed: int, folder: Path) -> bool:
     begun = time.monotonic()
     ran = run_lockstep(scenario, replace(wish, on="lockstep"), Quiet())
     took = time.monotonic() - begun
+    if simulated.interrupted or ran.interrupted:
+        sys.exit(f"{name} {seed}: interrupted; nothing can be said of it")
     difference = first_difference(simulated.folder.path, ran.folder.path)
     words = "equal" if difference is None else f"DIFFERENT: {difference}"
     _say(f"{name} {seed}: {ran.verdict.verdict}, {took:.1f} s: {words}")

@@ -45,7 +45,7 @@ def run_command(
     report.show(ran.folder, console, brief=quiet)
     answer = {"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)}
     equal = True
-    if simulated is not None:
+    if simulated is not None and not (simulated.interrupted or ran.interrupted):
         difference = first_difference(simulated.folder.path, ran.folder.path)
         equal = difference is None
         _show_comparison(simulated.folder.path, difference, console)
