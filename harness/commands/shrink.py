@@ -65,6 +65,8 @@ def shrink_command(
         return shrink_lab(console, seed=seed, out=out, unfit=unfit, json=json, quiet=quiet)
     culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes)
     place = _place(culprit, out)
+    if not quiet:
+        console.print("looking how it fails in the simulated world", highlight=False)
     with Interrupt() as interrupt, Workers(jobs or machine.cores()) as workers:
         start = find_start(culprit, workers)
         if start is None:
