@@ -24,6 +24,7 @@ from benchmarks.figures import Figure, Scale, median
 from benchmarks.memory import memory
 from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
+from benchmarks.standing import standing
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from benchmarks.world import world
@@ -82,6 +83,11 @@ MEASUREMENTS: dict[str, Measurement] = {
             measure=latency,
         ),
         Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=birth),
+        Measurement(
+            name="standing",
+            about="from the beginning of a test's fixture to the first acknowledged write, in each world",
+            measure=standing,
+        ),
         Measurement(
             name="failover",
             about="SIGKILL of the leader under load, to the next epoch's first commit",

@@ -158,6 +158,8 @@ def _wish(request: pytest.FixtureRequest, options: dict[str, Any], seed: int | N
 
 def _hold(request: pytest.FixtureRequest, make: "Callable[[], tuple[Held, T]]") -> Iterator[T]:
     """Make it, let the test have it, see that it is judged, and leave nothing behind that passed."""
+    from faults.cluster import ClusterError
+    from faults.network import NetworkError
     from harness.exits import BadInput, HarnessError
     from harness.walk import Unfinished
 
@@ -165,7 +167,7 @@ def _hold(request: pytest.FixtureRequest, make: "Callable[[], tuple[Held, T]]") 
     trouble = ""
     try:
         held, value = make()
-    except (BadInput, HarnessError, Unfinished) as error:
+    except (BadInput, HarnessError, ClusterError, NetworkError, Unfinished) as error:
         trouble = f"zab: {error}"
     if trouble:
         pytest.fail(trouble, pytrace=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+from harness.blame import hidden_for
 from node.core.zxid import Zxid, pair
 from node.tree import outcomes
 from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
@@ -57,6 +58,8 @@ class Unknown(Exception):
 
 
 Outcome = Done | Failed | Unknown
+
+__tracebackhide__ = hidden_for(Failed, Unknown)
 
 
 class Line(Protocol):

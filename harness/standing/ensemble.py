@@ -24,8 +24,10 @@ from faults.cluster import Status
 from faults.conductor import FaultRun
 from faults.defects import DEFECTS
 from faults.grammar import build
+from faults.kind import FaultError
 from faults.scenario import Scenario, ScenarioError
 from harness import catalogue, results
+from harness.blame import hidden_for
 from harness.cluster import disagreement, statuses
 from harness.exits import BadInput, Exit
 from harness.interrupt import Interrupt
@@ -41,6 +43,8 @@ from model.verdict import Verdict
 
 SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
 OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
+
+__tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
 class Ensemble:

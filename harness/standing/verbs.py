@@ -13,6 +13,7 @@ from faults.grammar import read_fault
 from faults.kind import FaultError, Kind
 from faults.registry import KINDS
 from faults.scenario import ScenarioError
+from harness.blame import hidden_for
 from harness.exits import BadInput
 from node.commands import ARMING
 
@@ -33,6 +34,8 @@ STATES = {
     "flapping": "flap",
     "stalled": "stall",
 }
+
+__tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
 def kind_of(word: str) -> Kind | None:

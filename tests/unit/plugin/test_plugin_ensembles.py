@@ -71,6 +71,24 @@ def test_its_own_failure_comes_first_and_the_verdict_stands_beside_it(session: p
     assert len(results(session)) == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("zab_cluster.client().get('/no')", "Failed: no node: there is no znode /no"),
+        ("zab_cluster.restart('one')", "FaultError: restart did not take effect: *"),
+        ("zab_cluster.crash('boss')", "BadInput: crash: 'boss' is no target. Allowed: leader, *"),
+        ("zab_cluster.until(lambda: False, timeout=0.1)", "TimeoutError: the condition did not come to hold *"),
+    ],
+)
+def test_what_goes_wrong_is_shown_at_the_line_of_the_test(session: pytest.Pytester, line: str, words: str) -> None:
+    session.makepyfile(f"def test_it(zab_cluster):\n    {line}")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([f">   *{line}", f"E   *{words}"])
+    assert "standing/ensemble.py" not in outcome.stdout.str()
+    assert "session.py:" not in outcome.stdout.str()
+
+
 def test_unknown_fails_unless_the_marker_allows_it(session: pytest.Pytester) -> None:
     session.makepyfile(
         """

@@ -1,0 +1,35 @@
+"""An ensemble as a test gets it: from the fixture's beginning to the first write that is acknowledged, in each world.
+
+Recording and the faithful disk are on, and on processes toxiproxy is between the nodes: that is what `zab_cluster` stands on.
+"""
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.figures import Figure, Scale, median
+from harness.exits import HarnessError
+from harness.session import Failed, Unknown
+from harness.standing import Ensemble
+from harness.walk import Unfinished
+
+WORLDS = ("processes", "sim")
+
+
+def standing(folder: Path, scale: Scale) -> list[Figure]:
+    """Median seconds of each world, after one round that nobody counts: it imports the world. Raises HarnessError."""
+    return [
+        median(f"{on} first acknowledged write", "s", [_one(folder, scale, on) for _ in range(1 + scale.starts)][1:])
+        for on in WORLDS
+    ]
+
+
+def _one(folder: Path, scale: Scale, on: str) -> float:
+    with TemporaryDirectory(dir=folder, prefix=".bench-") as results:
+        begin = time.monotonic()
+        try:
+            with Ensemble(on=on, nodes=scale.nodes, results=results) as cluster, cluster.client() as client:
+                client.create("/first", b"1")
+                return time.monotonic() - begin
+        except (Failed, Unknown, Unfinished) as error:
+            raise HarnessError(f"an ensemble on {on} did not acknowledge its first write: {error}") from error
