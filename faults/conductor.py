@@ -193,6 +193,7 @@ class Conductor:
             if self.keep_quorum:
                 return False  # drawn for whoever is well; somebody will be
             may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
+            may_come = may_come or any(run.heals_at is not None for run in self.active)  # on a slow machine: late
             if may_come and now < self._begun + step.at + LEADER_SECONDS:
                 return False
             run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)

@@ -32,10 +32,26 @@ from node.trace import Trace
 PR_SET_PDEATHSIG = 1
 
 
+def life_number(text: str) -> int | None:
+    """None stands for `next`."""
+    return None if text == "next" else int(text)
+
+
+def next_life(config: NodeConfig) -> int:
+    """One more than the traces tell of: for whoever starts a node and can't count, as docker-compose.yml."""
+    lives = [int(path.stem.rpartition("-")[2]) for path in Path(config.trace).glob(f"node-{config.id}-*.jsonl")]
+    return 1 + max(lives, default=0)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m node", description="One Zab server.")
     parser.add_argument("--config", required=True, type=Path, help="the node's configuration (JSON)")
-    parser.add_argument("--life", required=True, type=int, help="how often this node was started, this start included")
+    parser.add_argument(
+        "--life",
+        required=True,
+        type=life_number,
+        help="how often this node was started, this start included; or `next`",
+    )
     parser.add_argument(
         "--bootstrap", action="store_true", help="the birth of a new ensemble: an empty disk is no loss"
     )
@@ -88,6 +104,9 @@ def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Serve
 def main() -> None:
     options = arguments()
     config = read_config(options.config)
+    if options.life is None:
+        options.life = next_life(config)
+        options.bootstrap = options.life == 1
     tie_to(config.parent)
     if options.lockstep:
         from node.lockstep.process import live_in_lockstep

@@ -1,0 +1,152 @@
+"""What docker-compose.yml's ensemble needs beside its nodes: `python -m harness.containers.compose prepare|keep`.
+
+`prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
+harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
+nodes had come together; so that `zab verify` can judge the folder like any run's.
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from faults.cluster import Status
+from faults.scenario import Expect, Scenario
+from harness.cluster import disagreement, leader_of
+from harness.containers.nodes import CLIENT, CONTROL, LISTEN
+from harness.containers.site import DATA, INSIDE
+from harness.containers.stage import ALIAS, FIRST_LINK
+from harness.results import PARTS, RunFolder, write_whole
+from harness.run import Wish, facts_of, utc
+from harness.walk import FINISHED
+from node.config import NodeConfig
+from node.net import keys
+from node.net.control import ControlClient, ControlError
+
+NODES = (1, 2, 3)  # as docker-compose.yml has them
+ANSWER_SECONDS = 1.0
+LOOK_SECONDS = 0.2
+CONVERGES_SECONDS = 20.0  # less than docker-compose.yml lets the keeper have
+SOURCE = """[scenario]
+name = "compose"
+about = "A standing ensemble, used and broken by hand."
+record = false
+"""
+SCENARIO = Scenario(
+    name="compose", about="A standing ensemble, used and broken by hand.", record=False, expect=Expect(min_acked=0)
+)
+
+
+def prepare(folder: RunFolder) -> None:
+    """Once in an ensemble's life: what is there stays as it is."""
+    if folder.file("run.json").exists():
+        return
+    for part in PARTS:
+        folder.file(part).mkdir(exist_ok=True)
+    secret = folder.file("config", "keys.json")
+    if not secret.exists():
+        keys.create(secret)
+    pairs = [(source, target) for source in NODES for target in NODES if source != target]
+    links = {pair: FIRST_LINK + number for number, pair in enumerate(pairs)}
+    for node in NODES:
+        peers = {target: f"{ALIAS}:{port}" for (source, target), port in links.items() if source == node}
+        encoded = msgspec.json.encode(_config(node, peers, secret))
+        write_whole(folder.file("config", f"node-{node}.json"), msgspec.json.format(encoded).decode() + "\n")
+    proxies = [
+        {"name": f"{i}-{j}", "listen": f"0.0.0.0:{port}", "upstream": f"node-{j}:{LISTEN}", "enabled": True}
+        for (i, j), port in links.items()
+    ]
+    write_whole(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
+    write_whole(folder.file("scenario.toml"), SOURCE)
+    wish = Wish(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
+    folder.milestone("started", seed=0)
+    folder.write_run(facts_of(SCENARIO, wish, folder))  # last: with it everything is there
+
+
+def _config(node: int, peers: dict[int, str], secret: Path) -> NodeConfig:
+    return NodeConfig(
+        id=node,
+        cluster="compose",
+        listen=f"0.0.0.0:{LISTEN}",
+        client=f"0.0.0.0:{CLIENT}",
+        control=f"0.0.0.0:{CONTROL}",
+        peers=peers,
+        secret_file=str(secret),
+        data=DATA,
+        trace=f"{INSIDE}/trace",
+    )
+
+
+class Keeper:
+    """Asks the nodes, and keeps run.json and harness.jsonl."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        pair = keys.load(folder.file("config", "keys.json"))
+        self._folder = folder
+        self._clients = {node: ControlClient(f"node-{node}:{CONTROL}", pair) for node in NODES}
+
+    def keep(self, over: threading.Event) -> None:
+        """Until `over` is set; then see the nodes come together, as long as that may take."""
+        self._outcome("unfinished")
+        while not over.is_set():
+            answers = self._ask(NODES)
+            leader = leader_of(answers, len(NODES))
+            if leader is not None:
+                self._folder.milestone("established", leader=leader, epoch=answers[leader].epoch)
+                break
+            over.wait(LOOK_SECONDS)
+        over.wait()
+        self._converge()
+        for client in self._clients.values():
+            client.close()
+
+    def _converge(self) -> None:
+        begun = time.monotonic()
+        why = disagreement(answers := self._ask(NODES), NODES)
+        self._folder.milestone("safety-ended")
+        while why is not None and time.monotonic() - begun < CONVERGES_SECONDS:
+            time.sleep(LOOK_SECONDS)
+            why = disagreement(answers := self._ask(NODES), NODES)
+        if why is None:
+            zxid = answers[NODES[0]].delivered
+            self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
+            self._outcome(FINISHED)
+        else:
+            self._outcome(f"it was brought down while something was still broken: {why}")
+
+    def _outcome(self, words: str) -> None:
+        facts = self._folder.read_run()
+        self._folder.write_run({**facts, "outcome": words, "ended": utc() if words != "unfinished" else None})
+
+    def _ask(self, nodes: Iterable[int]) -> dict[int, Status]:
+        answers = {}
+        for node in nodes:
+            try:
+                answers[node] = msgspec.convert(self._clients[node].call("status", ANSWER_SECONDS), Status)
+            except ControlError:
+                continue
+        return answers
+
+
+def main(arguments: list[str]) -> int:
+    folder = RunFolder(Path(INSIDE))
+    match arguments:
+        case ["prepare"]:
+            prepare(folder)
+        case ["keep"]:
+            over = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: over.set())
+            Keeper(folder).keep(over)
+        case _:
+            sys.stderr.write("usage: python -m harness.containers.compose prepare|keep\n")
+            return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

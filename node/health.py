@@ -1,0 +1,47 @@
+"""`python -m node.health CONFIG`: does the node of this configuration know an established leader? For health checks.
+
+Asked beside the node, on the same machine. Exit 0: it leads or follows; 1: it does not, or does not answer.
+"""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from node.config import NodeConfig
+from node.net import keys
+from node.net.control import ControlClient, ControlError
+
+ANSWER_SECONDS = 3.0
+
+
+def trouble(config: NodeConfig) -> str | None:
+    """Why the node can't serve, in words; None if it can."""
+    port = config.control.rpartition(":")[2]
+    client = ControlClient(f"127.0.0.1:{port}", keys.load(config.secret_file))
+    try:
+        status = client.call("status", ANSWER_SECONDS)
+    except ControlError as error:
+        return str(error)
+    finally:
+        client.close()
+    if status["established"]:
+        return None
+    return f"node {config.id} is {status['role']}, in {status['phase']}, and knows no established leader"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m node.health CONFIG\n")
+        return 2
+    try:
+        why = trouble(msgspec.json.decode(Path(arguments[0]).read_bytes(), type=NodeConfig))
+    except (OSError, msgspec.DecodeError, keys.KeyFileError) as error:
+        why = str(error)
+    if why is not None:
+        sys.stderr.write(f"{why}\n")
+    return 0 if why is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
