@@ -9,10 +9,10 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test check bench docs clean
+.PHONY: help setup browser demo test check bench docs clean base-image image containers test-containers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
 	@$(BIN)/python -m harness.toxiproxy_fetch
@@ -40,6 +40,18 @@ check: $(READY) ## formatting, lint, types, import contracts and the unit tests:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
+
+base-image: ## a base for the image from Debian's packages, where no image registry can be reached: as root, with debootstrap
+	@.ci/base-image
+
+image: setup ## the image that nodes in containers run from; needs a container engine
+	@.ci/image
+
+containers: image ## the power outage on containers, and its verdict
+	$(BIN)/zab run power-outage --on containers
+
+test-containers: setup ## the tests that need a container engine; as root on Debian it is installed and started for them
+	@.ci/containers
 
 bench: setup ## measure this machine; the report goes to results/summaries
 	$(BIN)/zab bench

@@ -374,6 +374,22 @@ def defects(
 
 
 @app.command()
+def image(
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Instead of zab-base (`make base-image`), or where there is none python:3.11-slim."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Build the container image that nodes run from with `--on containers`."""
+    from harness.commands.image import image_command
+
+    return image_command(base, json=json)
+
+
+@app.command()
 def clean(
     everything: Annotated[
         bool, typer.Option("--all", help="Also of runs of which it can't be seen from here whether they are over.")

@@ -41,6 +41,16 @@ def test_a_missing_engine_is_named_with_what_installs_or_starts_one(
     assert not (tmp_path / "results").exists()  # nothing was begun
 
 
+@pytest.mark.parametrize("command", ["image", "clean"])
+def test_other_commands_that_need_an_engine_say_so_too(
+    command: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}/none.sock")
+    monkeypatch.chdir(tmp_path)
+    assert main([command]) == 3
+    assert f"there is no container engine at {place}/none.sock" in capsys.readouterr().err
+
+
 def test_a_stopped_engine_is_told_from_a_missing_one(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
