@@ -18,6 +18,7 @@ from faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, W
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
 
 CUTS = ("timeout", "stall", "disable")
+DELETES = 5  # tries; each may take `proxies.SECONDS`
 BOTH = ("upstream", "downstream")
 
 
@@ -53,6 +54,7 @@ class _Link:
     listen: str
     upstream: str
     effects: dict[str, _Effect] = field(default_factory=dict)
+    half_made: bool = False  # it could not be made anew: nobody knows what lies on it
 
 
 class Network:
@@ -113,7 +115,7 @@ class Network:
         """Every link as it was created. Links that nothing was done to keep their connections. Raises NetworkError."""
         failures = []
         for link in self._links.values():
-            if link.effects:
+            if link.effects or link.half_made:
                 link.effects.clear()
                 try:
                     self._recreate(link)
@@ -173,12 +175,25 @@ class Network:
     def _recreate(self, link: _Link) -> None:
         """Delete and create on the same port; while disabled it takes the remaining toxics, so no byte slips
         through."""
-        self._proxies.delete(link.name)
+        link.half_made = True
+        self._delete(link)
         self._proxies.create(link.name, link.listen, link.upstream, enabled=not link.effects)
         for name, effect in link.effects.items():
             self._add_toxics(link, name, effect)
         if link.effects and not any(effect.disables for effect in link.effects.values()):
             self._proxies.enable(link.name)
+        link.half_made = False
+
+    def _delete(self, link: _Link) -> None:
+        """Again if there is no answer: the server gives a proxy up only when it is through with dialling for it, which
+        takes seconds when the other end is a container that has just vanished. What is gone already is no error.
+        """
+        for _ in range(DELETES - 1):
+            try:
+                return self._proxies.delete(link.name)
+            except WedgedError:
+                continue
+        return self._proxies.delete(link.name)
 
 
 def _toxic_name(name: str, toxic: Toxic) -> str:

@@ -1,0 +1,50 @@
+"""A link whose proxy the server can't give up at once: it is asked again, and never forgotten half made."""
+
+import pytest
+
+from faults.network import Network, WedgedError
+from faults.proxies import Proxies
+
+
+class Slow(Proxies):
+    """Answers a DELETE only when it was asked so often."""
+
+    def __init__(self, deaf: int) -> None:
+        self.deaf = deaf
+        self.created = 0
+
+    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
+        self.created += 1
+
+    def delete(self, name: str) -> None:
+        if self.deaf:
+            self.deaf -= 1
+            raise WedgedError("no answer")
+
+    def disable(self, name: str) -> None: ...
+
+
+def cut(deaf: int) -> tuple[Network, Slow]:
+    network, proxies = Network("nowhere:0"), Slow(deaf)
+    network._proxies = proxies
+    network.create_links({(1, 2): ("listen", "upstream")})
+    network.cut([(1, 2)], "disable")
+    return network, proxies
+
+
+def test_a_server_that_is_slow_to_give_a_proxy_up_is_asked_again() -> None:
+    network, proxies = cut(deaf=4)
+    network.heal([(1, 2)])
+    assert proxies.created == 2
+    assert network.broken() == {}
+
+
+def test_a_link_that_could_not_be_made_anew_is_tried_again_when_all_is_healed() -> None:
+    network, proxies = cut(deaf=5)
+    with pytest.raises(WedgedError):
+        network._recreate(network._links[1, 2])
+    network._links[1, 2].effects.clear()  # as `heal` leaves it
+    network.heal_all()
+    assert proxies.created == 2
+    network.heal_all()
+    assert proxies.created == 2  # and once it is whole, its connections are let alone
