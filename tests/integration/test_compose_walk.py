@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 def walk() -> str:
     found = re.search(
-        r"<!-- walk: compose -->\n```\n(.*?)```\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL
+        r"<!-- walk: compose -->\n```\n(.*?)```\n<!-- walked -->", (ROOT / "README.md").read_text(), re.DOTALL
     )
     assert found is not None
     return found[1]

@@ -26,6 +26,7 @@ def test_without_names_all_but_the_long_ones() -> None:
         "throughput",
         "latency",
         "start",
+        "standing",
         "failover",
         "memory",
         "oracle",

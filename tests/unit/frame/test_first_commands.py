@@ -58,7 +58,7 @@ def test_a_wish_for_a_python_is_followed(tmp_path: Path) -> None:
 
 
 def targets() -> dict[str, str]:
-    return dict(re.findall(r"^([a-z]+):.*?## (.+)$", MAKEFILE, re.MULTILINE))
+    return dict(re.findall(r"^([a-z-]+):.*?## (.+)$", MAKEFILE, re.MULTILINE))
 
 
 def test_bare_make_lists_every_target() -> None:
@@ -75,7 +75,7 @@ def test_what_ci_runs_is_what_the_readme_says() -> None:
     assert os.access(ROOT / ".ci/run", os.X_OK)
     assert {"check", "test"} == set(re.findall(r"^make (\w+)$", ci, re.MULTILINE))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = set(re.findall(r"(?:^|`)make ([a-z]+)\b", readme, re.MULTILINE))
+    said = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", readme, re.MULTILINE))
     assert {"demo", "test"} <= said <= set(targets())
 
 
