@@ -122,9 +122,15 @@ class Election(Machine):
             self.follow(self.vote.leader)
 
     def check_settled(self, vote: Vote) -> None:
-        """Join a leader that a quorum stands behind, if it says itself that it leads."""
+        """Join a leader that says itself that it leads, if a quorum stands behind it once this node has joined.
+
+        Without this node in the count, the last one that a quorum needs stays away: 1, 2 and 3 of four are up, 2 and 3
+        decide for 3 before 1 has heard of it, 1 finds two behind 3 and waits, 3 gives up without a third, and so on for ever.
+        """
         leader = vote.leader
         behind = {peer for peer, v in self.settled.items() if v.leader == leader and not v.amnesiac}
+        if not self.amnesiac:
+            behind.add(self.me)
         head = self.settled.get(leader)
         if leader != self.me and head is not None and head.role == Role.LEADING and self.quorum.has(behind):
             self.round = max(self.round, head.round)

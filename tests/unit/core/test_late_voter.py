@@ -1,0 +1,50 @@
+"""A node that looks while others have decided: whether it joins them, and when it must not."""
+
+import pytest
+
+from node.core.broadcast import Peer
+from node.core.machine import Settings
+from node.core.messages import Role, Vote
+from node.core.ready import Recovered
+
+
+def looking(members: int, *, amnesiac: bool = False) -> Peer:
+    """Node 1, linked to all others, looking for a leader."""
+    peer = Peer(Settings(me=1, members=tuple(range(1, members + 1))), Recovered(0, 0, None, [], amnesiac))
+    peer.start(0)
+    for other in range(2, members + 1):
+        peer.link_up(other)
+    return peer
+
+
+def told(peer: Peer, *voters: tuple[int, Role]) -> Peer:
+    """Each of them says that it has decided for node 2."""
+    for voter, role in voters:
+        peer.step(voter, Vote(1, 2, 0, 0, role, False))
+    return peer
+
+
+LEADER, FOLLOWER, OTHER = (2, Role.LEADING), (3, Role.FOLLOWING), (4, Role.FOLLOWING)
+
+
+@pytest.mark.parametrize(("members", "voters"), [(3, [LEADER]), (4, [LEADER, FOLLOWER]), (5, [LEADER, FOLLOWER])])
+def test_the_last_one_that_a_quorum_needs_joins(members: int, voters: list[tuple[int, Role]]) -> None:
+    """Swarm seed 4802: of four nodes one had lost its disk, and the others needed each other. Whoever came to know of the
+    decision last found two behind the leader, not three, and waited; the leader gave up without it; and so on for ever."""
+    peer = told(looking(members), *voters)
+    assert (peer.role, peer.leader) == (Role.FOLLOWING, 2)
+
+
+@pytest.mark.parametrize(
+    ("members", "voters"),
+    [(4, [LEADER]), (5, [LEADER]), (3, [FOLLOWER]), (4, [FOLLOWER, OTHER]), (5, [FOLLOWER, OTHER])],
+)
+def test_nobody_joins_where_a_quorum_would_still_be_missing_or_the_leader_has_not_said_so(
+    members: int, voters: list[tuple[int, Role]]
+) -> None:
+    assert told(looking(members), *voters).role == Role.LOOKING
+
+
+def test_who_lost_its_disk_completes_no_quorum() -> None:
+    assert told(looking(3, amnesiac=True), LEADER).role == Role.LOOKING
+    assert told(looking(3, amnesiac=True), LEADER, FOLLOWER).role == Role.FOLLOWING
