@@ -9,7 +9,7 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test check bench docs clean base-image image containers test-containers
+.PHONY: help setup browser demo test test-cluster check bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ demo: setup ## three nodes, a power cut in the middle of a burst of writes, the 
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
 test: setup browser ## the whole test suite, on all cores
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster"
+
+test-cluster: setup ## the pipeline on a real Spark cluster of three processes: some four minutes
+	$(BIN)/pytest -m cluster tests/integration
 
 check: $(READY) ## formatting, lint, types, import contracts and the unit tests: under a minute
 	$(BIN)/ruff format --check .
