@@ -8,9 +8,11 @@ import msgspec
 import zmq
 
 from harness.exits import HarnessError
+from harness.waiting import wait_until
 from node.net.keys import Keys
 
 ANSWER_SECONDS = 60.0  # for one step of a node, its start included; a busy machine is no failure
+END_SECONDS = 2.0  # from the end of a process's connection to its exit status
 LOOK_MS = 200  # how soon it shows that a process is gone
 _encode = msgspec.msgpack.Encoder().encode
 Answered = TypeVar("Answered")
@@ -52,7 +54,11 @@ class Hub(Generic[Answered]):
         try:
             self._socket.send_multipart([name_of(process).encode(), _encode(request)])
         except zmq.ZMQError as error:
-            raise self.trouble(process, f"cannot be asked: {error}") from None
+            gone = wait_until(
+                lambda: process.code is not None, END_SECONDS
+            )  # its sockets close before its status is there
+            words = f"ended unasked with status {process.code}" if gone else f"cannot be asked: {error}"
+            raise self.trouble(process, words) from None
         return self.hear(process)
 
     def hear(self, process: Speaking) -> Answered:
