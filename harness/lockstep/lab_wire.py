@@ -1,5 +1,7 @@
 """What the lab's simulator and a lab node in a process of its own say to each other."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from model.lab.messages import Message, Role, Txn
@@ -62,15 +64,6 @@ class Answer(Wire, frozen=True):
     state: State | None = None
 
 
-_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-
-
-def decode_request(data: bytes) -> Request:
-    """Raises msgspec.DecodeError."""
-    return _request.decode(data)
-
-
-def decode_answer(data: bytes) -> Answer:
-    """Raises msgspec.DecodeError."""
-    return _answer.decode(data)
+# Both raise msgspec.DecodeError.
+decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
+decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode

@@ -6,6 +6,7 @@ stops (`Next`) where the disk writes, at a point where it is to be paused or to 
 Frames travel as `node.net.frame` packs them; the numbers of their session are the world's.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -207,15 +208,6 @@ class Answer(Wire, frozen=True):
     code: int = 0
 
 
-_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-
-
-def decode_request(data: bytes) -> Request:
-    """Raises msgspec.DecodeError."""
-    return _request.decode(data)
-
-
-def decode_answer(data: bytes) -> Answer:
-    """Raises msgspec.DecodeError."""
-    return _answer.decode(data)
+# Both raise msgspec.DecodeError.
+decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
+decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode
