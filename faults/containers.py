@@ -25,7 +25,7 @@ class InContainers(Fault):
 
 
 class NetDisconnect(InContainers):
-    """The node has no network but the harness's: interface, addresses and connections are gone, as with a pulled cable.
+    """The node has no network but the harness's: interface and address are gone, as with a pulled cable.
 
     toxiproxy can't make that: behind a proxy a connection is always somebody's. Confirmed like a partition, by the
     receivers' frame counters.

@@ -20,7 +20,7 @@ from faults.scenario import Expect, Scenario
 from harness.cluster import disagreement, leader_of
 from harness.containers.nodes import CLIENT, CONTROL, LISTEN
 from harness.containers.site import DATA, INSIDE
-from harness.containers.stage import ALIAS, FIRST_LINK
+from harness.containers.stage import FIRST_LINK, PROXY
 from harness.results import PARTS, RunFolder, write_whole
 from harness.run import Wish, facts_of, utc
 from harness.walk import FINISHED
@@ -54,7 +54,7 @@ def prepare(folder: RunFolder) -> None:
     pairs = [(source, target) for source in NODES for target in NODES if source != target]
     links = {pair: FIRST_LINK + number for number, pair in enumerate(pairs)}
     for node in NODES:
-        peers = {target: f"{ALIAS}:{port}" for (source, target), port in links.items() if source == node}
+        peers = {target: f"{PROXY}:{port}" for (source, target), port in links.items() if source == node}
         encoded = msgspec.json.encode(_config(node, peers, secret))
         write_whole(folder.file("config", f"node-{node}.json"), msgspec.json.format(encoded).decode() + "\n")
     proxies = [

@@ -5,6 +5,7 @@ published on 127.0.0.1, so a node that is taken off `links` can still be asked h
 """
 
 import contextlib
+import ipaddress
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import docker.errors
 from docker.models.containers import Container
-from docker.types import Mount
+from docker.types import IPAMConfig, IPAMPool, Mount
 
 from harness.containers.engine import EngineError, translated
 from harness.containers.labels import RUN, of_this_run
@@ -24,6 +25,7 @@ INSIDE = "/run/zab"  # where a container sees the run's folder
 DATA = "/data"  # and its own disk
 WRITTEN = ("trace", "record", "log")
 REMOVE_SECONDS = 30.0
+SUBNET_TRIES = 10  # another program may take the addresses that were free a moment ago
 IMAGE_USER = (10001, 10001)  # as in Dockerfile
 
 
@@ -44,17 +46,53 @@ class Site:
         self._image = image
         self._folder = folder
         self._labels = of_this_run(self.token, folder.path)
+        self._addresses: dict[str, str] = {}
 
     def open(self) -> None:
         """Make the networks, and let the containers' user into the parts of the folder that it needs."""
         for part in (*WRITTEN, "config", "config/keys.json"):
             os.chown(self._folder.file(part), *user())
         with translated("making the run's networks"):
-            self.links = self._network("links", internal=True)
+            self.links = self._own_addresses("links")
             self.desk = self._network("desk", internal=False)
 
-    def _network(self, name: str, internal: bool) -> Any:
-        return self.client.networks.create(self._called(name), internal=internal, labels=self._labels, driver="bridge")
+    def _own_addresses(self, name: str) -> Any:
+        """A network on which we say who has which address.
+
+        The engine wants to be told which addresses these are, but only knows itself which are free: so it chooses them
+        for a network that is removed and made again with the same ones.
+        """
+        for _ in range(SUBNET_TRIES):
+            chosen = self._network(name, internal=True)
+            chosen.reload()
+            subnet = chosen.attrs["IPAM"]["Config"][0]["Subnet"]
+            chosen.remove()
+            try:
+                made = self._network(name, internal=True, ipam=IPAMConfig(pool_configs=[IPAMPool(subnet)]))
+            except docker.errors.APIError as error:
+                if "overlap" not in str(error.explanation).lower():
+                    raise
+                continue
+            hosts = ipaddress.ip_network(subnet).hosts()
+            next(hosts)  # the bridge's own
+            self._free = map(str, hosts)
+            return made
+        raise EngineError("making the run's networks: others took each address range first that was free. Try again")
+
+    def _network(self, name: str, internal: bool, ipam: IPAMConfig | None = None) -> Any:
+        return self.client.networks.create(
+            self._called(name), internal=internal, labels=self._labels, driver="bridge", ipam=ipam
+        )
+
+    def address(self, name: str) -> str:
+        """Where `name` is on the links, in all of its lives.
+
+        Addresses, because a name is asked for anew at every call, and a name server that does not answer holds up
+        whoever asks: in ZeroMQ the thread that moves all of a node's messages, in toxiproxy a proxy.
+        """
+        if name not in self._addresses:
+            self._addresses[name] = next(self._free)
+        return self._addresses[name]
 
     def _called(self, name: str) -> str:
         return f"zab-{self.token}-{name}"
@@ -85,14 +123,14 @@ class Site:
                 mounts=mounts,
             )
 
-    def connect(self, container: Any, alias: str) -> None:
-        """Put it on the links, where others find it by its alias: a host name would be known on the desk as well."""
-        with translated(f"connecting {alias}"):
-            self.links.connect(container, aliases=[alias])
+    def connect(self, container: Any, name: str) -> None:
+        """Put it on the links, at its address."""
+        with translated(f"connecting {name}"):
+            self.links.connect(container, ipv4_address=self.address(name))
 
-    def disconnect(self, container: Any, alias: str) -> None:
+    def disconnect(self, container: Any, name: str) -> None:
         """Take it off the links: a pulled cable."""
-        with translated(f"disconnecting {alias}"):
+        with translated(f"disconnecting {name}"):
             self.links.disconnect(container)
 
     def start(self, container: Any, name: str) -> None:

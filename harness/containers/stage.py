@@ -15,7 +15,7 @@ from harness.stage import HOST, Stage
 from harness.toxiproxy import ToxiproxyError
 
 API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
-ALIAS = "toxiproxy"
+PROXY = "toxiproxy"
 
 
 class ContainerStage(Stage):
@@ -35,30 +35,31 @@ class ContainerStage(Stage):
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(2 * len(nodes) + 1, stack)
         addresses = {
-            n: Addresses(f"node-{n}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n])) for n in nodes
+            n: Addresses(f"{site.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n]))
+            for n in nodes
         }
         links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs())}
         self.network = Network(f"{HOST}:{ports[-1]}")
-        own = self._proxy_server(site, ports[-1])
+        self._proxy_server(site, ports[-1])
+        own = site.address(PROXY)
         self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
-        plan = self._plan(addresses, {pair: f"{ALIAS}:{port}" for pair, port in links.items()})
+        plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
         cluster = self.cluster = Containers(self._folder, plan, site)
         self.host = Harbour(cluster)
         stack.enter_context(Pulse({n: own.control for n, own in addresses.items()}, self.keys, cluster.alive))
 
-    def _proxy_server(self, site: Site, port: int) -> str:
-        """Start toxiproxy; its address on the links. It listens there and nowhere else, but for its HTTP interface."""
+    def _proxy_server(self, site: Site, port: int) -> None:
+        """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""
         log = self._folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
-        container = site.create(ALIAS, command, log, {API: port}, disk=None)
-        site.connect(container, ALIAS)
-        site.start(container, ALIAS)
+        container = site.create(PROXY, command, log, {API: port}, disk=None)
+        site.connect(container, PROXY)
+        site.start(container, PROXY)
         version = toxiproxy.answer(f"{HOST}:{port}", lambda: _ended(container))
         if version is None:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
             raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")
         self.toxiproxy_version = version
-        return str(container.attrs["NetworkSettings"]["Networks"][site.links.name]["IPAddress"])
 
 
 def _ended(container: Any) -> bool:

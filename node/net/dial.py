@@ -11,6 +11,9 @@ import zmq
 from node.net.keys import Keys
 from node.net.monitor import Monitor
 
+# Connecting is given up, and begun anew, after this time. The kernel alone would go on with one call for two minutes,
+# at ever longer intervals, and from the address of whichever network led there when it began.
+_CONNECT_MS = 1000
 _HANDSHAKE_MS = 1000  # a handshake that a partition swallowed is given up, and tried again, after this time
 _RECONNECT_MS = 20  # the first pause between two attempts to connect; doubled from one to the next ...
 _RECONNECT_MAX_MS = 200  # ... up to here, so that a healed link is used at once
@@ -28,6 +31,7 @@ class Dial:
         self._socket.linger = 0
         self._socket.sndhwm = queue_frames
         self._socket.immediate = immediate
+        self._socket.connect_timeout = _CONNECT_MS
         self._socket.handshake_ivl = _HANDSHAKE_MS
         self._socket.reconnect_ivl = _RECONNECT_MS
         self._socket.reconnect_ivl_max = _RECONNECT_MAX_MS

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faults.cluster import Contained
 from faults.scenario import parse
 from harness import results
 from harness.cluster import disagreement, statuses
@@ -23,6 +25,7 @@ from harness.waiting import wait_until
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 SECONDS = 60
+CABLES = 3  # pulled one after the other: calls that went astray were not always in the way
 
 BY_TURNS = """
 [scenario]
@@ -81,6 +84,14 @@ def zab(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "harness", *map(str, arguments)]
 
 
+def come_together(stage: ContainerStage) -> bool:
+    return wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+
+
+def another_leads(stage: ContainerStage, than: int) -> bool:
+    return stage.cluster.leader() not in (than, None)
+
+
 def things_of(client: Any, folder: Path) -> list[str]:
     """Containers, networks and volumes of the run in this folder."""
     label = {"label": f"{FOLDER}={folder}"}
@@ -114,7 +125,7 @@ def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(clie
     scenario = parse('[scenario]\nname = "standing"\nabout = "It stands."\n')
     with ContainerStage(folder, scenario, None, record=False) as stage:
         stage.cluster.start_all(stage.cluster.nodes)
-        assert wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+        assert come_together(stage)
         containers = client.containers.list(filters={"label": f"{FOLDER}={folder.path}"})
         assert len(containers) == 4  # three nodes and toxiproxy
         for container in containers:
@@ -137,8 +148,24 @@ def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(clie
         assert stage.cluster.wait_exit(leader, SECONDS) == 65  # it found on its disk what was done to the copy
         stage.cluster.wipe(leader)
         stage.cluster.start(leader)
-        assert wait_until(lambda: disagreement(statuses(stage.cluster), stage.cluster.nodes) is None, SECONDS)
+        assert come_together(stage)
     assert things_of(client, folder.path) == []
+
+
+def test_who_was_off_the_network_is_at_its_old_address_and_with_the_others_again(client: Any, tmp_path: Path) -> None:
+    scenario = parse('[scenario]\nname = "cables"\nabout = "Cables are pulled."\n')
+    with ContainerStage(results.create(tmp_path, "cables", 1), scenario, None, record=False) as stage:
+        cluster = stage.cluster
+        assert isinstance(cluster, Contained)
+        cluster.start_all(cluster.nodes)
+        for _ in range(CABLES):
+            assert come_together(stage)
+            cut_off = cluster.leader()
+            assert cut_off is not None
+            cluster.unplug(cut_off)
+            assert wait_until(partial(another_leads, stage, cut_off), SECONDS)
+            cluster.plug_in(cut_off)
+        assert come_together(stage)
 
 
 def test_a_killed_harness_leaves_no_node_running_and_clean_takes_what_is_left_and_nothing_else(

@@ -1,0 +1,62 @@
+"""How a node calls another one."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import zmq
+
+from harness.waiting import wait_until
+from node.net import keys
+from node.net.dial import Dial
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port whose kernel drops every call: its queue is full, and nobody takes anything from it."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        while True:
+            caller = stack.enter_context(socket.socket())
+            caller.settimeout(0.2)
+            try:
+                caller.connect(("127.0.0.1", port))
+            except TimeoutError:
+                caller.close()
+                break
+        yield port
+
+
+def callers(port: int) -> set[int]:
+    """The ports from which this process is calling `port` now and has no answer yet."""
+    found = psutil.Process().net_connections("tcp4")
+    return {one.laddr.port for one in found if one.status == psutil.CONN_SYN_SENT and one.raddr[1:] == (port,)}
+
+
+def test_a_call_that_nobody_answers_is_given_up_and_made_anew(deaf: int, tmp_path: Path) -> None:
+    """Whoever comes back is called at once, not when the kernel's next try of an old call is due.
+
+    Seen with a cable that was pulled: the call went out by another network, and then, at intervals of up to a minute,
+    from that network's address, for long after the cable was in again.
+    """
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    dial = Dial(context, f"127.0.0.1:{deaf}", keys.create(tmp_path / "keys.json"), 10, immediate=True)
+    try:
+        seen: set[int] = set()
+
+        def two() -> bool:
+            seen.update(callers(deaf))
+            return len(seen) >= 2
+
+        assert wait_until(two, PATIENCE_S, step=0.05)
+    finally:
+        dial.close()
+        context.destroy(linger=0)
