@@ -31,8 +31,8 @@ demo: setup ## three nodes, a power cut in the middle of a burst of writes, the 
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
-test: setup browser ## the whole test suite, on all cores
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster"
+test: setup browser ## the test suite, on all cores, but for what needs a cluster or a container engine
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers"
 
 test-cluster: setup ## the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
+class Lacking(Exception):
+    """This machine has not what is to be measured. The text says what is lacking, and how to get it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One number with its unit. `rounds`: the single values that it is the median (or maximum) of, in their order."""

@@ -19,8 +19,9 @@ from benchmarks import curve as frames
 from benchmarks import growth, synthetic
 from benchmarks import oracle as judge
 from benchmarks.birth import birth
+from benchmarks.containers import containers
 from benchmarks.failover import failover
-from benchmarks.figures import Figure, Scale, median
+from benchmarks.figures import Figure, Lacking, Scale, median
 from benchmarks.memory import memory
 from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
@@ -99,6 +100,11 @@ MEASUREMENTS: dict[str, Measurement] = {
         Measurement(name="world", about="seconds of the simulated world in a second of a core", measure=world),
         Measurement(name="curve", about="what encryption costs on a link", measure=curve),
         Measurement(
+            name="containers",
+            about="writes by a client at the leader, in containers and on processes, with toxiproxy between the nodes",
+            measure=containers,
+        ),
+        Measurement(
             name="pipeline",
             about="`zab analyze` on two cores: one run, growing numbers of events, a campaign",
             measure=pipeline,
@@ -115,7 +121,8 @@ def measure(
 ) -> dict[str, Any]:
     """Run these measurements one after the other, on the disk on which `results` lies; the report. Raises HarnessError.
 
-    `said` hears which one has begun. What could not be measured has no figures, and words under `failed`.
+    `said` hears which one has begun. What could not be measured has no figures, and words under `failed`; what this
+    machine lacks something for, under `lacking`.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -135,13 +142,18 @@ def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], No
     """Measure, and once more if it fails: on a busy machine an ensemble may lose its leader, and the round is void."""
     figures: list[Figure] = []
     failed: list[str] = []
+    lacking = None
     load = os.getloadavg()[0]
     begin = time.monotonic()
-    while not figures and len(failed) < ATTEMPTS:
+    while not figures and lacking is None and len(failed) < ATTEMPTS:
         said(f"{one.name}: {one.about}")
         begin = time.monotonic()
         try:
             figures = one.measure(results, scale)
+            if not figures:
+                failed.append("it gave no figures")
+        except Lacking as error:
+            lacking = str(error)
         except (HarnessError, ClusterError, NoFreePortError, OSError) as error:
             failed.append(str(error))
     return {
@@ -150,6 +162,7 @@ def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], No
         "seconds": time.monotonic() - begin,
         "figures": [asdict(each) for each in figures],
         "failed": failed,
+        "lacking": lacking,
     }
 
 

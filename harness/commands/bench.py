@@ -47,7 +47,8 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
         console.print(Text(f"picture  {path.with_suffix('.svg')}"), soft_wrap=True)
     if json:
         print_json(report)
-    return Exit.PASS if all(one["figures"] for one in report["measurements"].values()) else Exit.HARNESS_ERROR
+    measured = report["measurements"].values()
+    return Exit.PASS if all(one["figures"] or one["lacking"] for one in measured) else Exit.HARNESS_ERROR
 
 
 def show(report: dict[str, Any], console: Console) -> None:
@@ -74,6 +75,8 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print()
     console.print(table)
     for name, measured in report["measurements"].items():
+        if measured["lacking"] is not None:
+            console.print(Text(f"{name}: left out, since {measured['lacking']}"), soft_wrap=True)
         for words in measured["failed"]:
             again = "measured again" if measured["figures"] else "not measured"
             console.print(Text(f"{name}: {again}, since {words}"), soft_wrap=True)

@@ -33,6 +33,7 @@ def test_without_names_all_but_the_long_ones() -> None:
         "replay",
         "world",
         "curve",
+        "containers",
     ]
     assert chosen([], full=True) == list(MEASUREMENTS)
 
@@ -150,6 +151,32 @@ def test_what_cannot_be_measured_costs_only_itself(
     assert measured["x"]["figures"] == []
     assert len(measured["y"]["figures"]) == 1
     assert "x: not measured, since it lost its leader" in err
+
+
+def test_what_gives_no_figures_has_failed_and_is_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Path] = []
+
+    def nothing(folder: Path, scale: Scale) -> list[Figure]:
+        tries.append(folder)
+        return []
+
+    monkeypatch.setattr(bench, "MEASUREMENTS", {"x": Measurement(name="x", about="", measure=nothing)})
+    assert run_bench(["x"], Scale(), tmp_path, "zab bench", json=True) == 3
+    assert len(tries) == bench.ATTEMPTS
+
+
+def test_what_this_machine_lacks_something_for_is_left_out_with_words_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    assert run_bench(["containers"], Scale(), tmp_path, "zab bench", json=True) == 0
+    out, err = capsys.readouterr()
+    measured = json.loads(out)["measurements"]["containers"]
+    assert (measured["figures"], measured["failed"]) == ([], [])
+    assert f"there is no container engine at {tmp_path}/docker.sock" in measured["lacking"]
+    assert "containers: left out, since there is no container engine" in err
 
 
 def test_a_folder_that_cannot_be_used_is_a_clean_error(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""What containers cost: broadcasts a second of an ensemble in containers, and of one of processes beside it.
+
+Both stand as in a run, with toxiproxy between the nodes. They stand at the same time, and the rounds alternate, so that
+whatever else the machine is doing meets both; while one works the other only sends heartbeats.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.ensemble import SETTLE_SECONDS
+from benchmarks.figures import Figure, Lacking, Scale, median
+from benchmarks.load import Loop, create_keys
+from faults.scenario import Scenario
+from harness import results
+from harness.client_core import Client
+from harness.cluster import disagreement, statuses
+from harness.exits import HarnessError
+from harness.stage import Stage
+from harness.stages import stage_on
+from harness.waiting import wait_until
+
+WORLDS = ("processes", "containers")
+
+
+def containers(folder: Path, scale: Scale) -> list[Figure]:
+    """Median of the rounds in each world, by a client at the leader. Raises Lacking without an engine, HarnessError."""
+    try:
+        stage_on("containers").check()
+    except HarnessError as error:
+        raise Lacking(str(error)) from error
+    rates: dict[str, list[float]] = {on: [] for on in WORLDS}
+    with ExitStack() as stack:
+        loops = {on: stack.enter_context(_driven(on, folder, scale)) for on in WORLDS}
+        for _ in range(scale.rounds):
+            for on, loop in loops.items():
+                rates[on].append(loop.writes(scale.writes, scale.keys, scale.payload).rate)
+    return [median(on, "writes/s", rates[on]) for on in WORLDS]
+
+
+@contextlib.contextmanager
+def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
+    """A warm ensemble, and what writes at its leader."""
+    scenario = Scenario(name="bench", about="Stands, and is written to.", nodes=scale.nodes, disk="ordinary")
+    with ExitStack() as stack:
+        root = stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".bench-"))
+        place = results.create(Path(root), scenario.name, 0)
+        stage = stack.enter_context(stage_on(on)(place, scenario, defect=None, record=False))
+        leader = _settle(stage)
+        addresses = {node: stage.cluster.client_address(node) for node in stage.cluster.nodes}
+        client = stack.enter_context(Client(addresses, stage.keys, leader, timeout=SETTLE_SECONDS))
+        if not client.connect(SETTLE_SECONDS) or client.node != leader:
+            raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
+        create_keys(client, scale.keys)
+        loop = Loop(client, scale.outstanding)
+        loop.writes(scale.warm_up, scale.keys, scale.payload)
+        yield loop
+
+
+def _settle(stage: Stage) -> int:
+    cluster = stage.cluster
+    cluster.start_all(cluster.nodes)
+    if not wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SETTLE_SECONDS):
+        raise HarnessError(f"the ensemble did not come together: {disagreement(statuses(cluster), cluster.nodes)}")
+    leader = cluster.leader()
+    if leader is None:
+        raise HarnessError("the ensemble lost its leader while nothing happened; is the machine overloaded?")
+    return leader
