@@ -2,8 +2,9 @@
 
 The core is single-threaded: `submit` takes an operation, `poll` does everything else. An operation ends as `Ok`,
 `Failed` (certainly without effect) or `Unknown` (whatever was sent and not answered when the node went away or time was
-up). When its node goes away the client goes on with the next one, under the same number, and tells it the last zxid it
-has seen, so that it never reads backwards. What was not sent yet moves on with it.
+up). When its node goes away, or goes on saying that it has no leader, the client goes on with the next one, under the
+same number, and tells it the last zxid it has seen, so that it never reads backwards. What was not sent yet moves on
+with it.
 """
 
 import itertools
@@ -19,6 +20,7 @@ import msgspec
 import zmq
 
 from harness.connection import Connection
+from harness.leaderless import Leaderless
 from node.core.zxid import ZERO, Zxid
 from node.net.keys import Keys
 from node.net.protocol import VERSION, Answers, Bye, Hello, Requests, Welcome, encode
@@ -100,6 +102,7 @@ class Client:
         self._node = min(self._addresses) if node is None else node
         self._connection: Connection | None = None
         self._welcome = False
+        self._leaderless = Leaderless()
         self._opened_ns = 0
         self._retry_ns = 0
         self._seqs = itertools.count(1)
@@ -173,7 +176,7 @@ class Client:
 
     def flush(self) -> None:
         """Send what was submitted, as far as the connection takes it."""
-        while self._unsent and self._welcome and self._connection is not None:
+        while self._unsent and self._welcome and self._connection is not None and not self._leaves:
             batch = self._batch()
             try:
                 frame = encode(Requests([(each.seq, each.request) for each in batch]))
@@ -211,8 +214,14 @@ class Client:
                 self._open(now)
         else:
             self._listen(self._connection, now)
+        if self._leaves and not self._sent:  # what was sent is waited for: it would become unknown without need
+            self._move_on(f"node {self._node} has no leader", now)
         self._expire(now)
         self.flush()
+
+    @property
+    def _leaves(self) -> bool:
+        return self._leaderless.given_up and len(self._addresses) > 1
 
     def _open(self, now: int) -> None:
         assert self._context is not None
@@ -226,7 +235,7 @@ class Client:
         try:
             for message in connection.receive():
                 if isinstance(message, Answers):
-                    self._answered(message.items)
+                    self._answered(message.items, now)
                 elif isinstance(message, Welcome):
                     self._welcome = True
                 else:
@@ -239,12 +248,13 @@ class Client:
         if broken is not None:
             self._move_on(broken, now)
 
-    def _answered(self, items: list[tuple[int, Outcome]]) -> None:
+    def _answered(self, items: list[tuple[int, Outcome]], now: int) -> None:
         for seq, outcome in items:
             if not isinstance(outcome, Unknown) and outcome.zxid > self.seen:
                 self.seen = outcome.zxid
             operation = self._sent.pop(seq, None)
             if operation is not None:
+                self._leaderless.heard(operation.request, outcome, now)
                 self._complete(operation, outcome)
 
     def _expire(self, now: int) -> None:
@@ -269,6 +279,7 @@ class Client:
             self._connection.close(self._poller, linger_ms)
         self._connection = None
         self._welcome = False
+        self._leaderless = Leaderless()
         self.last_trouble = why
         lost, self._sent = self._sent, {}
         for operation in lost.values():

@@ -6,6 +6,7 @@ import pytest
 import zmq
 
 from harness.client_core import Client, Failed, Ok, Operation, Outcome, Unknown
+from harness.leaderless import LEADERLESS_NS, Leaderless
 from node.core.zxid import zxid
 from node.net.keys import Keys
 from node.tree.outcomes import Stat
@@ -123,6 +124,48 @@ def test_a_lost_leader_makes_unknown_and_not_failed(ensemble: FakeEnsemble) -> N
         outcome = client.set("/a", b"2")
         assert isinstance(outcome, Failed)
         assert outcome.error == "no leader"
+
+
+def test_a_node_that_stays_without_a_leader_is_left_and_nothing_becomes_unknown(ensemble: FakeEnsemble) -> None:
+    outcomes: list[Outcome] = []
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].leaderless = True
+        while client.node == 1 or not outcomes or not isinstance(outcomes[-1], Ok):
+            while client.outstanding < 20:
+                client.submit(Set("/a", b"1"), lambda _operation, outcome: outcomes.append(outcome))
+            client.poll(0.01)
+        assert client.node == 2
+        assert client.last_trouble == "node 1 has no leader"
+        assert {outcome.error if isinstance(outcome, Failed) else type(outcome) for outcome in outcomes} == {
+            "no leader",
+            Ok,
+        }
+
+
+def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
+    with Client({1: ensemble.addresses[1]}, ensemble.keys) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].leaderless = True
+        while not client._leaderless.given_up:
+            assert isinstance(client.set("/a", b"1"), Failed)
+        assert isinstance(client.set("/a", b"1"), Failed)
+        assert client.connected
+
+
+def test_a_leader_that_was_missing_for_a_moment_only_is_no_reason_to_leave() -> None:
+    node, write = Leaderless(), Set("/a", b"1")
+    no_leader, bad_version = Failed("no leader", ""), Failed("bad version", "")
+    node.heard(write, no_leader, 0)
+    node.heard(Get("/a"), Ok(zxid(1, 1)), LEADERLESS_NS // 2)  # needs no leader, and tells of none
+    node.heard(write, no_leader, LEADERLESS_NS - 1)
+    assert not node.given_up
+    node.heard(write, bad_version, LEADERLESS_NS)  # a leader's answer
+    node.heard(write, no_leader, LEADERLESS_NS + 1)
+    node.heard(write, no_leader, 2 * LEADERLESS_NS)
+    assert not node.given_up
+    node.heard(write, no_leader, 2 * LEADERLESS_NS + 1)
+    assert node.given_up
 
 
 def test_a_timeout_is_unknown(ensemble: FakeEnsemble) -> None:

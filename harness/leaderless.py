@@ -1,0 +1,26 @@
+"""When a client should leave a node that has no leader: it may be cut off from a leader whom the other nodes have."""
+
+from node.tree.outcomes import Failed, Outcome
+from node.tree.refusal import NO_LEADER
+from node.tree.requests import READS, Request
+
+LEADERLESS_NS = 1_000_000_000  # longer than an election takes: who only waits for one is not left
+
+
+class Leaderless:
+    """Follows what one node answers. `given_up`: it has gone on saying that it has no leader."""
+
+    def __init__(self) -> None:
+        self.given_up = False
+        self._since_ns: int | None = None
+
+    def heard(self, request: Request, outcome: Outcome, now_ns: int) -> None:
+        """An answer came. Reads say nothing: a node answers them without a leader too."""
+        if isinstance(request, READS):
+            return
+        if not isinstance(outcome, Failed) or outcome.error != NO_LEADER:
+            self._since_ns = None
+        elif self._since_ns is None:
+            self._since_ns = now_ns
+        elif now_ns - self._since_ns >= LEADERLESS_NS:
+            self.given_up = True
