@@ -59,7 +59,7 @@ class CrashAt(NodeDown):
 
     def recovered(self) -> Confirmation:
         """Reached by all, and all up again."""
-        up = came_up(self.scene, self.nodes)
+        up = self.came_back()
         return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
     def settled(self) -> bool:

@@ -1,6 +1,7 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from signal import SIGKILL
 from typing import Any
 
 import psutil
@@ -16,14 +17,27 @@ STEP = 0.02
 class NodeDown(Fault):
     """Base of all that takes nodes down; healed by starting them again on the disks that they have."""
 
+    started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
+
     def heal(self) -> None:
-        start_dead(self.scene, self.nodes)
+        if not self.started:
+            start_dead(self.scene, self.nodes)
 
     def recovered(self) -> Confirmation:
-        return came_up(self.scene, self.nodes)
+        return self.came_back()
 
     def over(self) -> bool:
-        return all(self.cluster.alive(node) for node in self.nodes)
+        if all(self.cluster.alive(node) for node in self.nodes):
+            self.started = {node: self.cluster.pid(node) for node in self.nodes}
+        return bool(self.started)
+
+    def came_back(self) -> Confirmation:
+        """They are up; or they were, and have been killed since: a restart may have armed a point that is near."""
+        now = came_up(self.scene, self.nodes)
+        if now.confirmed or not self.started:
+            return now
+        evidence = {str(node): {"pid": pid} | now.evidence[str(node)] for node, pid in self.started.items()}
+        return Confirmation(all(each.get("exit", -SIGKILL) == -SIGKILL for each in evidence.values()), evidence)
 
 
 class Killed(NodeDown):

@@ -1,0 +1,43 @@
+"""A node that a fault took down, that another fault has started again, and that was gone once more before anybody looked."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from faults.kind import Scene
+from faults.process import Crash
+
+
+@pytest.fixture
+def crashed_and_started(sleepers: Callable[..., Any]) -> tuple[Any, Crash]:
+    cluster = sleepers(3)
+    fault = Crash(Scene(cluster, None, Random(1)), [1], {})
+    fault.inject()
+    assert not fault.over()
+    cluster.start(1, crash_at="before-send:ACK-E")
+    assert fault.over()
+    return cluster, fault
+
+
+def test_who_was_up_and_got_to_its_point_has_come_back_and_is_left_as_it_is(
+    crashed_and_started: tuple[Any, Crash],
+) -> None:
+    cluster, fault = crashed_and_started
+    pid = cluster.pid(1)
+    cluster.kill(1)
+    fault.heal()
+    assert not cluster.alive(1)
+    told = fault.confirm(after_heal=True)
+    assert told.confirmed
+    assert told.evidence == {"1": {"pid": pid, "exit": -9}}
+
+
+def test_who_has_refused_its_disk_has_not_come_back(crashed_and_started: tuple[Any, Crash]) -> None:
+    cluster, fault = crashed_and_started
+    cluster.kill(1)
+    cluster.refusing.add(1)
+    cluster.start(1)
+    fault.heal()
+    assert not fault.confirm(after_heal=True).confirmed
