@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import cache
 from harness.exits import HarnessError
 
 if TYPE_CHECKING:
@@ -32,7 +33,14 @@ def spark(master: str, memory: str, words: Path | None, *, small: bool = False) 
     local = session.is_local(master)
     packages = [] if local else [Path(str(import_module(name).__file__)).parent for name in PACKAGES]
     try:
-        started = session.start(master, memory=memory, words=words, packages=packages, small=small and local)
+        started = session.start(
+            master,
+            memory=memory,
+            words=words,
+            packages=packages,
+            small=small and local,
+            cache=cache.folder() / "spark",
+        )
     except (JavaMissing, session.NoCluster) as error:
         raise HarnessError(str(error)) from error
     try:

@@ -15,6 +15,7 @@ from types import TracebackType
 
 import requests
 
+from harness import cache
 from harness.exits import HarnessError
 from harness.ports import free_ports, release_ports
 
@@ -28,13 +29,8 @@ class ToxiproxyError(HarnessError):
 
 
 def cached(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a fetched server is kept: beside the checkout, or in the user's cache folder when installed."""
-    checkout = Path(__file__).resolve().parent.parent
-    if (checkout / "pyproject.toml").is_file():
-        root = checkout / ".cache"
-    else:
-        root = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zab-chaos"
-    return root / "toxiproxy" / VERSION / "toxiproxy-server"
+    """Where a fetched server is kept."""
+    return cache.folder(environment) / "toxiproxy" / VERSION / "toxiproxy-server"
 
 
 def find(environment: Mapping[str, str] = os.environ) -> Path | None:

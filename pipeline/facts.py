@@ -22,6 +22,8 @@ WRITES = ("create", "set", "delete", "multi")
 READS = ("get", "exists", "children")
 DISK_FAULTS = ("wipe", "corrupt", "truncate-file")  # what a disk held may be gone or changed afterwards
 KILLS = ("crash", "crash-at", "power-cut", "restart", *DISK_FAULTS)
+_HEARD = ", ".join(f"'{name}'" for name in forms.EVENTS if name not in SPEAKS_UNBORN)
+_BORN = f"(line >= boot_line OR event NOT IN ({_HEARD}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Facts(Shared):
 
     def rows(self, table: c.Table) -> DataFrame:
         """A table's rows of the chosen runs."""
+        return self.once(f"rows of {table.name}", lambda it: it._rows(table))
+
+    def _rows(self, table: c.Table) -> DataFrame:
         chosen = F.broadcast(self.runs.select("run", F.col("rows_in").alias("load")))
         loaded = ingest.table(self.spark, self._tables, table).where(F.col("load").isin(*self._loads))
         return gathered(loaded).join(chosen, ["run", "load"]).drop("load")
@@ -109,32 +114,39 @@ class Facts(Shared):
             return None
         return late.select("run", "node", "life", F.col("it.line").alias("line"), F.col("it.at").alias("late"))
 
+    @shared
+    def _sound(self) -> bool:
+        """Whether all lives begin with `boot` and end before their successors begin. Then every line counts."""
+        return self.lives.where("boot_line IS NULL OR acts_from < boot_line OR last_at > until").isEmpty()
+
     def placed(self, table: c.Table) -> DataFrame:
-        """A trace table's rows with `at`, the time by which they are ordered, and what is known of their life."""
+        """A trace table's rows with `at`, the time by which they are ordered."""
         rows = self.rows(table)
         if self._late is None:
-            rows = rows.withColumn("at", F.col("t"))
-        else:
-            rows = rows.join(F.broadcast(self._late), ["run", "node", "life", "line"], "left")
-            rows = rows.withColumn("at", F.coalesce("late", "t")).drop("late")
+            return rows.withColumn("at", F.col("t"))
+        rows = rows.join(F.broadcast(self._late), ["run", "node", "life", "line"], "left")
+        return rows.withColumn("at", F.coalesce("late", "t")).drop("late")
+
+    def _judged(self, table: c.Table, condition: str) -> DataFrame:
+        """The rows that meet a condition on what is known of their life."""
         known = self.lives.select("run", "node", "life", "boot_line", "until")
-        return rows.join(F.broadcast(known), ["run", "node", "life"])
+        return self.placed(table).join(F.broadcast(known), ["run", "node", "life"]).where(condition)
 
     def _used(self, table: c.Table) -> DataFrame:
         """What is part of a node's history."""
+        if self._sound:
+            return self.placed(table)
         alive = "(until IS NULL OR at <= until)"
-        heard = ", ".join(f"'{name}'" for name in forms.EVENTS if name not in SPEAKS_UNBORN)
-        born = f"(line >= boot_line OR event NOT IN ({heard}))"
-        return self.placed(table).where(f"{alive} AND {born}").drop("boot_line", "until")
+        return self._judged(table, f"{alive} AND {_BORN}").drop("boot_line", "until")
 
     @shared
     def zombies(self) -> DataFrame:
         """Events of a life after the next one had begun."""
-        tables = (c.EVENTS, c.BROADCASTS, c.ACCEPTS, c.DELIVERIES, c.LINKS)
         names = ("run", "node", "life", "line", "at", "until")
-        heard = ", ".join(f"'{name}'" for name in forms.EVENTS if name not in SPEAKS_UNBORN)
-        overtaken = F.expr(f"at > until AND (line >= boot_line OR event NOT IN ({heard}))")
-        found = together(self.placed(table).where(overtaken).select(*names) for table in tables)
+        if self._sound:
+            return of_rows(self.spark, [], "run bigint, node int, life int, line int, at bigint, until bigint")
+        tables = (c.EVENTS, c.BROADCASTS, c.ACCEPTS, c.DELIVERIES, c.LINKS)
+        found = together(self._judged(table, f"at > until AND {_BORN}").select(*names) for table in tables)
         return self.keep(found, rare=True)
 
     @shared

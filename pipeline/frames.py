@@ -6,7 +6,6 @@ partition already needs no shuffle there at all: a query of ten steps is one tas
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +42,13 @@ def _small(spark: SparkSession) -> bool:
 
 
 def together(frames: Iterable[DataFrame]) -> DataFrame:
-    """One frame of several with the same columns, put together in halves."""
+    """One frame of several with the same columns. Put together two by two, as `unionAll` does, they would be looked at as often as
+    there are frames, each time all of them."""
     parts = list(frames)
-    while len(parts) > 1:
-        parts = [reduce(DataFrame.unionAll, parts[at : at + 2]) for at in range(0, len(parts), 2)]
+    if len(parts) > 1:
+        spark = parts[0].sparkSession
+        jvm: Any = spark.sparkContext._jvm
+        plans = jvm.PythonUtils.toSeq([part._jdf.queryExecution().analyzed() for part in parts])
+        union = jvm.org.apache.spark.sql.catalyst.plans.logical.Union(plans, False, False)
+        parts = [DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, union), spark)]
     return gathered(parts[0])

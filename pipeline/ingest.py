@@ -20,6 +20,8 @@ from pipeline.lines import numbered
 RUNS_AT_ONCE = 500
 BYTES_AT_ONCE = 2**33
 Said = Callable[[str], None]
+Form = Callable[[DataFrame], DataFrame]
+Parts = Callable[[DataFrame], dict[c.Table, DataFrame]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +105,25 @@ def _write(
 
 def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]) -> None:
     """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them."""
-    kinds: list[tuple[str, Callable[[DataFrame], DataFrame], Callable[[DataFrame], dict[c.Table, DataFrame]]]] = [
+    kinds: list[tuple[str, Form, Parts]] = [
         ("trace/", forms.trace, _of_traces),
         ("ops.jsonl", forms.operations, lambda read: {c.OPERATIONS: read}),
         ("faults.jsonl", forms.faults, lambda read: {c.FAULTS: read}),
         ("harness.jsonl", forms.milestones, lambda read: {c.MILESTONES: read}),
     ]
 
-    def read_one(
-        kind: tuple[str, Callable[[DataFrame], DataFrame], Callable[[DataFrame], dict[c.Table, DataFrame]]],
-    ) -> DataFrame:
+    def read_one(kind: tuple[str, Form, Parts]) -> tuple[DataFrame, dict[c.Table, DataFrame]]:
         name, form, parts = kind
         files = _files(new, name)
         read = form(numbered(spark, files, held) if files else _nothing(spark)).persist(StorageLevel.MEMORY_AND_DISK)
-        for into, rows in parts(read).items():
-            save(_usable(rows, into), tables, into, load)
-        return read
+        return read, {into: _usable(rows, into) for into, rows in parts(read).items()}
 
     with ThreadPoolExecutor(at_once(spark)) as pool:
-        frames = list(pool.map(read_one, kinds))
-    refused = reduce(DataFrame.unionByName, (_refused(frame) for frame in frames))
-    save(refused.coalesce(1), tables, c.QUARANTINE, load)
+        all_read = list(pool.map(read_one, kinds))
+        frames = [read for read, _ in all_read]
+        refused = reduce(DataFrame.unionByName, (_refused(frame) for frame in frames))
+        made = [it for _, parts in all_read for it in parts.items()] + [(c.QUARANTINE, refused.coalesce(1))]
+        list(pool.map(lambda it: save(it[1], tables, it[0], load), made))
     for frame in frames:
         frame.unpersist()
 

@@ -129,10 +129,14 @@ def _judge(
     facts = Facts(spark, tables, chosen)
     ledger = Ledger(facts)
     try:
-        seen = _look(facts, ledger)
-        cited = cite(facts, _cited(seen))
-        if measure is not None:
-            measure(facts, ledger)
+        with ThreadPoolExecutor(1) as beside:
+            measuring = beside.submit(measure, facts, ledger) if measure and at_once(spark) > 1 else None
+            seen = _look(facts, ledger)
+            cited = cite(facts, _cited(seen))
+            if measuring is not None:
+                measuring.result()
+            elif measure is not None:
+                measure(facts, ledger)
     finally:
         facts.forget()
     for row in rows:
@@ -155,14 +159,21 @@ def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
 
 
 def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
-    """Ask Spark, a query a property. While one is planned, which takes one core, another is computed."""
+    """Ask Spark, some properties in a query. While one is planned, which takes one core, another is computed."""
     seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
-    asked = [("", partial(_around, facts))] + [(item.name, partial(_asked, item, facts, ledger)) for item in ALL]
+    asked = [partial(_around, facts), *(partial(_asked, group, facts, ledger) for group in _groups(facts.spark))]
     with ThreadPoolExecutor(at_once(facts.spark)) as pool:
-        for (name, _), rows in zip(asked, pool.map(lambda it: it[1]().collect(), asked), strict=True):
+        for rows in pool.map(lambda ask: ask().collect(), asked):
             for row in rows:
-                _take(seen[row["run"]], name, row)
+                _take(seen[row["run"]], row["property"], row)
     return seen
+
+
+def _groups(spark: SparkSession) -> list[list[Property]]:
+    """What is asked in one query: with little data, where a query costs more than its rows, as much as there are queries at a
+    time; with much data each property alone, so that its rows have all of the memory."""
+    number = at_once(spark)
+    return [list(ALL[start::number]) for start in range(number)] if number > 1 else [[item] for item in ALL]
 
 
 def _take(it: _Seen, name: str, row: Row) -> None:
@@ -184,18 +195,26 @@ def _take(it: _Seen, name: str, row: Row) -> None:
             it.lost = json.loads(row["words"])
 
 
-def _asked(item: Property, facts: Facts, ledger: Ledger) -> DataFrame:
-    """What there is to say about one property: of each run the number of violations with the first few, and the rest."""
-    found = item.find(facts, ledger)
-    rows = together(frame.withColumn("query", F.lit(number)) for number, frame in enumerate(found.violations))
-    place = Window.partitionBy("run").orderBy("at", "query", "words")
+def _asked(group: Sequence[Property], facts: Facts, ledger: Ledger) -> DataFrame:
+    """What there is to say about these properties: of each run the number of violations with the first few, and the rest."""
+    all_found = {item.name: item.find(facts, ledger) for item in group}
+    rows = together(
+        frame.withColumn("query", F.lit(number))
+        for found in all_found.values()
+        for number, frame in enumerate(found.violations)
+    )
+    place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
     ranked = rows.select("*", F.row_number().over(place).alias("place"))
     listed = F.when(F.col("place") <= LISTED, F.struct("place", "words", "refs"))
-    violated = ranked.groupBy("run").agg(F.count("*").alias("number"), F.collect_list(listed).alias("listed"))
-    parts = [_said(violated, "violated", number="number", listed="array_sort(listed)")]
-    parts += [_said(frame, "checked", number="checked") for frame in found.checked]
-    parts += [_said(frame, "unknown", words="words") for frame in found.unknown]
-    parts += [_said(frame, "spared", words="words") for frame in found.spared]
+    violated = ranked.groupBy("run", "property").agg(
+        F.count("*").alias("number"), F.collect_list(listed).alias("listed")
+    )
+    parts = [_said(violated, "property", "violated", number="number", listed="array_sort(listed)")]
+    for name, found in all_found.items():
+        by = f"'{name}'"
+        parts += [_said(frame, by, "checked", number="checked") for frame in found.checked]
+        parts += [_said(frame, by, "unknown", words="words") for frame in found.unknown]
+        parts += [_said(frame, by, "spared", words="words") for frame in found.spared]
     return together(parts)
 
 
@@ -204,17 +223,19 @@ def _around(facts: Facts) -> DataFrame:
     acked = facts.answers.where("asked AND outcome = 'ok' AND op IN ('create', 'set', 'delete', 'multi')")
     return together(
         [
-            _said(damages(facts).select("run").distinct(), "damaged"),
-            _said(acked.groupBy("run").agg(F.count("*").alias("number")), "acked", number="number"),
-            _said(beyond(facts), "lost", words="to_json(struct(lost, gone, which))"),
+            _said(damages(facts).select("run").distinct(), "NULL", "damaged"),
+            _said(acked.groupBy("run").agg(F.count("*").alias("number")), "NULL", "acked", number="number"),
+            _said(beyond(facts), "NULL", "lost", words="to_json(struct(lost, gone, which))"),
         ]
     )
 
 
-def _said(frame: DataFrame, kind: str, number: str = "NULL", words: str = "NULL", listed: str = "NULL") -> DataFrame:
-    """Rows about a run, of one form whatever they say."""
+def _said(
+    frame: DataFrame, of: str, kind: str, number: str = "NULL", words: str = "NULL", listed: str = "NULL"
+) -> DataFrame:
+    """Rows about a run, of one form whatever they say. `of`: the property."""
     return frame.selectExpr(
-        "run", f"'{kind}' AS kind", f"CAST({number} AS bigint) AS number", f"CAST({words} AS string) AS words",
+        "run", f"{of} AS property", f"'{kind}' AS kind", f"CAST({number} AS bigint) AS number", f"CAST({words} AS string) AS words",
         f"CAST({listed} AS array<struct<place: int, words: string, refs: array<{REF}>>>) AS listed",
     )  # fmt: skip
 

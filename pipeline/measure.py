@@ -1,6 +1,7 @@
 """The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -8,7 +9,8 @@ from pyspark.sql import functions as F
 
 from pipeline import metrics, metrics_recovery, metrics_work
 from pipeline.facts import Facts
-from pipeline.frames import at_once
+from pipeline.folders import literally
+from pipeline.frames import at_once, gathered
 from pipeline.ledger import Ledger
 from pipeline.unavailability import longest
 
@@ -47,16 +49,19 @@ def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[
     """Write the metrics of these runs below `place`, and fill in each run's own numbers."""
 
     def write(name: str, frame: DataFrame) -> DataFrame:
-        kept = facts.keep(frame)
-        kept.coalesce(1).write.mode("overwrite").parquet(f"{place}/{name}/part={part}")
-        return kept
+        written = f"{place}/{name}/part={part}"
+        gathered(frame).write.mode("overwrite").parquet(written)
+        return facts.spark.read.schema(frame.schema).parquet(literally(written))
 
     made = frames(facts, ledger)
     with ThreadPoolExecutor(at_once(facts.spark)) as pool:
         kept = dict(zip(made, pool.map(write, made, made.values()), strict=True))
-    _counted(facts, ledger, numbers)
-    _clients(kept, numbers)
-    _nodes(kept, numbers)
+        parts = (
+            partial(_counted, facts, ledger, numbers),
+            partial(_clients, kept, numbers),
+            partial(_nodes, kept, numbers),
+        )
+        list(pool.map(lambda fill: fill(), parts))  # each fills in other numbers
     for row in facts.runs.select("run").collect():
         _ratios(numbers[row["run"]])
 

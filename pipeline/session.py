@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from pipeline import java
+from pipeline import archive, java
 
 
 class NoCluster(Exception):
@@ -29,19 +29,22 @@ def start(
     words: Path | None = None,
     packages: Sequence[Path] = (),
     settings: dict[str, str] | None = None,
+    cache: Path | None = None,
 ) -> SparkSession:
     """A session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
 
     `memory` is the driver's heap, and with a local master all there is. `small`: so little data that compiling the queries would
     take longer than running them. `words` is the file that gets what Spark and the
-    JVM print; `packages` are folders of Python packages that the executors must be able to import.
+    JVM print; `packages` are folders of Python packages that the executors must be able to import; `cache` is the folder that
+    keeps what makes the next session start sooner (`archive`).
     """
-    java.version(java.find())
+    runtime = java.version(java.find())
     place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
     words = words or place / "spark.log"
     words.parent.mkdir(parents=True, exist_ok=True)
+    classes = archive.of(cache, place, runtime) if cache and is_local(master) else None
     builder = SparkSession.builder.appName("zab analyze").master(master)
-    for key, value in {**_settings(master, memory, place, small=small), **(settings or {})}.items():
+    for key, value in {**_settings(master, memory, place, classes, small=small), **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
         if is_local(master):
@@ -53,15 +56,26 @@ def start(
         raise NoCluster(
             f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}"
         ) from error
+    _remember(spark)
     for package in packages:
         spark.sparkContext.addPyFile(str(_zipped(package, place)))
     spark._zab_place = place  # type: ignore[attr-defined]
+    spark._zab_classes = classes  # type: ignore[attr-defined]
     return spark
+
+
+def _remember(spark: SparkSession) -> None:
+    """Python asks the JVM what a name means whenever it uses it, and a short one is looked for in package after package. So they
+    are asked for once."""
+    view: Any = spark.sparkContext._jvm
+    for name in _NAMES:
+        vars(view)[name] = getattr(view, name)
 
 
 def stop(spark: SparkSession) -> None:
     """End the session, its JVM, and its temporary files."""
     place: Path = spark._zab_place  # type: ignore[attr-defined]
+    classes: archive.Archive | None = spark._zab_classes  # type: ignore[attr-defined]
     context: Any = spark.sparkContext
     gateway = context._gateway
     with suppress(OSError, Py4JError):  # a JVM that somebody has ended needs no more
@@ -71,7 +85,9 @@ def stop(spark: SparkSession) -> None:
     if process is not None:
         if process.stdin:
             process.stdin.close()  # the JVM ends when its stdin does
-        process.wait(60)
+        process.wait(300)  # writing down the classes takes ten seconds, more on a busy machine
+    if classes is not None:
+        classes.keep()
     type(context)._gateway = None
     type(context)._jvm = None
     shutil.rmtree(place, ignore_errors=True)
@@ -81,13 +97,15 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _settings(master: str, memory: str, place: Path, *, small: bool) -> dict[str, str]:
+def _settings(master: str, memory: str, place: Path, classes: archive.Archive | None, *, small: bool) -> dict[str, str]:
     """What every session is started with, each with its reason."""
     quiet = place / "log4j2.properties"
     quiet.write_text(_LOG4J)
     options = f"-Dlog4j2.configurationFile={quiet.as_uri()} -Djava.io.tmpdir={place}"
     if is_local(master):
         options += f" {_BRIEF}" if small else " -XX:+UseParallelGC"
+    if classes is not None:
+        options += f" {classes.options}"
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": options,
@@ -107,6 +125,10 @@ def _settings(master: str, memory: str, place: Path, *, small: bool) -> dict[str
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(place),
+            # Hadoop starts a process for the permissions of each file and folder that it makes, and would make a file of
+            # checksums for each of them, and one that says that the others are there.
+            "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+            "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
             "spark.sql.shuffle.partitions": "1" if small else str(_cores(master) * 4),
         }
     if small:
@@ -160,6 +182,10 @@ _BRIEF = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn512m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
+_NAMES = (  # what PySpark needs to build expressions
+    "functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.expressions.Window",
+)  # fmt: skip
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = err
 appender.err.type = Console

@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
+from harness import cache
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = pytest.importorskip("pipeline.session")
     try:
         started = session.start(
-            "local[2]", memory="2g", small=True, words=tmp_path_factory.mktemp("spark") / "spark.log"
+            "local[2]",
+            memory="2g",
+            small=True,
+            words=tmp_path_factory.mktemp("spark") / "spark.log",
+            cache=cache.folder() / "spark",
         )
     except session.java.JavaMissing as error:
         pytest.skip(str(error))
