@@ -11,21 +11,17 @@ world time passes only in what is called here: an operation lets it go on until 
 """
 
 import contextlib
-import dataclasses
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from faults.cluster import Status
 from faults.conductor import FaultRun
 from faults.defects import DEFECTS
-from faults.grammar import build
 from faults.kind import FaultError
-from faults.scenario import Scenario, ScenarioError
 from harness import catalogue, results
 from harness.blame import hidden_for
 from harness.cluster import disagreement, statuses
@@ -35,10 +31,12 @@ from harness.progress import Quiet
 from harness.results import RunFolder
 from harness.run import Wish, reason
 from harness.session import STEP, Session
+from harness.standing.hands import Hands
+from harness.standing.state import Standing
 from harness.standing.verbs import Broken, Hand, kind_of, verbs
 from harness.standing.worlds import WORLDS
+from harness.standing.written import checked, told
 from harness.walk import FINISHED, INTERRUPTED, Unfinished, Walk
-from harness.workload import Counters
 from model.verdict import Verdict
 
 SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
@@ -47,7 +45,7 @@ OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
-class Ensemble:
+class Ensemble(Standing):
     """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
 
     `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
@@ -79,7 +77,7 @@ class Ensemble:
         head |= {"record": record, "disk": disk} | ({"defect": defect} if defect is not None else {})
         expect = {"min_acked": min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
-        self.scenario = _checked(tables, on)
+        self.scenario = checked(tables, on)
         self._world_of = WORLDS[on]
         self._wish = Wish(
             seed=seed,
@@ -119,7 +117,7 @@ class Ensemble:
 
     def _begin(self) -> None:
         world, seed = self._world, self._wish.seed
-        watch, load = world.onlooker, _Hands(self)
+        watch, load = world.onlooker, Hands(world.tally, self._sessions)
         self._walk = Walk(self.scenario, seed, world.records, Quiet(), world.ground, watch, Interrupt(), load)
         self._walk.birth()
         self._conductor = self._walk.begin()
@@ -198,54 +196,6 @@ class Ensemble:
         assert self.folder is not None, "enter the ensemble first"
         return self.folder
 
-    # ---- what it is ----
-
-    @property
-    def seed(self) -> int:
-        return self._wish.seed
-
-    @property
-    def on(self) -> str:
-        """The world that it stands in."""
-        return self._wish.on
-
-    @property
-    def nodes(self) -> list[int]:
-        """The ids of all nodes."""
-        return list(self._world.ground.cluster.nodes)
-
-    @property
-    def addresses(self) -> dict[int, str]:
-        """Where each node takes clients, `host:port`; empty in the simulated world."""
-        return self._world.addresses
-
-    def asleep(self, node: int) -> bool:
-        """Whether the node's process is there but stands still."""
-        return self._world.ground.cluster.paused(node)
-
-    @property
-    def leader(self) -> int | None:
-        """The established leader of the highest epoch, as the nodes say now; None while there is none."""
-        return self._world.ground.cluster.leader()
-
-    @property
-    def now(self) -> float:
-        """Seconds since it was there, of the world's own clock."""
-        return self._world.ground.host.now() - self._begun
-
-    @property
-    def counters(self) -> Counters:
-        """The operations of all clients so far."""
-        return self._world.tally.counters
-
-    def alive(self, node: int) -> bool:
-        """Whether the node's process is there, paused or not."""
-        return self._world.ground.cluster.alive(node)
-
-    def status(self) -> dict[int, Status]:
-        """What each node says of itself now; who is down, paused or silent is left out."""
-        return statuses(self._world.ground.cluster)
-
     # ---- using it ----
 
     def client(self, node: int | None = None, timeout: float = OPERATION_SECONDS) -> Session:
@@ -323,51 +273,3 @@ class Ensemble:
 
     def __dir__(self) -> list[str]:
         return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]
-
-
-class _Hands:
-    """The clients of whoever holds the ensemble, as a run's load. Implements `harness.walk.Load`."""
-
-    def __init__(self, ensemble: Ensemble) -> None:
-        self._ensemble = ensemble
-
-    @property
-    def counters(self) -> Counters:
-        return self._ensemble.counters
-
-    def start(self) -> None:
-        """They begin when they like."""
-
-    def wait_begun(self, timeout: float) -> bool:
-        return True
-
-    def stop(self, grace: float = 0.0) -> Counters:
-        """What is still outstanding is nobody's any more: unknown."""
-        for session in self._ensemble._sessions:
-            session.close()
-        return self.counters
-
-
-def told(scenario: Scenario, runs: list[FaultRun]) -> str:
-    """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
-    steps = []
-    for run in runs:
-        lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
-        steps.append(dataclasses.replace(run.step, at=round(run.step.at, 3), lasts=lasts))
-    ends = [step.at + (step.lasts or 0.0) for step in steps]
-    whole = dataclasses.replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
-    return (
-        "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
-        "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + whole.to_toml()
-    )
-
-
-def _checked(tables: dict[str, Any], on: str) -> Scenario:
-    wrong = [] if on in WORLDS else [f"on {on!r}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}"]
-    try:
-        scenario = build(tables, "ensemble")
-    except ScenarioError as error:
-        wrong += [str(mistake) for mistake in error.mistakes]
-    if wrong:
-        raise BadInput("\n".join(wrong))
-    return scenario

@@ -1,0 +1,31 @@
+"""The clients of whoever holds the ensemble, as a run's load."""
+
+from collections.abc import Sequence
+
+from harness.session import Session
+from harness.standing.lines import Tally
+from harness.workload import Counters
+
+
+class Hands:
+    """Implements `harness.walk.Load` for clients that begin and end as they like. `sessions`: those there are by then."""
+
+    def __init__(self, tally: Tally, sessions: Sequence[Session]) -> None:
+        self._tally = tally
+        self._sessions = sessions
+
+    @property
+    def counters(self) -> Counters:
+        return self._tally.counters
+
+    def start(self) -> None:
+        """They begin when they like."""
+
+    def wait_begun(self, timeout: float) -> bool:
+        return True
+
+    def stop(self, grace: float = 0.0) -> Counters:
+        """What is still outstanding is nobody's any more: unknown."""
+        for session in self._sessions:
+            session.close()
+        return self.counters
