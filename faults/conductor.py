@@ -121,8 +121,8 @@ class Conductor:
             self._waiting.pop(0)
         else:
             wishes += [self._begun + step.at for step in self._waiting[:1]]
-        wishes += [run.heals_at for run in self.active if run.heals_at is None or run.heals_at > now]
-        return min((wish for wish in wishes if wish is not None), default=None)
+        wishes += [run.heals_at for run in self.active if run.heals_at is not None and run.heals_at > now]
+        return min([wish for wish in wishes if wish is not None], default=None)
 
     def inject(self, step: FaultStep) -> FaultRun:
         """Inject a fault that is on no schedule, now: as one whose time has come, it may have to wait for a leader."""

@@ -4,6 +4,7 @@ import dataclasses
 import random
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from faults.scenario import Operation, Scenario
 from node.tree.outcomes import Ok, Outcome
@@ -77,7 +78,8 @@ class Draw:
         self._random = random.Random(f"{seed}/{client}")
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
-        self._kinds, self._weights = zip(*sorted(load.mix.items()), strict=True)
+        self._kinds, weights = zip(*sorted(load.mix.items()), strict=True)
+        self._weights = list(accumulate(weights))
         self._count = 0
         self._created: deque[str] = deque(maxlen=CREATED_MAX)
         self._versions: dict[str, int] = {}
@@ -90,7 +92,7 @@ class Draw:
 
     def choose(self) -> tuple[str, int]:
         """What the client asks for next, and which key it is about."""
-        (kind,) = self._random.choices(self._kinds, self._weights)
+        (kind,) = self._random.choices(self._kinds, cum_weights=self._weights)
         return kind, self._random.randrange(self._keys)
 
     def request(self, kind: str, key: int) -> Request:

@@ -94,7 +94,7 @@ def described(request: Request) -> dict[str, Any]:
     if isinstance(request, Multi):
         return described(request.steps[-1]) | {"op": "multi"}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
-    if isinstance(request, Create | Set):
+    if isinstance(request, (Create, Set)):
         fields["value"] = crc32(request.data)
     version = getattr(request, "version", ANY)
     if version != ANY:

@@ -52,10 +52,9 @@ class Records:
     # ---- the nodes ----
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
-        take = self.oracle.take
         self.events += len(lines)
         for line in lines:
-            take(as_event(node, life, line))
+            self.oracle.take(as_event(node, life, line))
         if self._folder is not None:
             kept = self._lines.setdefault(ev.trace_name(node, life), [])
             kept.extend(_encode(as_dict(node, life, line)) for line in lines)

@@ -125,21 +125,21 @@ class Facts:
     def count(self, event: Event) -> bool:
         """Every event goes here first. False if it is of no further use: its life should have been over, or its place
         in the node's history is not known."""
-        life = self.lives.get((event.node, event.life))
+        number, n = event.life, event.n
+        life = self.lives.get((event.node, number))
         if life is None:
-            life = self.lives[event.node, event.life] = Life(None, event)
-            if event.n != 1:
+            life = self.lives[event.node, number] = Life(None, event)
+            if n != 1:
                 self._gap(event, 1)
-        elif event.n != life.last.n + 1:
+        elif n != life.last.n + 1:
             self._gap(event, life.last.n + 1)
         life.last = event
         if type(event) is Boot:
             life.boot = event
         elif life.boot is None and not self._before_boot(life, event):
             return False
-        node = self.nodes.get(event.node)
-        present = (node or self.node(event.node)).boot
-        if present is not None and event.life < present.life:
+        present = self.node(event.node).boot
+        if present is not None and number < present.life:
             self.zombies.append((event, present))
             return False
         return True
@@ -180,7 +180,7 @@ class Facts:
 
     def accept(self, event: Accept) -> None:
         if event.digests:
-            self.node(event.node).log_last = last_of(event)
+            self.node(event.node).log_last = (event.epoch << 32 | event.first) + len(event.digests) - 1
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""

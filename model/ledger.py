@@ -115,7 +115,7 @@ class Ledger:
     def deliver(self, place: Place, event: Deliver) -> Delivery:
         """Compare a node's next deliveries with the ledger, lengthen it, and move the node's cursor."""
         digests = array("q", event.digests)
-        first, before = event.zxid, place.last
+        first, before = event.epoch << 32 | event.first, place.last
         place.last = first + len(digests) - 1
         lost = place.diverged
         fresh, conflict = (0, None) if lost else self._compare(place, event, first, digests)
@@ -149,7 +149,7 @@ class Ledger:
             if place.cursor == len(self.zxids) and zxid > self.last:
                 fresh = digests[done:] if done else digests
                 self._append(zxid, fresh, event)
-                place.cursor = len(self)
+                place.cursor = len(self.zxids)
                 return len(fresh), conflict
             parted = self._part(place, zxid, digests[done])
             conflict = conflict or parted
@@ -194,7 +194,7 @@ class Ledger:
         return Conflict("again", at, zxid, digest, self.author(index))
 
     def _append(self, zxid: int, digests: "array[int]", event: Deliver) -> None:
-        self._starts.append(len(self))
+        self._starts.append(len(self.zxids))
         self._authors.append(event)
         self.zxids.extend(range(zxid, zxid + len(digests)))
         self.digests.extend(digests)

@@ -30,6 +30,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.facts = Facts()
+        self._count = self.facts.count
         self.checkers: list[Checker] = [kind(self.facts) for kind in ALL]
         self._watching: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
@@ -73,7 +74,7 @@ class Oracle:
 
     def take(self, event: ev.Event) -> None:
         """One trace event."""
-        if self.facts.count(event):
+        if self._count(event):
             self._steps.get(type(event), self._other)(event)
 
     def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:

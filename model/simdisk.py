@@ -47,7 +47,7 @@ class _Inode:
 
     def settle(self) -> None:
         """All that was written is durable."""
-        data = b"".join(self.unsynced)
+        data = self.unsynced[0] if len(self.unsynced) == 1 else b"".join(self.unsynced)
         self.put(self.offset, data)
         self.offset += len(data)
         self.unsynced.clear()

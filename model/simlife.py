@@ -4,7 +4,7 @@ In the simulated world the node's own code answers at once (`node.replica`, `nod
 process of its own does, over ZeroMQ, with its files in a folder (`harness.lockstep`). Nobody else here may tell them apart.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ class Flushing(Protocol):
 
 
 class Replicating(Protocol):
-    """`node.replica`: a life in rounds. Each is a generator that stops where the disk writes."""
+    """`node.replica`: a life in rounds. Each is an iterator that stops where the disk writes, or `OVER` at once."""
 
     @property
     def machine(self) -> Core: ...
@@ -42,7 +42,7 @@ class Replicating(Protocol):
     def driver(self) -> Flushing: ...
     def start(self, now: int) -> Iterator[None]: ...
     def round(
-        self, now: Callable[[], int], frames: Iterable[LinkEvent], clients: Iterable[ClientEvent]
+        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]: ...
 
 

@@ -54,7 +54,7 @@ class SimLinks:
 
     def receive(self, inbox: deque[tuple[Any, Any]]) -> list[LinkEvent]:
         """See `Links.receive`: after a LinkDown nothing but LinkDowns in one list."""
-        if len(inbox) == 1 and not self._events and inbox[0][0] is not None and not self._raw:
+        if len(inbox) == 1 and inbox[0][0] is not None and not (self._events or self._raw):
             return self._receive_one(*inbox.popleft())
         out: list[LinkEvent] = []
         notices: list[tuple[Pipe, bool]] = []
@@ -163,6 +163,8 @@ class SimLinks:
 
     def wakes_at(self) -> int:
         """When `tick` will have something to do, in the node's time."""
+        if self.quiet:
+            return NEVER
         due = [self._hello_at[peer] for peer, session in self._sessions.items() if not session.up]
         return min(due, default=NEVER)
 

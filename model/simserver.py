@@ -56,7 +56,7 @@ class SimServer:
         self.life = life
         self.crash_at = crash_at
         self.plan = node.plan
-        self.world = node.world
+        self.world = world = node.world
         self.net = node.net
         self.alive = True
         self.booted = False
@@ -67,14 +67,15 @@ class SimServer:
         self.port = SimPort(self)
         self.links = SimLinks(self, node.peers, life)
         self.trace = SimTrace(self.world, node.sink, node.id, life)
-        self.clock = Clock(lambda: self.world.now)
+        self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
-        self._round: Iterator[None] | None = None
+        self._steps: Iterator[None] = iter(())  # of the present round
         self._busy = False  # in a round that waits for the disk
         self._stoppable: Stoppable | None = None
         self._after_resume: list[Callable[[], None]] = []
         self._wake_at = NEVER  # of the world
         self._computes_until = 0
+        self._round_ns = self.world.weather.climate.round
         self._steady = False  # in broadcast, all links up: nothing comes due before the next heartbeat
         self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
@@ -93,7 +94,7 @@ class SimServer:
             return
         self.booted = True
         self.links.open()
-        self._begin(self.replica.start(self.clock.now_ns()))
+        self._run(self.replica.start, self.clock.now_ns())
 
     def recover(self) -> None:
         """Make `crash`, `replica` and `commands` from what the disk holds. Raises what ends a life before it began."""
@@ -191,31 +192,27 @@ class SimServer:
                 return
             if not links.quiet:
                 links.tick(now)
-            self._begin(replica.round(lambda now=now: now, frames, clients))  # type: ignore[misc]
+            self._run(replica.round, lambda now=now: now, frames, clients)
             if self._busy or not self.alive or not (inbox or self._asked or links.pending or port.pending):
                 return
 
-    def _begin(self, steps: Iterator[None]) -> None:
-        self._busy = True
-        self._round = steps
-        self._go_on()
-
-    def _go_on(self) -> None:
+    def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
         """Run to where the disk writes, to the end of the round, or of the life."""
+        self._busy = True
         try:
             if self.crash.pausing:
-                self._stoppable = Stoppable(self._next)
+                self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
                 self._stoppable.go()
             else:
-                self._next()
+                self._go_on(steps_of(*arguments))
         except Died as gone:
             self.end(gone.code)
         except (Aborted, DiskFailed) as error:
             self._fail(error)
 
-    def _next(self) -> None:
-        assert self._round is not None
-        for _ in self._round:
+    def _go_on(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+        for _ in steps:
             self.world.at(self.node.disk.sync_time(), self._synced)
             return
         self._over()
@@ -227,7 +224,7 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._go_on()
+        self._run(lambda: self._steps)
         if self.alive and not self._busy and (self.inbox or self._asked or self.links.pending or self.port.pending):
             self._rounds()
 
@@ -245,8 +242,10 @@ class SimServer:
             disk.owed = 0
             return
         self._busy = False
-        self._computes_until = self.world.now + self.world.weather.climate.round
-        self._plan_wake()
+        self._computes_until = self.world.now + self._round_ns
+        # In steady state nothing comes due before the next heartbeat.
+        if not (self._steady and self._wake_at != NEVER and self.links.quiet and self.replica.machine.in_broadcast):
+            self._plan_wake()
 
     def _idle(self, _: object) -> None:
         if not self.alive:
@@ -265,18 +264,16 @@ class SimServer:
     # ---- the clock ----
 
     def _plan_wake(self) -> None:
-        """Look at the clock when something is due. In steady state nothing comes due before the next heartbeat."""
-        if self._steady and self._wake_at != NEVER and self.links.quiet and self.replica.machine.in_broadcast:
-            return
+        """Look at the clock when something is due."""
         machine, now = self.replica.machine, self.clock.now_ns()
-        due = [machine.wakes_at(), self.links.wakes_at()]
+        due = min(machine.wakes_at(), self.links.wakes_at())
         command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
-        if command is not None:
-            due.append(command)
-        if patience is not None and patience > now:
-            due.append(patience)
+        if command is not None and command < due:
+            due = command
+        if patience is not None and now < patience < due:
+            due = patience
         self._steady = machine.in_broadcast and self.links.quiet
-        self.wake_in(int(max(0, min(due) - now) / self.clock.rate) + 1)
+        self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:
         """Look at the clock then, unless it will be looked at before."""

@@ -42,7 +42,7 @@ class Application:
             and machine.iteration == self._iteration
             and self._leaderless_since is None
             and not (self._waiting or self._refusals)
-            and self.sessions.idle
+            and self.sessions.idle()
         )
 
     def follow_machine(self, machine: Peer, now: int) -> None:
@@ -121,6 +121,8 @@ class Application:
 
     def answers_for_nodes(self) -> list[tuple[int, Answer]]:
         """ANSWERs to send now, before any COMMIT of what was prepared after them."""
+        if not self._refusals:
+            return []
         answers = [(node, Answer(life, refusals)) for (node, life), refusals in self._refusals.items()]
         self._refusals.clear()
         return answers

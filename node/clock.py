@@ -24,9 +24,10 @@ class Clock:
     def now_ns(self) -> int:
         """The time in nanoseconds; never less than what an earlier call returned."""
         now = self._shown + int((self._source() - self._real) * self._rate)
-        if now > self._latest:
-            self._latest = now
-        return self._latest
+        if now < self._latest:
+            return self._latest
+        self._latest = now
+        return now
 
     @property
     def rate(self) -> float:

@@ -67,9 +67,10 @@ class Commands:
 
     def wakes_at(self) -> int | None:
         """When `due` will have something to do; None if nothing waits."""
-        times = [at for at, _, _ in self._arming[:1]]
-        times += [self._power_cut_at] if self._power_cut_at is not None else []
-        return min(times, default=None)
+        if not self._arming:
+            return self._power_cut_at
+        arms_at = self._arming[0][0]
+        return arms_at if self._power_cut_at is None else min(arms_at, self._power_cut_at)
 
     def _trace(self, what: str, state: str, detail: str) -> None:
         self._replica.trace.add("fault", {"do": what, "state": state, "detail": detail})

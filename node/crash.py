@@ -84,6 +84,8 @@ class CrashPoints:
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
         self._armed: dict[tuple[str, str], tuple[str, int, str]] = {}
+        self.on_send = False  # a point of the send steps is armed
+        self.pausing = False  # at some point the process would stop itself
         self.settle: Callable[[], None] = lambda: None  # returns when what was sent so far has left the process
         self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
         self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
@@ -96,25 +98,23 @@ class CrashPoints:
     def on_disk(self) -> bool:
         return bool(self._armed) and any(step in DISK_STEPS for step, _ in self._armed)
 
-    @property
-    def on_send(self) -> bool:
-        return bool(self._armed) and any(step in SEND_STEPS for step, _ in self._armed)
-
-    @property
-    def pausing(self) -> bool:
-        return bool(self._armed) and any(action == "pause" for _, _, action in self._armed.values())
-
     def arm(self, point: str, action: str = "crash") -> None:
         """Raises BadPoint."""
         check_action(action, point)
         step, what, k = parse(point)
         self._armed[step, what] = (point, k, action)
+        self._changed()
         self._report(point, "armed")
 
     def disarm(self) -> None:
         for point in self.armed:
             self._report(point, "lifted")
         self._armed.clear()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.on_send = any(step in SEND_STEPS for step, _ in self._armed)
+        self.pausing = any(action == "pause" for _, _, action in self._armed.values())
 
     def hit(self, step: str, what: str) -> None:
         """A step comes to pass. What was sent before it has been sent: a crash waits until it has left the process.
@@ -129,6 +129,7 @@ class CrashPoints:
             self._armed[step, what] = (point, k - 1, action)
             return
         del self._armed[step, what]
+        self._changed()
         self._report(point, "fired")
         if action == "pause":
             self.pause()

@@ -3,7 +3,7 @@
 The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
 """
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -111,35 +111,39 @@ class Driver:
 
     # ---- the core's obligations ----
 
-    def fulfil(self) -> Generator[None, None, bool]:
-        """Do what the core asks until it asks for nothing more; whether there was anything. Raises Aborted, DiskFailed.
+    def ask(self) -> Ready | None:
+        """What the core asks for now; None if that is nothing."""
+        ready = self.machine.ready()
+        if self.recording is not None:
+            self.recording.add(Answered(content(ready)))
+        return ready if ready.asks() else None
+
+    def fulfil(self, ready: Ready) -> Iterator[None]:
+        """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.
 
         Stops once for every sync, when its records are with the disk and not durable yet: the disk writes now. Only that
         can make the core ask for more: a Ready holds everything that there is to do, and nothing else is told to the core.
         What was traced last is still to be flushed.
         """
-        asked = False
-        while True:
-            ready = self.machine.ready()
-            if self.recording is not None:
-                self.recording.add(Answered(content(ready)))
-            if ready.empty:
-                return asked
-            asked = True
+        more: Ready | None = ready
+        while more is not None:
+            ready = more
             self.begin(ready)
-            if ready.records:
-                yield
-                self.make_durable(ready.upto)
-            self.finish(ready)
             if not ready.records:
-                return True
+                self.finish(ready)
+                return
+            yield
+            self.make_durable(ready.upto)
+            self.finish(ready)
+            more = self.ask()
 
     def begin(self, ready: Ready) -> None:
         """What needs no disk; and the disk gets its records."""
         for peer in ready.resets:
             self.links.reset(peer, "a new iteration")
+        add = self.trace.add
         for event in ready.events:
-            self.trace.add(event.name, event.fields)
+            add(event.name, event.fields)
         if ready.messages:
             self.flush()
             self.send(ready.messages)
@@ -180,18 +184,12 @@ class Driver:
             for peer, message in messages:
                 self.send_watched(peer, message)
             return
-        if len(messages) == 1:
-            peer, message = messages[0]
-            self.links.send(peer, [message])
-            self.work.sent((message,))
-            return
         frames: dict[int, list[Any]] = {}
         for peer, message in messages:
-            batch = frames.get(peer)
-            if batch is None:
-                frames[peer] = [message]
+            if peer in frames:
+                frames[peer].append(message)
             else:
-                batch.append(message)
+                frames[peer] = [message]
         for peer, batch in frames.items():
             self.links.send(peer, batch)
             self.work.sent(batch)

@@ -1,17 +1,17 @@
 """One life of one server without its sockets: what a round of its loop does.
 
-The server runs it over ZeroMQ and real time; the simulated world runs the same code over virtual ones. A round is a
-generator: it stops where the disk writes, so that whoever drives it may let time pass there, or cut the power.
+The server runs it over ZeroMQ and real time; the simulated world runs the same code over virtual ones. A round is an
+iterator that stops where the disk writes, so that whoever drives it may let time pass there, or cut the power.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from node.application import Application
 from node.config import NodeConfig
 from node.core.broadcast import Peer
 from node.core.machine import MS, Settings
-from node.core.ready import Recovered
+from node.core.ready import Ready, Recovered
 from node.crash import CrashPoints
 from node.driver import Driver, Network, Sink
 from node.events import (
@@ -31,6 +31,7 @@ from node.tree.forwarding import Answer, Forward
 from node.tree.outcomes import Outcome
 
 Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
+OVER: Iterator[None] = iter(())  # of a round that asks for nothing more
 
 
 class Clients(Protocol):
@@ -91,28 +92,56 @@ class Replica:
 
     def start(self, now: int) -> Iterator[None]:
         self.driver.start(now)
-        yield from self.driver.fulfil()
+        ready = self.driver.ask()
+        assert ready is not None  # looking for a leader is told in the trace
+        yield from self.driver.fulfil(ready)
 
     def round(
-        self, now: Callable[[], int], frames: Iterable[LinkEvent], clients: Iterable[ClientEvent]
+        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
-        """Take what has come, let the core move, do what it asks, answer. Raises Aborted, DiskFailed."""
+        """Take what has come, let the core move, do what it asks, answer. Raises Aborted, DiskFailed.
+
+        All of it is done at once, and the result is `OVER`, unless the core asks for something to be made durable: then
+        what is asked is done as the result is iterated. Most rounds have nothing for the disk, and a generator costs.
+        """
         driver, application, machine = self.driver, self.application, self.machine
-        self.take_frames(frames)
-        self.take_clients(clients)
+        if frames:
+            self.take_frames(frames)
+        if clients:
+            self.take_clients(clients)
         time = now()
         driver.tick(time)
         idle = application.idle(machine)
         if not idle:
             application.follow_machine(machine, time)
             self.pass_on()
-        asked = yield from driver.fulfil()
-        if (asked or not idle) and not application.idle(machine):
+        ready = driver.ask()
+        if ready is not None:
+            if ready.records:
+                return self._write(ready, time)
+            driver.begin(ready)
+            driver.finish(ready)
+        elif idle:
+            self._end_round(time)
+            return OVER
+        self._answer(time)
+        return OVER
+
+    def _write(self, ready: Ready, time: int) -> Iterator[None]:
+        yield from self.driver.fulfil(ready)
+        self._answer(time)
+
+    def _answer(self, time: int) -> None:
+        application, machine = self.application, self.machine
+        if not application.idle(machine):
             application.follow_machine(machine, time)
             self.answer_clients()
-        if driver.work.due(machine.phase, time):
+        self._end_round(time)
+
+    def _end_round(self, time: int) -> None:
+        if self.driver.work.due(self.machine.phase, time):
             self.tell_work()
-        driver.flush()
+        self.driver.flush()
 
     def tell_work(self) -> None:
         self.trace.add("work", self.driver.work.fields(self.store.log.syncs))
@@ -138,7 +167,7 @@ class Replica:
 
     # ---- what came ----
 
-    def take_frames(self, events: Iterable[LinkEvent]) -> None:
+    def take_frames(self, events: Sequence[LinkEvent]) -> None:
         step = self.driver.step
         for event in events:
             if type(event) is Received:
@@ -161,7 +190,7 @@ class Replica:
             elif type(event) is Refused:
                 self.refused(event)
 
-    def take_clients(self, events: Iterable[ClientEvent]) -> None:
+    def take_clients(self, events: Sequence[ClientEvent]) -> None:
         sessions = self.application.sessions
         for event in events:
             if type(event) is ClientRequests:

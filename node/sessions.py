@@ -81,7 +81,6 @@ class Sessions:
         """Requests that are not answered yet."""
         return self._count
 
-    @property
     def idle(self) -> bool:
         """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
         return not (self._unpassed or self._answers or self._watched)
@@ -187,6 +186,8 @@ class Sessions:
         To be called after every `receive`, `answered` and `deliver`, when what was delivered is traced.
         """
         self._look_again()
+        if not self._answers:
+            return []
         answers = list(self._answers.items())
         self._answers = {}
         return answers
@@ -247,6 +248,8 @@ class Sessions:
 
     def _look_again(self) -> None:
         """Set going what waited for a delivery."""
+        if not self._watched:
+            return
         for client, session in list(self._watched.items()):
             if session.behind and session.seen <= self._tree.zxid:
                 session.behind = False

@@ -34,9 +34,9 @@ class EarlyReady(Peer):
     def primary(self) -> bool:
         return self.established or self.synchronizing
 
-    @builtins.property
-    def in_broadcast(self) -> bool:
-        return self.phase == Phase.BROADCAST or self.synchronizing
+    def enter(self, role: Role, phase: Phase, leader: int | None, why: str) -> None:
+        super().enter(role, phase, leader, why)
+        self.in_broadcast = self.in_broadcast or self.synchronizing
 
     def submit(self, txns: list[bytes]) -> Zxid:
         first = self.next_zxid()

@@ -5,7 +5,7 @@ delays, in the same order, as if the node's code had run here.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,7 +57,7 @@ class RemoteReplica:
         return self._steps(wire.Start(self.when(now)))
 
     def round(
-        self, now: Callable[[], int], frames: Iterable[LinkEvent], clients: Iterable[ClientEvent]
+        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
         links = [self._link_event(event) for event in frames]
         return self._steps(wire.Round(self.when(now()), links, [_client_event(event) for event in clients]))

@@ -35,6 +35,7 @@ class Outcome:
     answer: bool = False  # the peer asks for a greeting: `Session.greeting`
 
 
+_MESSAGES = int(Kind.MESSAGES)  # what every frame is compared with, without a look at the enumeration
 IGNORED = Outcome()
 ACCEPTED = Outcome(accepted=True)
 
@@ -70,7 +71,7 @@ class Session:
         """Judge a well-formed frame from the peer."""
         if (
             self.up
-            and header.kind == Kind.MESSAGES
+            and header.kind == _MESSAGES
             and header.sequence == self.expected
             and header.session == self.number
             and header.incarnation == self.theirs

@@ -6,7 +6,7 @@ that gathered since the last `ready()` leaves as one message: batches, but nobod
 
 from node.core import zxid as zx
 from node.core.machine import NotLeading, SanityCheckFailed
-from node.core.messages import Ack, Commit, Phase, Propose, Run
+from node.core.messages import Ack, Commit, Propose, Run
 from node.core.ready import TxnRecords
 from node.core.synchronization import Synchronization
 from node.core.zxid import ZERO, Zxid
@@ -114,7 +114,8 @@ class Broadcast(Synchronization):
 
     def commit_point(self) -> Zxid:
         """The last zxid that a quorum of disks holds."""
-        acked = [self.durable, *(f.acked for p, f in self.followers.items() if f.active and not f.amnesiac)]
+        acked = [f.acked for f in self.followers.values() if f.active and not f.amnesiac]
+        acked.append(self.durable)
         return self.quorum.reached(acked)
 
     def commit(self) -> None:
@@ -127,8 +128,6 @@ class Broadcast(Synchronization):
 
     def announce(self) -> None:
         """One cumulative COMMIT for whatever was delivered since the last one."""
-        if self.delivered <= self.announced:
-            return
         assert self.epoch is not None
         self.announced = self.delivered
         message = Commit(self.epoch, self.delivered, self.digest)
@@ -165,24 +164,22 @@ class Broadcast(Synchronization):
 
     def on_ready(self) -> None:
         if self.established:
-            self.flush()
+            if self.gathered:
+                self.flush()
             if self.commit_due:
                 self.commit()
-            self.announce()
+            if self.delivered > self.announced:
+                self.announce()
         elif self.ack_due and self.leader is not None:
             self.ack_due = False
             self.send_after_sync(self.leader, Ack(self.current_epoch, self.history.last))
 
     def on_tick(self) -> None:
-        super().on_tick()
-        if self.established and self.next_counter() > self.settings.counter_max and self.committed == self.history.last:
+        if self.deadline is not None or self.finalize_at is not None:
+            super().on_tick()
+        if self.established and self.committed == self.history.last and self.next_counter() > self.settings.counter_max:
             self.look("the epoch's counter is exhausted")
 
 
 class Peer(Broadcast):
     """The whole protocol: what a node, a simulation and a replay run."""
-
-    @property
-    def in_broadcast(self) -> bool:
-        """Leads an established epoch, or follows one."""
-        return self.phase is Phase.BROADCAST

@@ -58,13 +58,14 @@ class History:
 
     def position(self, z: Zxid) -> int:
         """How many transactions above `base` come up to and including `z`. Raises NotInHistory."""
-        if z == self.base:
-            return 0
         if z == self.last:
             return len(self.txns)
         tail = self.stretches[-1]  # where almost everything that is asked for stands
-        if 0 <= (z - zx.zxid(tail.epoch, tail.first)) < len(self.txns) - tail.offset:
-            return tail.offset + z - zx.zxid(tail.epoch, tail.first) + 1
+        place = z - (tail.epoch << 32 | tail.first)
+        if 0 <= place < len(self.txns) - tail.offset:
+            return tail.offset + place + 1
+        if z == self.base:
+            return 0
         i = self._find(zx.epoch_of(z))
         if i is not None:
             place = zx.counter_of(z) - self.stretches[i].first
@@ -81,15 +82,16 @@ class History:
 
     def is_next(self, z: Zxid) -> bool:
         """Whether `z` may follow: the next counter of the same epoch, or counter 1 of a later one."""
-        if zx.epoch_of(z) == zx.epoch_of(self.last):
-            return z == self.last + 1
-        return z > self.last and zx.counter_of(z) == 1
+        last = self.last
+        if z >> 32 == last >> 32:
+            return z == last + 1
+        return z > last and zx.counter_of(z) == 1
 
     def append(self, run: Run) -> TxnRecords:
         """Add a run that `is_next`. Returns what the log must hold."""
-        if zx.epoch_of(run.first) != self.stretches[-1].epoch:
-            self.stretches.append(Stretch(zx.epoch_of(run.first), zx.counter_of(run.first), len(self.txns)))
         first, txns = run.first, run.txns
+        if first >> 32 != self.stretches[-1].epoch:
+            self.stretches.append(Stretch(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
         crcs = list(map(txn_digest, txns))
         self.txns += txns
         self.crcs += crcs

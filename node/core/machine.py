@@ -153,6 +153,7 @@ class Machine:
         self.phase = Phase.ELECTION
         self.leader: int | None = None
         self._expected = EXPECTED_IN[self.role, self.phase]
+        self.in_broadcast = False  # leads an established epoch, or follows one
         self.delivered = recovered.snapshot[0] if recovered.snapshot else ZERO
         self.digest = recovered.snapshot[1] if recovered.snapshot else dg.EMPTY
         self.committed = self.delivered
@@ -230,10 +231,16 @@ class Machine:
 
     def wakes_at(self) -> int:
         """When `tick` will have something to do if nothing else happens before: a heartbeat, a silence, a deadline."""
-        times = [self._pinged + self.settings.heartbeat]
-        times += [self._heard[peer] + self.settings.timeout + 1 for peer in self.links if peer not in self._fresh]
-        times += [time for time in (self.deadline, self.finalize_at) if time is not None]
-        return min(times)
+        wakes = self._pinged + self.settings.heartbeat
+        patience = self.settings.timeout + 1
+        for peer in self.links:
+            if peer not in self._fresh and self._heard[peer] + patience < wakes:
+                wakes = self._heard[peer] + patience
+        if self.deadline is not None and self.deadline < wakes:
+            wakes = self.deadline
+        if self.finalize_at is not None and self.finalize_at < wakes:
+            wakes = self.finalize_at
+        return wakes
 
     def synced(self, upto: int) -> None:
         """The first `upto` records are durable."""
@@ -255,9 +262,9 @@ class Machine:
         except SanityCheckFailed as error:
             self._out.abort = str(error)
         out = self._out
-        if not out.empty:  # what is empty is still ours to fill
+        if out.asks():  # what is empty is still ours to fill
             self._out = Ready()
-        self._handed_out += len(out.records)
+            self._handed_out += len(out.records)
         out.upto = self._handed_out
         return out
 
@@ -313,6 +320,7 @@ class Machine:
             self.event("role", role=role.name, leader=leader, why=why)
         self.role, self.phase, self.leader = role, phase, leader
         self._expected = EXPECTED_IN[role, phase]
+        self.in_broadcast = phase is Phase.BROADCAST
         self.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
     def deliver(self) -> None:
@@ -325,12 +333,15 @@ class Machine:
             assert snapshot is not None
             self._out.deliveries.append(Install(*snapshot))
             self.delivered, self.digest = snapshot[0], snapshot[1]
-        for batch in self.history.between(self.delivered, max(target, self.delivered)):
-            z = int(batch.first)
+            if target <= self.delivered:
+                return
+        for batch in self.history.between(self.delivered, target):
+            z, digest = int(batch.first), self.digest
             for crc in batch.crcs:
-                self.digest = dg.fold(self.digest, z, crc)
+                digest = dg.fold(digest, z, crc)
                 z += 1
-            self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.crcs, self.digest))
+            self.digest = digest
+            self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.crcs, digest))
             self.delivered = Zxid(z - 1)
 
     def check_digest(self, zxid: Zxid, digest: int, source: int) -> None:

@@ -105,7 +105,11 @@ class Ready(msgspec.Struct):
     @property
     def empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (
+        return not self.asks()
+
+    def asks(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(
             self.messages
             or self.records
             or self.deliveries

@@ -55,6 +55,8 @@ HEADER_BYTES = _FULL.size
 OVERHEAD_BYTES = HEADER_BYTES + 1
 DIGEST = Struct("<Q")  # SNAP's payload: the running digest at its zxid
 
+_TXN = Kind.TXN
+
 Item = tuple[int, int, bytes, int]  # kind, argument, payload, the payload's CRC-32
 
 
@@ -87,7 +89,7 @@ def items(records: list[Record]) -> list[Item]:
     for record in records:
         if isinstance(record, TxnRecords):
             for zxid, (txn, crc) in enumerate(zip(record.txns, record.crcs, strict=True), record.first):
-                found.append((Kind.TXN, zxid, txn, crc))
+                found.append((_TXN, zxid, txn, crc))
         else:
             found.append(_item(record))
     return found
@@ -140,7 +142,7 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[
     for kind, argument, payload, crc in batch_items:
         left -= 1
         head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
-        frame = b"".join((head, seal(crc32(head, salt + offset), MARK), payload, _TRAILER))
+        frame = head + seal(crc32(head, salt + offset), MARK) + payload + _TRAILER
         frames.append(frame)
         offset += len(frame)
     return frames

@@ -10,7 +10,7 @@ from node.core.zxid import Zxid
 from node.store import frame, segment
 from node.store.crash import CrashHook
 from node.store.disk import Disk, DiskFile
-from node.store.errors import disk_work
+from node.store.errors import DiskFailed, disk_work
 from node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
 from node.store.state import State
 
@@ -64,11 +64,13 @@ class Log:
         assert self._file is not None
         frames = frame.encode(items, self._batch, self._salt, self._offset)
         self._dirty = True
-        with disk_work(self._doing[0]):
+        try:  # as disk_work, which would cost as much as the rest
             if self.crash is None:
                 self._file.write_all(frames)
             else:
                 self._write_each(self.crash, self._file, items, frames)
+        except OSError as error:
+            raise DiskFailed(self._doing[0], error) from error
         self._offset += size
         self._batch += 1
         for record in records:
@@ -86,10 +88,12 @@ class Log:
         """Make durable what was written."""
         if self._file is None or not self._dirty:
             return
-        with disk_work(self._doing[1]):
+        try:
             if self.crash is not None:
                 self._reach("before-sync", self.crash)
             self._file.sync()
+        except OSError as error:
+            raise DiskFailed(self._doing[1], error) from error
         self._dirty = False
         self.syncs += 1
         if self.crash is not None:

@@ -71,9 +71,10 @@ class State:
 
     def apply(self, record: Record) -> None:
         """One more durable record."""
+        if type(record) is TxnRecords:
+            self.outline.append(record.first, len(record.txns))
+            return
         match record:
-            case TxnRecords(first, txns):
-                self.outline.append(first, len(txns))
             case EpochRecord(epoch):
                 self.accepted_epoch = epoch
             case TruncRecord(keep):

@@ -18,6 +18,8 @@ from node.store.recovery import Found, Recovery, Report
 from node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
 from node.store.state import State
 
+_OPENING = (TruncRecord, SnapRecord)  # a group
+
 
 class Store:
     """Records in, durable when `sync` returns. Made by `open`.
@@ -81,7 +83,7 @@ class Store:
 
     def append(self, record: Record) -> None:
         """One more record, not durable yet. Raises ValueError for a promise inside a group."""
-        if self._group is None and not isinstance(record, TruncRecord | SnapRecord):
+        if self._group is None and type(record) not in _OPENING:
             self._waiting.append(record)
             return
         if isinstance(record, EpochRecord | MemberRecord):

@@ -50,7 +50,7 @@ Outcome = Ok | Failed | Unknown
 
 def stated(zxid: Zxid, change: Change | MultiTxn) -> Ok:
     """The outcome for the client of a delivered transaction: it is all in the transaction."""
-    if isinstance(change, SetTxn | CheckTxn):
+    if isinstance(change, (SetTxn, CheckTxn)):
         return Ok(zxid, change.version)
     if isinstance(change, CreateTxn):
         return Ok(zxid, 0, change.path)
