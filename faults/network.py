@@ -7,7 +7,8 @@ one-way partition: what j sends to i travels through proxy `j-i`.
 What breaks a link is an *effect* with a name (its fault's), so several can lie on one link and be healed apart.
 Healing keeps to what was measured to be safe (500 and 300 tries under kill races): `timeout` toxics are removed;
 everything else goes by deleting the proxy and creating it again on the same port, with the effects that remain. That
-also frees a wedged server.
+also frees a wedged server. A link that is stalled is always made anew: the server wakes its last toxic to put another
+one behind it or to take one away, and a stall that is woken lets go of what it holds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,10 @@ class _Effect:
     disables: bool = False
 
     @property
+    def stalls(self) -> bool:
+        return any(toxic.kind == "bandwidth" and ("rate", 0) in toxic.attributes for toxic in self.toxics)
+
+    @property
     def safe_to_remove(self) -> bool:
         return not self.disables and all(toxic.kind == "timeout" for toxic in self.toxics)
 
@@ -54,7 +59,12 @@ class _Link:
     listen: str
     upstream: str
     effects: dict[str, _Effect] = field(default_factory=dict)
-    half_made: bool = False  # it could not be made anew: nobody knows what lies on it
+    half_made: bool = False  # it could not be made anew: nobody knows what lies on it, or whether it is there at all
+
+    @property
+    def delicate(self) -> bool:
+        """Whether nothing may be changed on it while it is there."""
+        return self.half_made or any(effect.stalls for effect in self.effects.values())
 
 
 class Network:
@@ -146,7 +156,11 @@ class Network:
 
     def _apply(self, link: _Link, name: str, effect: _Effect) -> None:
         """On the live link if the server can; on a link made anew if it can't (a stopped peer with full pipes)."""
+        delicate = link.delicate
         link.effects[name] = effect
+        if delicate:
+            self._recreate(link)
+            return
         try:
             if effect.disables:
                 self._proxies.disable(link.name)
@@ -159,7 +173,7 @@ class Network:
         effect = link.effects.pop(name, None)
         if effect is None:
             return
-        if effect.disables or not (effect.safe_to_remove or release):
+        if link.delicate or effect.disables or not (effect.safe_to_remove or release):
             self._recreate(link)
             return
         try:

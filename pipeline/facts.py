@@ -14,7 +14,7 @@ from pipeline import columns as c
 from pipeline import forms, ingest
 from pipeline.frames import gathered, of_rows, together
 from pipeline.shared import Shared, shared
-from pipeline.words import packed
+from pipeline.words import packed, quoted
 
 ORDER = ("at", "node", "life", "line")
 SPEAKS_UNBORN = ("exit", "abort")  # a life that can't read its disk may say why, and takes part in nothing
@@ -275,4 +275,4 @@ def _batches(rows: DataFrame) -> DataFrame:
 
 def order(prefix: str = "") -> Column:
     """Where an event stands among all of its run: comparable."""
-    return F.struct(*(F.col(f"{prefix}{name}").alias(name) for name in ORDER))
+    return F.expr(f"struct({', '.join(f'{quoted(prefix + name)} AS {name}' for name in ORDER)})")

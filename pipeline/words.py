@@ -26,9 +26,12 @@ def counter_of(zxid: str | Column) -> Column:
 
 def show(zxid: str | Column) -> Column:
     """`epoch:counter`; the zxid of an empty history is `0:0 (nothing)`."""
-    column = F.col(zxid) if isinstance(zxid, str) else zxid
-    named = F.concat_ws(":", epoch_of(column), counter_of(column))
-    return F.when(column == 0, F.lit("0:0 (nothing)")).otherwise(named)
+    if isinstance(zxid, str):
+        z = quoted(zxid)
+        return F.expr(
+            f"CASE WHEN {z} = 0 THEN '0:0 (nothing)' ELSE concat_ws(':', shiftright({z}, 32), {z} & {LOW}) END"
+        )
+    return F.when(zxid == 0, F.lit("0:0 (nothing)")).otherwise(F.concat_ws(":", epoch_of(zxid), counter_of(zxid)))
 
 
 def span(first: str | Column, last: str | Column) -> Column:
@@ -39,27 +42,47 @@ def span(first: str | Column, last: str | Column) -> Column:
 
 def say(*parts: str | Column) -> Column:
     """Words and columns, one after the other. Words are strings; a column's name is written `{name}`."""
-    columns: list[Column] = []
-    for part in parts:
-        if isinstance(part, Column):
-            columns.append(part.cast("string"))
-            continue
-        for number, piece in enumerate(part.replace("}", "{").split("{")):
-            columns.append(F.col(piece).cast("string") if number % 2 else F.lit(piece))
-    return F.concat(*(F.coalesce(column, F.lit("null")) for column in columns))
+    columns = [
+        F.expr(_spelled(part)) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("null"))
+        for part in parts
+    ]
+    return F.concat(*columns) if len(columns) > 1 else columns[0]
+
+
+def _spelled(words: str) -> str:
+    """Words with names of columns in SQL: one expression, where each call from Python would be a question to the JVM."""
+    pieces = enumerate(words.replace("}", "{").split("{"))
+    return f"concat({', '.join(_named(piece) if number % 2 else _text(piece) for number, piece in pieces)})"
+
+
+def _named(column: str) -> str:
+    return f"coalesce(CAST({quoted(column)} AS string), 'null')"
+
+
+def quoted(column: str) -> str:
+    """A column's name in SQL, where some names are words of the language."""
+    return ".".join(f"`{part}`" for part in column.split("."))
+
+
+def _text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def trace(prefix: str = "") -> Column:
     """A line of a node's trace, from the columns `node`, `life` and `line`, each with the prefix."""
-    node, life, line = (F.col(f"{prefix}{name}") for name in ("node", "life", "line"))
-    return ref(F.concat(F.lit("trace/node-"), node, F.lit("-"), life, F.lit(".jsonl")), line)
+    node, life, line = (quoted(f"{prefix}{name}") for name in ("node", "life", "line"))
+    return F.expr(_ref(f"concat('trace/node-', {node}, '-', {life}, '.jsonl')", line))
 
 
-def ref(file: str | Column, line: str | Column) -> Column:
-    """A line of a file; null if there is no such line."""
-    name = F.lit(file) if isinstance(file, str) else file
-    number = F.col(line) if isinstance(line, str) else line
-    return F.when(number.isNotNull() & name.isNotNull(), F.struct(name.alias("file"), number.cast("int").alias("line")))
+def ref(file: str, line: str) -> Column:
+    """A line of a file, whose number is in a column; null if there is no such line."""
+    return F.expr(_ref(_text(file), quoted(line)))
+
+
+def _ref(file: str, line: str) -> str:
+    there = f"{line} IS NOT NULL AND {file} IS NOT NULL"
+    return f"CASE WHEN {there} THEN struct({file} AS file, CAST({line} AS int) AS line) END"
 
 
 def violations(
@@ -73,12 +96,13 @@ def violations(
     """Rows of violations: what happened, the lines that show it in this order (`more` is an array of further ones), and when it
     happened, by which they are told."""
     when = F.col(at) if isinstance(at, str) else at
-    cited = F.filter(F.array(*refs), lambda it: it.isNotNull()) if refs else F.lit(None)
-    cited = F.concat(cited.cast(f"array<{REF}>"), more.cast(f"array<{REF}>")) if more is not None else cited
+    cited = F.array_compact(F.array(*refs)).cast(f"array<{REF}>") if refs else F.expr(f"CAST(array() AS array<{REF}>)")
+    if more is not None:
+        cited = F.coalesce(F.concat(cited, more.cast(f"array<{REF}>")), cited)
     return frame.select(
         "run",
         F.lit(property_).alias("property"),
         words.alias("words"),
-        F.coalesce(cited.cast(f"array<{REF}>"), F.array().cast(f"array<{REF}>")).alias("refs"),
+        cited.alias("refs"),
         when.cast("bigint").alias("at"),
     )

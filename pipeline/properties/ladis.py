@@ -64,7 +64,7 @@ def _reliable(facts: Facts, ledger: Ledger) -> Found:
         ", but node {node}, up at the end, has delivered up to ", show("last"), " only",
         F.when(F.col("diverged"), F.lit(", on another path")).otherwise(F.lit("")),
     )  # fmt: skip
-    refs = [trace("a_"), trace(), ref("harness.jsonl", F.col("settled.line"))]
+    refs = [trace("a_"), trace(), ref("harness.jsonl", "settled.line")]
     words_ = "the run has neither `converged` nor `not-converged`"
     return Found(
         [violations(rows, RELIABLE_DELIVERY.name, words, refs, "node")],
