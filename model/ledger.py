@@ -138,19 +138,18 @@ class Ledger:
     def _compare(self, place: Place, event: Deliver, first: int, digests: "array[int]") -> tuple[int, Conflict | None]:
         """Walk the batch along the ledger; where it leaves the path, note the first conflict and find the way back."""
         conflict: Conflict | None = None
-        done = 0
-        while done < len(digests):
+        done, count = 0, len(digests)
+        while done < count:
             agreed = self._agreeing(place.cursor, first + done, digests[done:] if done else digests)
             place.cursor += agreed
             done += agreed
-            if done == len(digests):
+            if done == count:
                 break
             zxid = first + done
             if place.cursor == len(self.zxids) and zxid > self.last:
-                fresh = digests[done:] if done else digests
-                self._append(zxid, fresh, event)
-                place.cursor = len(self.zxids)
-                return len(fresh), conflict
+                self._append(zxid, digests[done:] if done else digests, event)
+                place.cursor += count - done
+                return count - done, conflict
             parted = self._part(place, zxid, digests[done])
             conflict = conflict or parted
             if place.diverged:
@@ -162,6 +161,8 @@ class Ledger:
         left = len(self.zxids) - cursor
         if left <= 0 or self.zxids[cursor] != zxid:
             return 0
+        if len(digests) == 1:
+            return int(self.digests[cursor] == digests[0])
         known = min(len(digests), left)
         # Ascending zxids whose ends lie as far apart as their number are consecutive.
         consecutive = self.zxids[cursor + known - 1] == zxid + known - 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LAST_FRAMES_NS = 10_000_000  # what a lost connection still brought gets so long to be taken
 NEVER = 2**62
+_tuple = tuple.__new__
 
 
 class SimLinks:
@@ -136,9 +137,11 @@ class SimLinks:
 
     def send(self, peer: int, messages: list[Any]) -> None:
         session = self._sessions[peer]
-        if not session.up or self._announced.get(peer) != session.number or peer in self._lost_at or not messages:
+        number = session.number
+        if not session.up or self._announced.get(peer) != number or peer in self._lost_at or not messages:
             return
-        header = Header(0, 0, self._me, peer, session.mine, session.theirs, session.number, session.sent, 0)
+        fields = (0, 0, self._me, peer, session.mine, session.theirs, number, session.sent, 0)
+        header = _tuple(Header, fields)  # what Header(*fields) does, in half the time
         if self._pipes[peer].send((header, messages)):
             session.sent += 1
         else:
