@@ -97,8 +97,18 @@ class Site:
     def _called(self, name: str) -> str:
         return f"zab-{self.token}-{name}"
 
-    def create(self, name: str, command: Sequence[str], log: Path, ports: Mapping[int, int], disk: str | None) -> Any:
-        """A container that is not started and on no links yet. `ports`: those inside, by those on 127.0.0.1.
+    def create(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        ports: Mapping[int, int],
+        *,
+        disk: str | None = None,
+        sysctls: Mapping[str, str] | None = None,
+    ) -> Any:
+        """A container that is not started and on no links yet. `ports`: those inside, by those on 127.0.0.1. `sysctls`:
+        the kernel's settings for its own network.
 
         Its output goes straight into a file of the run: what was written is there, whoever is killed.
         """
@@ -121,6 +131,7 @@ class Site:
                 network=self.desk.name,
                 ports={f"{inside}/tcp": ("127.0.0.1", outside) for inside, outside in ports.items()},
                 mounts=mounts,
+                sysctls=dict(sysctls or {}),
             )
 
     def connect(self, container: Any, name: str) -> None:

@@ -83,10 +83,11 @@ def take(receiver: socket.socket, count: int) -> bytes:
 
 
 def is_silent(receiver: socket.socket) -> bool:
+    """Nothing arrives, neither now nor before the connection's end, if that has come."""
     receiver.settimeout(SILENCE)
     try:
         return receiver.recv(1) == b""
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
         return True
     finally:
         receiver.settimeout(PATIENCE)
@@ -134,6 +135,22 @@ def test_a_stall_loses_nothing_and_releases_in_order(pair: Pair) -> None:
     assert is_silent(receiver)
     pair.network.heal([(1, 2)], release=True)
     assert take(receiver, len(message)) == message
+
+
+def test_a_stall_holds_while_another_effect_comes_and_goes(pair: Pair) -> None:
+    """A toxic that is put behind the stall, or taken away from there, wakes it: then it lets go of what it holds."""
+    sender, receiver = pair.connect((1, 2))
+    pair.network.cut([(1, 2)], "stall")
+    sender.sendall(b"held")
+    assert is_silent(receiver)
+    pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1)))], "slow")
+    assert is_silent(receiver)
+    sender, receiver = pair.connect((1, 2))
+    sender.sendall(b"held")
+    assert is_silent(receiver)
+    pair.network.cut([(1, 2)], "timeout", "other")
+    pair.network.heal([(1, 2)], "other")
+    assert is_silent(receiver)
 
 
 def test_disabling_closes_and_refuses_and_comes_back_on_the_same_port(pair: Pair) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faults.network import Network, WedgedError
+from faults.network import Network, NetworkError, WedgedError
 from faults.proxies import Proxies
 
 
@@ -37,6 +37,14 @@ def test_a_server_that_is_slow_to_give_a_proxy_up_is_asked_again() -> None:
     network.heal([(1, 2)])
     assert proxies.created == 2
     assert network.broken() == {}
+
+
+def test_a_link_that_could_not_be_made_anew_is_made_for_the_next_fault() -> None:
+    network, proxies = cut(deaf=5)
+    with pytest.raises(NetworkError):
+        network.heal([(1, 2)])
+    network.cut([(1, 2)], "disable", "next")
+    assert proxies.created == 2
 
 
 def test_a_link_that_could_not_be_made_anew_is_tried_again_when_all_is_healed() -> None:
