@@ -68,7 +68,7 @@ class SimFile:
 
     def write_all(self, parts: Sequence[bytes]) -> None:
         self._disk.faults.before_write()
-        self._inode.unsynced.extend(parts)
+        self._inode.unsynced += parts
         self.size += sum(map(len, parts))
 
     def sync(self) -> None:

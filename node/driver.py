@@ -118,7 +118,7 @@ class Driver:
         ready = self.machine.ready()
         if self.recording is not None:
             self.recording.add(Answered(content(ready)))
-        return ready if ready.asks() else None
+        return ready if self.machine.asked else None
 
     def fulfil(self, ready: Ready) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.

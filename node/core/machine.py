@@ -169,6 +169,7 @@ class Machine:
         self._handed_out = 0
         self._effects: deque[tuple[int, Callable[[], None]]] = deque()
         self._out = Ready()
+        self.asked = False  # the latest `ready` was not empty
         self._handlers: dict[type, Callable[[int, Any], None]] = {
             kind: getattr(self, name) for kind, name in HANDLERS.items()
         }
@@ -262,7 +263,8 @@ class Machine:
         except SanityCheckFailed as error:
             self._out.abort = str(error)
         out = self._out
-        if out.asks():  # what is empty is still ours to fill
+        self.asked = out.asks()
+        if self.asked:  # what is empty is still ours to fill
             self._out = Ready()
             self._handed_out += len(out.records)
         out.upto = self._handed_out

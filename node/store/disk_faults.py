@@ -46,7 +46,8 @@ class DiskFaults:
     def before_write(self) -> None:
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._fail_if("write")
+        if self.error is not None:
+            self._fail_if("write")
 
     def before_sync(self) -> None:
         if self.slow_ms > 0:
@@ -67,7 +68,8 @@ class VirtualFaults(DiskFaults):
 
     def before_sync(self) -> None:
         self._spend()
-        self._fail_if("sync")
+        if self.error is not None:
+            self._fail_if("sync")
 
 
 def survivors(writes: list[tuple[_File, int, bytes]], variant: Variant, seed: int) -> list[tuple[_File, int, bytes]]:
