@@ -203,7 +203,8 @@ def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...]) -> str:
 
 
 def numbers(file: str) -> str:
-    """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure. `file` as the page links it."""
+    """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure. `file` is its place as
+    seen from the page."""
     report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
     machine, load = report["machine"], report["load_before"][0]
     rows = [
