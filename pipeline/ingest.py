@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +13,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline import columns as c
 from pipeline import folders, forms
 from pipeline.folders import Contents, File, Folder
-from pipeline.frames import at_once, of_rows
+from pipeline.frames import at_once, of_rows, together
 from pipeline.lines import numbered
 
 RUNS_AT_ONCE = 500
@@ -121,7 +120,7 @@ def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folde
     with ThreadPoolExecutor(at_once(spark)) as pool:
         all_read = list(pool.map(read_one, kinds))
         frames = [read for read, _ in all_read]
-        refused = reduce(DataFrame.unionByName, (_refused(frame) for frame in frames))
+        refused = together(_refused(frame) for frame in frames)
         made = [it for _, parts in all_read for it in parts.items()] + [(c.QUARANTINE, refused.coalesce(1))]
         list(pool.map(lambda it: save(it[1], tables, it[0], load), made))
     for frame in frames:
