@@ -8,15 +8,16 @@ from pyspark.sql import functions as F
 
 from pipeline.facts import Facts
 from pipeline.ledger import Ledger
+from pipeline.words import Violated
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`violations`: frames as `words.violations` makes them. `checked`: frames with `run` and the number of facts that were
+    """`violations`: what broke the statement. `checked`: frames with `run` and the number of facts that were
     held against the statement; a run without a row has none. `unknown` and `spared`: frames with `run` and `words`: why the
     property can't be judged there, or does not have to hold."""
 
-    violations: list[DataFrame]
+    violations: list[Violated]
     checked: list[DataFrame]
     unknown: list[DataFrame] = field(default_factory=list)
     spared: list[DataFrame] = field(default_factory=list)

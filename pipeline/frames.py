@@ -6,10 +6,13 @@ partition already needs no shuffle there at all: a query of ten steps is one tas
 
 import json
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
+
+from pipeline.session import anonymous
 
 
 def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
@@ -35,6 +38,11 @@ def at_once(spark: SparkSession) -> int:
     """How many queries may be on their way at a time: while one is planned, which takes one core, others are computed. With much
     data each gets all of the memory."""
     return 4 if _small(spark) else 1
+
+
+def threads(spark: SparkSession, number: int | None = None) -> ThreadPoolExecutor:
+    """So many threads that ask for something; as many as `at_once` says if no number is given."""
+    return ThreadPoolExecutor(number or at_once(spark), initializer=anonymous, initargs=(spark,))
 
 
 def _small(spark: SparkSession) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from pyspark.storagelevel import StorageLevel
 from pipeline import columns as c
 from pipeline import folders, forms
 from pipeline.folders import Contents, File, Folder
-from pipeline.frames import at_once, of_rows, together
+from pipeline.frames import of_rows, threads, together
 from pipeline.lines import numbered
 
 RUNS_AT_ONCE = 500
@@ -117,7 +116,7 @@ def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folde
         read = form(numbered(spark, files, held) if files else _nothing(spark)).persist(StorageLevel.MEMORY_AND_DISK)
         return read, {into: _usable(rows, into) for into, rows in parts(read).items()}
 
-    with ThreadPoolExecutor(at_once(spark)) as pool:
+    with threads(spark) as pool:
         all_read = list(pool.map(read_one, kinds))
         frames = [read for read, _ in all_read]
         refused = together(_refused(frame) for frame in frames)

@@ -1,14 +1,12 @@
 """All properties over all runs: one verdict a run, in the schema of `verdict.json` (results/README.md).
 
-Every property gives rows of violations; they are put together, counted, and cut down to the first few of each run and property
-by Spark. What reaches this process is a few lines for each run, never its events.
+Every property gives rows of violations. They are counted, and of what is violated the first few of each run and property are
+told. What reaches this process is a few lines for each run, never its events.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
@@ -19,13 +17,13 @@ from pipeline import ingest
 from pipeline.evidence import cite
 from pipeline.expectations import Expected, expected
 from pipeline.facts import Chosen, Facts
-from pipeline.findings import Property
-from pipeline.frames import at_once, gathered, of_rows, together
+from pipeline.findings import Found, Property
+from pipeline.frames import at_once, gathered, of_rows, threads, together
 from pipeline.ledger import Ledger
 from pipeline.properties import ALL
 from pipeline.properties.experiment import damages
 from pipeline.standing import beyond
-from pipeline.words import REF
+from pipeline.words import Violated
 
 LISTED = 5  # violations spelled out for each property; one bug often shows a thousand times
 AT_ONCE = 500  # runs judged in one query
@@ -129,7 +127,7 @@ def _judge(
     facts = Facts(spark, tables, chosen)
     ledger = Ledger(facts)
     try:
-        with ThreadPoolExecutor(1) as beside:
+        with threads(facts.spark, 1) as beside:
             measuring = beside.submit(measure, facts, ledger) if measure and at_once(spark) > 1 else None
             seen = _look(facts, ledger)
             cited = cite(facts, _cited(seen))
@@ -159,13 +157,29 @@ def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
 
 
 def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
-    """Ask Spark, some properties in a query. While one is planned, which takes one core, another is computed."""
+    """Ask Spark, some properties in a query; then, what there is to say of what was violated."""
     seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
-    asked = [partial(_around, facts), *(partial(_asked, group, facts, ledger) for group in _groups(facts.spark))]
-    with ThreadPoolExecutor(at_once(facts.spark)) as pool:
-        for rows in pool.map(lambda ask: ask().collect(), asked):
-            for row in rows:
-                _take(seen[row["run"]], row["property"], row)
+    groups = _groups(facts.spark)
+    broken: dict[str, dict[int, Violated]] = {}
+
+    def ask(group: Sequence[Property]) -> list[Row]:
+        found = {item.name: item.find(facts, ledger) for item in group}
+        rows = _counted(found).collect()
+        for row in rows:
+            if row["kind"] == "violated":
+                of = found[row["property"]].violations
+                broken.setdefault(row["property"], {})[row["query"]] = of[row["query"]]
+        return rows
+
+    def listed(group: Sequence[Property]) -> list[Row]:
+        theirs = {item.name: broken[item.name] for item in group if item.name in broken}
+        return _listed(theirs).collect() if theirs else []
+
+    with threads(facts.spark) as pool:
+        asked = [pool.submit(lambda: _around(facts).collect()), *(pool.submit(ask, group) for group in groups)]
+        rows = [row for answer in asked for row in answer.result()]
+        for row in (*rows, *(row for answer in pool.map(listed, groups) for row in answer)):
+            _take(seen[row["run"]], row["property"], row)
     return seen
 
 
@@ -180,7 +194,9 @@ def _take(it: _Seen, name: str, row: Row) -> None:
     """One row of an answer about a run."""
     match row["kind"]:
         case "violated":
-            it.listed[name], it.times[name] = row["listed"], row["number"]
+            it.times[name] = it.times.get(name, 0) + row["number"]
+        case "listed":
+            it.listed[name] = row["listed"]
         case "checked":
             it.checked[name] = it.checked.get(name, 0) + row["number"]
         case "unknown":
@@ -195,27 +211,34 @@ def _take(it: _Seen, name: str, row: Row) -> None:
             it.lost = json.loads(row["words"])
 
 
-def _asked(group: Sequence[Property], facts: Facts, ledger: Ledger) -> DataFrame:
-    """What there is to say about these properties: of each run the number of violations with the first few, and the rest."""
-    all_found = {item.name: item.find(facts, ledger) for item in group}
+def _counted(all_found: dict[str, Found]) -> DataFrame:
+    """What there is to say about these properties, but for what the violations are: their numbers, by query."""
     rows = together(
-        frame.withColumn("query", F.lit(number))
-        for found in all_found.values()
-        for number, frame in enumerate(found.violations)
+        it.rows.select("run", F.lit(name).alias("property"), F.lit(number).alias("query"))
+        for name, found in all_found.items()
+        for number, it in enumerate(found.violations)
     )
-    place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
-    ranked = rows.select("*", F.row_number().over(place).alias("place"))
-    listed = F.when(F.col("place") <= LISTED, F.struct("place", "words", "refs"))
-    violated = ranked.groupBy("run", "property").agg(
-        F.count("*").alias("number"), F.collect_list(listed).alias("listed")
-    )
-    parts = [_said(violated, "property", "violated", number="number", listed="array_sort(listed)")]
+    violated = rows.groupBy("run", "property", "query").agg(F.count("*").alias("number"))
+    parts = [_said(violated, "property", "violated", number="number", query="query")]
     for name, found in all_found.items():
         by = f"'{name}'"
         parts += [_said(frame, by, "checked", number="checked") for frame in found.checked]
         parts += [_said(frame, by, "unknown", words="words") for frame in found.unknown]
         parts += [_said(frame, by, "spared", words="words") for frame in found.spared]
     return together(parts)
+
+
+def _listed(broken: dict[str, dict[int, Violated]]) -> DataFrame:
+    """The first violations of each run and property: `run`, `property`, `kind`, `listed`."""
+    rows = together(
+        it.told().withColumns({"property": F.lit(name), "query": F.lit(number)})
+        for name, violated in broken.items()
+        for number, it in violated.items()
+    )
+    place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
+    first = rows.select("*", F.row_number().over(place).alias("place")).where(F.col("place") <= LISTED)
+    told = F.array_sort(F.collect_list(F.struct("place", "words", "refs"))).alias("listed")
+    return first.groupBy("run", "property").agg(told).select("*", F.lit("listed").alias("kind"))
 
 
 def _around(facts: Facts) -> DataFrame:
@@ -231,12 +254,12 @@ def _around(facts: Facts) -> DataFrame:
 
 
 def _said(
-    frame: DataFrame, of: str, kind: str, number: str = "NULL", words: str = "NULL", listed: str = "NULL"
+    frame: DataFrame, of: str, kind: str, number: str = "NULL", words: str = "NULL", query: str = "NULL"
 ) -> DataFrame:
     """Rows about a run, of one form whatever they say. `of`: the property."""
     return frame.selectExpr(
         "run", f"{of} AS property", f"'{kind}' AS kind", f"CAST({number} AS bigint) AS number", f"CAST({words} AS string) AS words",
-        f"CAST({listed} AS array<struct<place: int, words: string, refs: array<{REF}>>>) AS listed",
+        f"CAST({query} AS int) AS query",
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ from pyspark.sql import functions as F
 from pipeline import metrics, metrics_recovery, metrics_work
 from pipeline.facts import Facts
 from pipeline.folders import literally
-from pipeline.frames import at_once, gathered
+from pipeline.frames import gathered, threads
 from pipeline.ledger import Ledger
 from pipeline.unavailability import longest
 
@@ -54,7 +53,7 @@ def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[
         return facts.spark.read.schema(frame.schema).parquet(literally(written))
 
     made = frames(facts, ledger)
-    with ThreadPoolExecutor(at_once(facts.spark)) as pool:
+    with threads(facts.spark) as pool:
         kept = dict(zip(made, pool.map(write, made, made.values()), strict=True))
         parts = (
             partial(_counted, facts, ledger, numbers),

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def start(
             f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}"
         ) from error
     _remember(spark)
+    anonymous(spark)
     for package in packages:
         spark.sparkContext.addPyFile(str(_zipped(package, place)))
     spark._zab_place = place  # type: ignore[attr-defined]
@@ -68,8 +70,37 @@ def _remember(spark: SparkSession) -> None:
     """Python asks the JVM what a name means whenever it uses it, and a short one is looked for in package after package. So they
     are asked for once."""
     view: Any = spark.sparkContext._jvm
-    for name in _NAMES:
-        vars(view)[name] = getattr(view, name)
+    for name, constants in _NAMES.items():
+        vars(view)[name] = _Remembered(getattr(view, name), constants)
+
+
+class _Remembered:
+    """A class of the JVM whose members are looked up once. What `constants` name makes the same of the same, and makes it once."""
+
+    def __init__(self, java: Any, constants: Sequence[str]) -> None:
+        self._java = java
+        for name in constants:
+            setattr(self, name, _once(getattr(java, name)))
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._java, name)
+        setattr(self, name, found)
+        return found
+
+
+def _once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @lru_cache(maxsize=None, typed=True)
+    def made(of: Any) -> Any:
+        return make(of)
+
+    return made
+
+
+def anonymous(spark: SparkSession) -> None:
+    """Spark walks down the stack for each piece of a query, so that its UI, which is off, could tell where that came from. In this
+    thread it is told."""
+    for name in ("callSite.short", "callSite.long"):
+        spark.sparkContext.setLocalProperty(name, "zab analyze")
 
 
 def stop(spark: SparkSession) -> None:
@@ -182,10 +213,14 @@ _BRIEF = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn512m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
-_NAMES = (  # what PySpark needs to build expressions
-    "functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions",
-    "org.apache.spark.sql.expressions.Window",
-)  # fmt: skip
+_COLUMNS = ("col", "lit", "expr")  # a column is what was said, and never changes
+_NAMES = {  # what PySpark needs to build expressions
+    "functions": _COLUMNS,
+    "org.apache.spark.sql.functions": _COLUMNS,
+    "org.apache.spark.sql.expressions.Window": (),
+    "PythonUtils": (),
+    "PythonSQLUtils": (),
+}
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = err
 appender.err.type = Console

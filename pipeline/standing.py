@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
 from pipeline.frames import together
-from pipeline.words import packed, span
+from pipeline.words import Sql, packed, span
 
 
 def standing(facts: Facts) -> DataFrame:
@@ -82,4 +82,4 @@ def _gone(facts: Facts, lost: DataFrame) -> DataFrame:
     sound = facts.once("standing", standing).where("NOT amnesiac").join(ends, ["run", "node"])
     held = runs.join(sound, "run", "left").groupBy("run").agg(F.coalesce(F.max("z"), F.lit(0)).alias("held"))
     gone = facts.acked.join(F.broadcast(held), "run").where("z > held").groupBy("run")
-    return gone.agg(F.count("*").alias("gone"), span(F.min("z"), F.max("z")).alias("which"))
+    return gone.agg(F.count("*").alias("gone"), F.expr(span(Sql("min(z)"), Sql("max(z)"))).alias("which"))

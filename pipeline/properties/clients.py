@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import READS, Facts
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import ref, say, show, violations
+from pipeline.words import Violated, ref, say, show
 
 OWN_TRANSACTION = ("create", "set", "delete")  # a multi may be made of checks only, and change nothing
 
@@ -30,41 +30,37 @@ def _client_order(facts: Facts, ledger: Ledger) -> Found:
         .alias("written"),
         owns.alias("own"),
     )
-    here, when = ref("ops.jsonl", "line"), "t"
-    swapped = violations(
+    here = ref("ops.jsonl", "line")
+    swapped = Violated(
         rows.where("seq < answered.seq"),
-        CLIENT_ORDER.name,
         say("client {client} got the answer to seq {seq} after the one to seq {answered.seq}"),
         [ref("ops.jsonl", "answered.at_line"), here],
-        when,
+        "t",
     )
-    back = violations(
+    back = Violated(
         rows.where(F.col("op").isin(*READS) & shows.isNotNull() & (F.col("z") < F.col("seen.z"))),
-        CLIENT_ORDER.name,
         say("client {client} saw ", show("z"), " with seq {seq} ({op}), after it had seen ", show("seen.z")),
         [ref("ops.jsonl", "seen.at_line"), here],
-        when,
+        "t",
     )
-    effects = violations(
+    effects = Violated(
         rows.where("own <= written.z"),
-        CLIENT_ORDER.name,
         say("client {client} wrote ", show("z"), " with seq {seq} ({op}), after it had written ", show("written.z")),
         [ref("ops.jsonl", "written.at_line"), here],
-        when,
+        "t",
     )
     owners = Window.partitionBy("run", "own").orderBy("line")
-    twice = answers.select("*", owns.alias("own")).where("own IS NOT NULL").select(
+    shared = answers.select("*", owns.alias("own")).where("own IS NOT NULL").select(
         "*", F.first(F.struct("client", "seq", F.col("line").alias("at_line"))).over(owners).alias("owner")
     )  # fmt: skip
-    twice = violations(
-        twice.where("owner.client <> client"),
-        CLIENT_ORDER.name,
+    twice = Violated(
+        shared.where("owner.client <> client"),
         say(
             show("z"), " answers both the write of client {owner.client}, seq {owner.seq}, and that of client {client}, "
             "seq {seq}",
         ),
         [ref("ops.jsonl", "owner.at_line"), here],
-        when,
+        "t",
     )  # fmt: skip
     return Found([swapped, back, effects, twice], [count(answers)])
 

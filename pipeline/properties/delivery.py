@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import ORDER, Facts, order
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import say, show, span, trace, violations
+from pipeline.words import Sql, Violated, plain, say, show, span, trace, when
 
 
 def delivered(facts: Facts) -> DataFrame:
@@ -38,16 +38,15 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
     )
     alien = judged.where("NOT right").groupBy("run", *ORDER).agg(F.min(F.struct("z", "crc", "b")).alias("it"))
     rows = alien.select("run", *ORDER, "it.z", "it.crc", "it.b.*")
-    words = F.when(
-        F.col("b_line").isNull(),
+    words = when(
+        "b_line IS NULL",
         say("node {node} delivered ", show("z"), " (digest {crc}), which nobody had broadcast"),
-    ).otherwise(
         say(
             "node {node} delivered ", show("z"), " with digest {crc}, but node {b_node}, the primary, had broadcast it "
             "with digest {b_crc}",
-        )
+        ),
     )  # fmt: skip
-    return Found([violations(rows, INTEGRITY.name, words, [trace("b_"), trace()], "at")], [delivered(facts)])
+    return Found([Violated(rows, words, [trace("b_"), trace()])], [delivered(facts)])
 
 
 def _conflicts(ledger: Ledger, *kinds: str) -> DataFrame:
@@ -78,17 +77,16 @@ def _total_order(facts: Facts, ledger: Ledger) -> Found:
     """Verifies that a node neither skips a transaction of the ledger nor goes back in it, except that a restart delivers again, from
     the beginning or from a snapshot. Does not verify transactions that are not in the ledger; agreement does."""
     rows = _conflicts(ledger, "skipped", "again")
-    missing = F.greatest(F.col("stood") + 1, F.col("a_from"))
     skipped = say(
-        "node {node} delivered ", show("z"), " without ", span(missing, F.col("l_after")),
+        "node {node} delivered ", show("z"), " without ", span(Sql("greatest(stood + 1, a_from)"), "l_after"),
         ", which node {a_node} had delivered before it",
     )  # fmt: skip
     again = say(
         "node {node} delivered ", show("z"), " again, out of order and without a restart: it had already delivered up to ",
         show("stood"),
     )  # fmt: skip
-    words = F.when(F.col("kind") == "skipped", skipped).otherwise(again)
-    return Found([violations(rows, TOTAL_ORDER.name, words, [trace("a_"), trace()], "at")], [delivered(facts)])
+    words = when("kind = 'skipped'", skipped, again)
+    return Found([Violated(rows, words, [trace("a_"), trace()])], [delivered(facts)])
 
 
 def _agreement(facts: Facts, ledger: Ledger) -> Found:
@@ -96,14 +94,14 @@ def _agreement(facts: Facts, ledger: Ledger) -> Found:
     bytes). Each node is compared with the longest sequence, which compares all pairs. Does not verify that everybody arrives
     at the end of the ledger; reliable delivery does."""
     rows = _conflicts(ledger, "other", "bytes")
-    at = F.when(F.col("at_end"), F.col("a_to")).otherwise(F.greatest(F.col("stood") + 1, F.col("a_from")))
-    there = F.col("a_digests")[(at - F.col("a_first")).cast("int")]
+    at = when("at_end", Sql("a_to"), Sql("greatest(stood + 1, a_from)"))
+    there = Sql(f"a_digests[CAST({at} - a_first AS int)]")
     words = say(
         "node {node} delivered ", show("z"), " (digest {crc}) after ", show("stood"),
         ", but node {a_node} had delivered ", show(at), " (digest ", there, ") ",
-        F.when(F.col("at_end"), F.lit("last")).otherwise(F.lit("there")),
+        when("at_end", plain("last"), plain("there")),
     )  # fmt: skip
-    return Found([violations(rows, AGREEMENT.name, words, [trace("a_"), trace()], "at")], [delivered(facts)])
+    return Found([Violated(rows, words, [trace("a_"), trace()])], [delivered(facts)])
 
 
 INTEGRITY = Property(

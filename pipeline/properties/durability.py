@@ -1,6 +1,6 @@
 """What was acknowledged or delivered stays (LADIS 2008, section 2; Remix, EuroSys 2025)."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
@@ -9,7 +9,7 @@ from pipeline.ledger import Ledger
 from pipeline.properties.epochs import undamaged
 from pipeline.properties.primary import named
 from pipeline.standing import beyond, up
-from pipeline.words import LATER, epoch_of, packed, ref, say, show, span, trace, violations
+from pipeline.words import LATER, Sql, Violated, epoch_of, packed, ref, say, show, span, trace
 
 
 def _durability(facts: Facts, ledger: Ledger) -> Found:
@@ -21,10 +21,8 @@ def _durability(facts: Facts, ledger: Ledger) -> Found:
     held = ledger.transactions.select("run", "z", *author)
     writes = facts.acked.join(held, ["run", "z"], "left")
     said = say("the write of client {client}, seq {seq} (", show("z"), ") was acknowledged")
-    nowhere = violations(
-        writes.where("d_line IS NULL"), DURABILITY.name, say(said, ", but no node ever delivered it"),
-        [ref("ops.jsonl", "line")], "t",
-    )  # fmt: skip
+    words = say(said, ", but no node ever delivered it")
+    nowhere = Violated(writes.where("d_line IS NULL"), words, [ref("ops.jsonl", "line")], "t")
 
     ends = ledger.slices.groupBy("run").agg(F.max("zlast").alias("end"))
     milestones = facts.timeline.select("run", "settled", F.col("converged").isNotNull().alias("all"))
@@ -51,16 +49,10 @@ def _durability(facts: Facts, ledger: Ledger) -> Found:
     rows = without.groupBy("run", "client", "seq", "line", "t", "z", "d_node", "d_life", "d_line").agg(
         F.array_sort(F.collect_list(F.struct("n_node", "n_life", "n_line"))).alias("n")
     )
-    names = F.array_join(F.transform("n", lambda it: F.concat(F.lit("node "), it["n_node"])), " and ")
-    starts = F.transform(
-        "n",
-        lambda it: F.struct(
-            F.concat(F.lit("trace/node-"), it["n_node"], F.lit("-"), it["n_life"], F.lit(".jsonl")).alias("file"),
-            it["n_line"].alias("line"),
-        ),
-    )
+    names = Sql("array_join(transform(n, it -> concat('node ', it.n_node)), ' and ')")
+    starts = Sql(f"transform(n, it -> {trace('it.n_')})")
     words = say(said, ", but ", names, ", up to date at the end, never delivered it")
-    gone = violations(rows, DURABILITY.name, words, [ref("ops.jsonl", "line"), trace("d_")], "t", starts)
+    gone = Violated(rows, words, [ref("ops.jsonl", "line"), trace("d_")], "t", starts)
     spared = beyond(facts).select("run", F.lit("a quorum of disks was lost").alias("words"))
     return Found([nowhere, gone], [count(facts.acked)], spared=[spared])
 
@@ -79,9 +71,9 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
         "node {node} truncated its log from ", show("high"), " to ", show("low"), ", but node {d_node} had delivered ",
         span("d_from", "d_to"),
     )  # fmt: skip
-    found = [violations(_inside(cuts, ledger), STAYS.name, words, [trace("d_"), trace()], "at")]
-    words = _incomplete(F.col("node"), F.col("epoch"), F.col("low"), F.col("d_node"), span("d_from", "d_to"))
-    found.append(violations(_inside(starts, ledger), STAYS.name, words, [trace("d_"), trace()], "at"))
+    found = [Violated(_inside(cuts, ledger), words, [trace("d_"), trace()])]
+    words = _incomplete("", "d_node", span("d_from", "d_to"))
+    found.append(Violated(_inside(starts, ledger), words, [trace("d_"), trace()]))
 
     older = F.broadcast(named(starts, "e_", "epoch", "low"))
     after = ledger.news.join(older, "run").where(
@@ -90,23 +82,21 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
     after = after.groupBy("run", *ORDER, "zlast").agg(
         F.min(F.struct("e_order", "e_node", "e_life", "e_line", "e_epoch", "e_low")).alias("e")
     ).select("run", *ORDER, "zlast", "e.*")  # fmt: skip
-    words = _incomplete(F.col("e_node"), F.col("e_epoch"), F.col("e_low"), F.col("node"), show("zlast"))
-    found.append(violations(after, STAYS.name, words, [trace(), trace("e_")], "at"))
+    words = _incomplete("e_", "node", show("zlast"))
+    found.append(Violated(after, words, [trace(), trace("e_")]))
 
     forgotten = undamaged(_forgotten(facts), facts)
     words = say(
         "node {node} started with a log that ends at ", show("held"), ", but on this disk it had delivered up to ",
         show("d_z"),
     )  # fmt: skip
-    found.append(violations(forgotten, STAYS.name, words, [trace("d_"), trace()], F.lit(LATER)))
+    found.append(Violated(forgotten, words, [trace("d_"), trace()], str(LATER)))
     return Found(found, [count(frame) for frame in (cuts, starts, ledger.news, facts.boots)])
 
 
-def _incomplete(node: Column, epoch: Column, low: Column, by: Column, what: Column) -> Column:
-    return say(
-        "node ", node, " was established for epoch ", epoch, " with a history that ends at ", show(low), ", but node ", by,
-        " delivered ", what,
-    )  # fmt: skip
+def _incomplete(whose: str, by: str, what: Sql) -> Sql:
+    start = f"node {{{whose}node}} was established for epoch {{{whose}epoch}} with a history that ends at "
+    return say(start, show(f"{whose}low"), f", but node {{{by}}} delivered ", what)
 
 
 def _inside(marks: DataFrame, ledger: Ledger) -> DataFrame:

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import DISK_FAULTS, ORDER, Facts
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import LATER, say, trace, violations
+from pipeline.words import LATER, Violated, say, trace
 
 
 def undamaged(frame: DataFrame, facts: Facts) -> DataFrame:
@@ -68,47 +68,46 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
         held.where("event = 'current_epoch' AND p IS NOT NULL"),
     )
     accepts = held.where("event = 'accept' AND p IS NOT NULL AND in_phase = 'BROADCAST'")
-    p, a = F.col("p.value"), F.col("a.value")
     of_p, of_a = [trace("p."), trace()], [trace("a."), trace()]
-
-    def broken(frame: DataFrame, words: Column, refs: list[Column], at: str | Column = "at") -> DataFrame:
-        return violations(frame, EPOCHS.name, words, refs, at)
-
     return Found(
         [
-            broken(
+            Violated(
                 boots.where("current_epoch > accepted_epoch"),
                 say("node {node} started with f.a = {current_epoch}, above f.p = {accepted_epoch}"),
                 [trace()],
             ),
-            broken(
+            Violated(
                 again.where("accepted_epoch < p.value"),
-                say("node {node} started with f.p = {accepted_epoch}, but its disk had held f.p = ", p),
+                say("node {node} started with f.p = {accepted_epoch}, but its disk had held f.p = {p.value}"),
                 of_p,
-                F.lit(LATER),
+                str(LATER),
             ),
-            broken(
+            Violated(
                 again.where("current_epoch < a.value"),
-                say("node {node} started with f.a = {current_epoch}, but its disk had held f.a = ", a),
+                say("node {node} started with f.a = {current_epoch}, but its disk had held f.a = {a.value}"),
                 of_a,
-                F.lit(LATER),
+                str(LATER),
             ),
-            broken(
+            Violated(
                 promise.where("epoch < p.value"),
-                say("node {node} promised epoch {epoch} after it had promised ", p),
+                say("node {node} promised epoch {epoch} after it had promised {p.value}"),
                 of_p,
             ),
-            broken(
-                joined.where("epoch < a.value"), say("node {node} joined epoch {epoch} after it had joined ", a), of_a
+            Violated(
+                joined.where("epoch < a.value"),
+                say("node {node} joined epoch {epoch} after it had joined {a.value}"),
+                of_a,
             ),
-            broken(
+            Violated(
                 joined.where("epoch > p.value"),
-                say("node {node} joined epoch {epoch}, but had promised ", p, " only"),
+                say("node {node} joined epoch {epoch}, but had promised {p.value} only"),
                 of_p,
             ),
-            broken(
+            Violated(
                 accepts.where("in_epoch <> p.value"),
-                say("node {node} accepted {epoch}:{first} under epoch {in_epoch}, although it had promised epoch ", p),
+                say(
+                    "node {node} accepted {epoch}:{first} under epoch {in_epoch}, although it had promised epoch {p.value}"
+                ),
                 of_p,
             ),
         ],

@@ -8,7 +8,7 @@ from pipeline.facts import KILLS, Facts
 from pipeline.findings import Found, Property, count
 from pipeline.frames import together
 from pipeline.ledger import Ledger
-from pipeline.words import ref, say, trace, violations
+from pipeline.words import Sql, Violated, ref, say, trace, when
 
 _CROSSING = (
     r"(\\{[^{}]*\"at_inject\"[^{}]*\\})"  # the frame counters of one cut link, wherever they are in the evidence
@@ -22,19 +22,17 @@ def _fault_took_effect(facts: Facts, ledger: Ledger) -> Found:
     del ledger
     here = ref("faults.jsonl", "line")
     doubtful = facts.faults.where("NOT confirmed")
-    words = F.when(F.col("type") == "inject", say("fault {id} ({do}) was not confirmed")).otherwise(
-        say("the healing of fault {id} was not confirmed")
-    )
-    found = [violations(doubtful, FAULT.name, words, [here], "t")]
+    unsure = say("fault {id} ({do}) was not confirmed"), say("the healing of fault {id} was not confirmed")
+    found = [Violated(doubtful, when("type = 'inject'", *unsure), [here], "t")]
     injected = facts.killed.where("type = 'inject'")
     words = say("fault {id} ({do}): node {node} has no exit status")
-    found.append(violations(injected.where("exit IS NULL"), FAULT.name, words, [here], "t"))
+    found.append(Violated(injected.where("exit IS NULL"), words, [here], "t"))
     crossed = _crossings(facts)
     words = say(
         "fault {id}: the link from node {it.from} to node {it.to} was cut, but its receiver took frames meanwhile "
         "({it.at_inject} before, {it.at_heal} after)"
     )
-    found.append(violations(crossed.where("it.at_inject <> it.at_heal"), FAULT.name, words, [here], "t"))
+    found.append(Violated(crossed.where("it.at_inject <> it.at_heal"), words, [here], "t"))
     found.append(_overtaken(facts))
     found.append(_went_on(facts))
     return Found(found, [count(facts.faults), count(injected), count(crossed)])
@@ -50,7 +48,7 @@ def _crossings(facts: Facts) -> DataFrame:
     return read.where("it.at_inject IS NOT NULL AND it.at_heal IS NOT NULL")
 
 
-def _overtaken(facts: Facts) -> DataFrame:
+def _overtaken(facts: Facts) -> Violated:
     """Events of a life after the next one had begun, beside the start of that one."""
     boots = facts.boots.select(
         "run", "node", *(F.col(name).alias(f"b_{name}") for name in ("node", "life", "line", "at"))
@@ -60,10 +58,10 @@ def _overtaken(facts: Facts) -> DataFrame:
         F.max(F.struct("b_at", "b_node", "b_life", "b_line")).alias("b")
     ).select("run", "node", "life", "line", "at", "b.*")  # fmt: skip
     words = say("node {node}, life {life}, went on after life {b_life} began")
-    return violations(rows, FAULT.name, words, [trace("b_"), trace()], "at")
+    return Violated(rows, words, [trace("b_"), trace()])
 
 
-def _went_on(facts: Facts) -> DataFrame:
+def _went_on(facts: Facts) -> Violated:
     """Lives that a fault was to end, and that wrote after it was healed."""
     heals = facts.faults.where("type = 'heal'").groupBy("run", "id").agg(
         F.max_by("t", "line").alias("healed"), F.max("line").alias("h_line")
@@ -76,7 +74,7 @@ def _went_on(facts: Facts) -> DataFrame:
     lives = lives.join(ends, ["run", "node", "life"])
     rows = told.join(lives, ["run", "node", "pid"]).where("born <= t AND last_at > healed")
     words = say("fault {id} ({do}): node {node}, life {life} (process {pid}), was to be killed, but went on")
-    return violations(rows, FAULT.name, words, [ref("faults.jsonl", "i_line"), trace()], "last_at")
+    return Violated(rows, words, [ref("faults.jsonl", "i_line"), trace()], "last_at")
 
 
 def damages(facts: Facts) -> DataFrame:
@@ -106,7 +104,7 @@ def _unreadable(facts: Facts) -> DataFrame:
 def _odd(facts: Facts) -> DataFrame:
     """Lines that are not numbered as they should be, or are earlier than the line before."""
     rows = facts.lives.select("run", _file(), F.explode("odd").alias("it"))
-    gap = F.when(F.expr("it.n <> it.next"), say("has event {it.n}, {it.next} was next"))
+    gap = F.when(F.expr("it.n <> it.next"), F.expr(say("has event {it.n}, {it.next} was next")))
     late = F.when(F.expr("it.t < it.at"), F.lit("is earlier than the line before it"))
     whys = F.explode(F.filter(F.array(gap, late), lambda it: it.isNotNull()))
     return rows.select("run", "file", F.col("it.line").alias("line"), whys.alias("why"))
@@ -161,8 +159,8 @@ def _trace_integrity(facts: Facts, ledger: Ledger) -> Found:
     """Verifies that every line can be read, that each life's events are numbered without gaps from `boot` on, that no life is missing,
     and that an incomplete last line stands only where a process was killed. Does not verify that nodes write the truth."""
     del ledger
-    place = F.when(F.col("line") > 0, say("{file}:{line}")).otherwise(F.col("file"))
-    found = violations(damages(facts), TRACE.name, say(place, " {why}"), [], "line")
+    place = when("line > 0", say("{file}:{line}"), Sql("file"))
+    found = Violated(damages(facts), say(place, " {why}"), [], "line")
     return Found([found], [count(facts.lives)])
 
 

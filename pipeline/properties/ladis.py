@@ -8,7 +8,7 @@ from pipeline.ledger import Ledger
 from pipeline.properties.delivery import broadcast, delivered
 from pipeline.properties.primary import leaps
 from pipeline.standing import beyond, up
-from pipeline.words import ref, say, show, span, trace, violations
+from pipeline.words import Sql, Violated, plain, ref, say, show, span, trace, when
 
 
 def _prefix(facts: Facts, ledger: Ledger) -> Found:
@@ -22,10 +22,10 @@ def _prefix(facts: Facts, ledger: Ledger) -> Found:
     )
     rows = gaps.select("run", *ORDER, "zfirst", "z", "b.*")
     words = say(
-        "node {node} delivered ", show("zfirst"), ", but not ", span(F.col("z"), F.col("zfirst") - 1),
+        "node {node} delivered ", show("zfirst"), ", but not ", span("z", Sql("zfirst - 1")),
         ", which the leader, node {b_node}, had proposed before it",
     )  # fmt: skip
-    return Found([violations(rows, PREFIX.name, words, [trace("b_"), trace()], "at")], [delivered(facts)])
+    return Found([Violated(rows, words, [trace("b_"), trace()])], [delivered(facts)])
 
 
 def _causal(facts: Facts, ledger: Ledger) -> Found:
@@ -35,9 +35,9 @@ def _causal(facts: Facts, ledger: Ledger) -> Found:
     words = say(
         "node {node} broadcast ", show("zfirst"), " after it had delivered ", show("done"), ", which follows it"
     )
-    early = violations(facts.broadcasts.where("done >= zfirst"), CAUSAL_ORDER.name, words, [trace()], "at")
+    early = Violated(facts.broadcasts.where("done >= zfirst"), words, [trace()])
     words = say("node {node} delivered ", show("zfirst"), " after ", show("before"), ", which it precedes")
-    back = violations(leaps(facts, ledger).where("zfirst <= before"), CAUSAL_ORDER.name, words, [trace()], "at")
+    back = Violated(leaps(facts, ledger).where("zfirst <= before"), words, [trace()])
     return Found([early, back], [delivered(facts)])
 
 
@@ -60,14 +60,14 @@ def _reliable(facts: Facts, ledger: Ledger) -> Found:
         F.min(F.struct("a_from", "a_node", "a_life", "a_line")).alias("a")
     ).select("*", "a.*")  # fmt: skip
     words = say(
-        "node {a_node} delivered ", span(F.greatest("a_from", F.col("reached") + 1), F.col("target")),
+        "node {a_node} delivered ", span(Sql("greatest(a_from, reached + 1)"), "target"),
         ", but node {node}, up at the end, has delivered up to ", show("last"), " only",
-        F.when(F.col("diverged"), F.lit(", on another path")).otherwise(F.lit("")),
+        when("diverged", plain(", on another path"), plain("")),
     )  # fmt: skip
     refs = [trace("a_"), trace(), ref("harness.jsonl", "settled.line")]
     words_ = "the run has neither `converged` nor `not-converged`"
     return Found(
-        [violations(rows, RELIABLE_DELIVERY.name, words, refs, "node")],
+        [Violated(rows, words, refs, "node")],
         [count(here)],
         [facts.timeline.where("settled IS NULL").select("run", F.lit(words_).alias("words"))],
         [beyond(facts).select("run", F.lit("a quorum of disks was lost").alias("words"))],

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import Facts
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import say, trace, violations
+from pipeline.words import Sql, Violated, say, trace
 
 
 def _channels(facts: Facts, ledger: Ledger) -> Found:
@@ -28,8 +28,7 @@ def _channels(facts: Facts, ledger: Ledger) -> Found:
         (F.col("ended") == "gap", say(who, ", and then a later one: what is between them is missing"), False),
     )
     found = [
-        violations(runs.where(case), CHANNELS.name, words, [trace("b."), trace()] if both else [trace()], "at")
-        for case, words, both in cases
+        Violated(runs.where(case), words, [trace("b."), trace()] if both else [trace()]) for case, words, both in cases
     ]
     return Found(found, [count(facts.channels)])
 
@@ -41,11 +40,12 @@ def _sanity(facts: Facts, ledger: Ledger) -> Found:
     told = aborts.select("run", "node", "life", F.col("line").alias("told"))
     exits = facts.event("exit").where("code = 70").join(told, ["run", "node", "life"], "left")
     silent = exits.where("told IS NULL OR told > line")
-    stopped = say("node {node} stopped itself: ", F.coalesce("why", F.lit("")))
-    ended = say("node {node} ended with code 70 (a failed sanity check): ", F.coalesce("why", F.lit("")))
+    why = Sql("coalesce(why, '')")
+    stopped = say("node {node} stopped itself: ", why)
+    ended = say("node {node} ended with code 70 (a failed sanity check): ", why)
     found = [
-        violations(aborts, SANITY.name, stopped, [trace()], "at"),
-        violations(silent, SANITY.name, ended, [trace()], "at"),
+        Violated(aborts, stopped, [trace()]),
+        Violated(silent, ended, [trace()]),
     ]
     return Found(found, [count(facts.boots)])
 

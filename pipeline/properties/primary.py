@@ -7,7 +7,7 @@ from pipeline.facts import ORDER, Facts, order
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
 from pipeline.properties.delivery import broadcast, delivered
-from pipeline.words import counter_of, epoch_of, say, show, span, trace, violations
+from pipeline.words import Sql, Violated, counter_of, epoch_of, say, show, span, trace, when
 
 
 def leaps(facts: Facts, ledger: Ledger) -> DataFrame:
@@ -48,32 +48,29 @@ def _local(facts: Facts, ledger: Ledger) -> Found:
     ).where("first <> next")
     again = say("node {node} broadcast {epoch}:{first} again")
     beyond = say("node {node} broadcast {epoch}:{first} where {epoch}:{next} was next")
-    words = F.when(F.col("first") < F.col("next"), again).otherwise(beyond)
-    odd = violations(sent, LOCAL_ORDER.name, words, [trace("b_"), trace()], "at")
+    odd = Violated(sent, when("first < next", again, beyond), [trace("b_"), trace()])
 
     gaps = leaps(facts, ledger).where("NOT older AND zfirst <> shiftleft(epoch, 32) + expected")
-    missing = F.shiftleft("epoch", 32) + F.col("expected")
-    gaps = gaps.withColumn("z", missing).join(broadcast(facts), ["run", "z"], "left")
+    gaps = gaps.withColumn("z", F.shiftleft("epoch", 32) + F.col("expected")).join(
+        broadcast(facts), ["run", "z"], "left"
+    )
     gaps = gaps.groupBy("run", *ORDER, "epoch", "zfirst", "before", "expected").agg(
         F.min(F.when(F.col("b_order") < order(), F.struct("b_order", "b_node", "b_life", "b_line"))).alias("b")
     )
     gaps = gaps.select("run", *ORDER, "epoch", "zfirst", "before", "expected", "b.*")
-    back = F.col("zfirst") < missing
-    words = F.when(back, say("node {node} delivered ", show("zfirst"), " after ", show("before"))).otherwise(
-        say(
-            "node {node} delivered ", show("zfirst"), " after ", show("before"), ", without ",
-            span(missing, F.col("zfirst") - 1), " of the same epoch",
-        )
-    )  # fmt: skip
-    refs = [F.when(~back, trace("b_")), trace()]
-    return Found([odd, violations(gaps, LOCAL_ORDER.name, words, refs, "at")], [delivered(facts)])
+    missing = "shiftleft(epoch, 32) + expected"
+    after = say("node {node} delivered ", show("zfirst"), " after ", show("before"))
+    without = say(after, ", without ", span(Sql(missing), Sql("zfirst - 1")), " of the same epoch")
+    words = when(f"zfirst < {missing}", after, without)
+    refs = [when(f"zfirst < {missing}", Sql("NULL"), trace("b_")), trace()]
+    return Found([odd, Violated(gaps, words, refs)], [delivered(facts)])
 
 
 def _global(facts: Facts, ledger: Ledger) -> Found:
     """Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order within an
     epoch."""
     words = say("node {node} delivered ", show("zfirst"), " of epoch {epoch} after ", show("before"))
-    back = violations(leaps(facts, ledger).where("older"), GLOBAL_ORDER.name, words, [trace()], "at")
+    back = Violated(leaps(facts, ledger).where("older"), words, [trace()])
     return Found([back], [delivered(facts)])
 
 
@@ -89,7 +86,7 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
         "run", "epoch", *ORDER, "zfirst", "done"
     ).agg(F.max(F.coalesce(F.col("e_order") < order(), F.lit(False))).alias("ready")).where("NOT ready")  # fmt: skip
     words = say("node {node} broadcast ", show("zfirst"), " before it was established for epoch {epoch}")
-    found = [violations(early, INTEGRITY.name, words, [trace()], "at")]
+    found = [Violated(early, words, [trace()])]
 
     older = named(ledger.slices, "d_", "from", "zlast")
     behind = (
@@ -104,9 +101,9 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
     ).select("run", *ORDER, "zfirst", "done", "d.*", "to")  # fmt: skip
     words = say(
         "node {node} broadcast ", show("zfirst"), " when it had delivered up to ", show("done"),
-        " only, but node {d_node} had delivered ", span(F.greatest("d_from", F.col("done") + 1), F.col("to")),
+        " only, but node {d_node} had delivered ", span(Sql("greatest(d_from, done + 1)"), "to"),
     )  # fmt: skip
-    found.append(violations(behind, INTEGRITY.name, words, [trace("d_"), trace()], "at"))
+    found.append(Violated(behind, words, [trace("d_"), trace()]))
 
     later = F.broadcast(named(first, "b_", "epoch", "done"))
     after = ledger.news.join(later, "run").where(
@@ -119,7 +116,7 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
         "node {node} delivered ", show("zlast"), ", but node {b_node} had broadcast in epoch {b_epoch} after it had "
         "delivered up to ", show("b_done"), " only",
     )  # fmt: skip
-    found.append(violations(after, INTEGRITY.name, words, [trace("b_"), trace()], "at"))
+    found.append(Violated(after, words, [trace("b_"), trace()]))
     return Found(found, [count(first)])
 
 
@@ -131,9 +128,9 @@ def _one_leader(facts: Facts, ledger: Ledger) -> Found:
     words = say(
         "node {node} (life {life}) was established for epoch {epoch}, as node {o_node} (life {o_life}) had been"
     )
-    twice = violations(_not_first(established), ONE_LEADER.name, words, [trace("o_"), trace()], "at")
+    twice = Violated(_not_first(established), words, [trace("o_"), trace()])
     words = say("node {node} (life {life}) broadcast in epoch {epoch}, as node {o_node} (life {o_life}) had done")
-    both = violations(_not_first(primaries(facts)), ONE_LEADER.name, words, [trace("o_"), trace()], "at")
+    both = Violated(_not_first(primaries(facts)), words, [trace("o_"), trace()])
     return Found([twice, both], [count(established), count(facts.broadcasts)])
 
 

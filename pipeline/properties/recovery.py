@@ -1,6 +1,5 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipeline.facts import Facts
@@ -8,7 +7,7 @@ from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
 from pipeline.standing import beyond
 from pipeline.unavailability import longest
-from pipeline.words import ref, say, violations
+from pipeline.words import Sql, Violated, plain, ref, say
 
 
 def _recovery(facts: Facts, ledger: Ledger) -> Found:
@@ -24,14 +23,14 @@ def _recovery(facts: Facts, ledger: Ledger) -> Found:
     never = both.where("converged IS NULL")
     late = both.where(F.col("converged").isNotNull() & (took > F.col("converges_within")))
     words = say(
-        "the nodes converged ", F.format_string("%.3f", took), " s after everything was healed; ",
-        _plain("converges_within"), " s were expected",
+        "the nodes converged ", Sql("format_string('%.3f', (settled.t - safety.t) / 1e9)"), " s after everything was healed; ",
+        _written("converges_within"), " s were expected",
     )  # fmt: skip
     gaps = longest(facts).join(F.broadcast(bounds), "run", "right").where("unavailable_at_most IS NOT NULL")
     longer = gaps.where("seconds > unavailable_at_most")
     down = say(
-        "no write succeeded for ", F.format_string("%.3f", "seconds"), " s; at most ",
-        _plain("unavailable_at_most"), " s were expected",
+        "no write succeeded for ", Sql("format_string('%.3f', seconds)"), " s; at most ",
+        _written("unavailable_at_most"), " s were expected",
     )  # fmt: skip
     missing = F.when(F.col("safety").isNull(), F.lit("safety-ended")).otherwise(F.lit("converged or not-converged"))
     unknown = known.where("safety IS NULL OR settled IS NULL").select(
@@ -42,15 +41,9 @@ def _recovery(facts: Facts, ledger: Ledger) -> Found:
     )
     return Found(
         [
-            violations(
-                never,
-                RECOVERY.name,
-                F.lit("the nodes did not converge after everything was healed"),
-                lines,
-                "settled.t",
-            ),
-            violations(late, RECOVERY.name, words, lines, "settled.t"),
-            violations(longer, RECOVERY.name, down, [], F.lit(0)),
+            Violated(never, plain("the nodes did not converge after everything was healed"), lines, "settled.t"),
+            Violated(late, words, lines, "settled.t"),
+            Violated(longer, down, [], "0"),
         ],
         [count(both), count(gaps)],
         [unknown],
@@ -58,9 +51,9 @@ def _recovery(facts: Facts, ledger: Ledger) -> Found:
     )
 
 
-def _plain(bound: str) -> Column:
+def _written(bound: str) -> Sql:
     """A bound as the scenario's author wrote it: 10, 2.5."""
-    return F.regexp_replace(F.col(bound).cast("string"), r"\.0$", "")
+    return Sql(f"regexp_replace(CAST({bound} AS string), '[.]0$', '')")
 
 
 RECOVERY = Property(

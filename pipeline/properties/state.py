@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pipeline.facts import ORDER, Facts, order
 from pipeline.findings import Found, Property, count
 from pipeline.ledger import Ledger
-from pipeline.words import packed, say, show, trace, violations
+from pipeline.words import Sql, Violated, packed, say, show, trace, when
 
 EMPTY = 0xCBF29CE484222325 - 2**64  # the running digest of an empty history; Spark's numbers are signed
 PRIME = 0x100000001B3
@@ -76,38 +76,29 @@ def _state(facts: Facts, ledger: Ledger) -> Found:
     compare trees at zxids that only one node reported, nor trees whose digests collide."""
     reports = facts.keep(_reports(facts, ledger))
     histories, wrong = _histories(facts, reports, ledger)
-    own = F.struct(*ORDER) == F.col("s_order")
-    found = [
-        violations(
-            wrong,
-            STATE_EQUALITY.name,
-            say(
-                "node {node} has digest {digest} at ",
-                show("z"),
-                ", but the history delivered up to there has {expected}",
-            ),
-            [F.when(~own, trace("s_")), trace()],
-            "at",
-        )
-    ]
+    words = say(
+        "node {node} has digest {digest} at ", show("z"), ", but the history delivered up to there has {expected}"
+    )
+    own = f"struct({', '.join(ORDER)}) = s_order"
+    found = [Violated(wrong, words, [when(own, Sql("NULL"), trace("s_")), trace()])]
     trees = reports.where("tree IS NOT NULL")
     differ = trees.groupBy("run", "z").agg(
         F.min(F.struct(*ORDER, "tree")).alias("o"), F.min("tree").alias("least"), F.max("tree").alias("most")
     ).where("least <> most").select("run", "z", "o")  # fmt: skip
     odd = trees.join(F.broadcast(differ), ["run", "z"]).where("tree <> o.tree")
     words = say("at ", show("z"), " the tree of node {node} has digest {tree}, but that of node {o.node} has {o.tree}")
-    found.append(violations(odd, STATE_EQUALITY.name, words, [trace("o."), trace()], "at"))
+    found.append(Violated(odd, words, [trace("o."), trace()]))
 
     words = say("node {node} restored a snapshot at ", show("z"), ", which is no point of the delivered history")
     unknown = ledger.compared.unknown
-    found.append(violations(unknown, STATE_EQUALITY.name, words, [trace()], "at"))
+    found.append(Violated(unknown, words, [trace()]))
 
     dirty = _taken(facts, ledger).where("z > done")
     words = say(
         "node {node} took a snapshot at ", show("z"), " when it had delivered up to ", show("done"),
         ": the snapshot holds what was not committed",
     )  # fmt: skip
-    found.append(violations(dirty, STATE_EQUALITY.name, words, [trace()], "at"))
+    found.append(Violated(dirty, words, [trace()]))
     return Found(found, [count(histories), count(trees), count(unknown)])
 
 
