@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
+from pipeline.types import struct_of
+
 ZXID = "array<bigint>"
 NUMBER = "bigint"
 TEXT = "string"
@@ -50,9 +52,7 @@ def ddl(columns: Iterable[Column]) -> str:
 
 def struct(columns: Iterable[Column]) -> StructType:
     """Columns as Spark's own type."""
-    schema = StructType.fromDDL(ddl(columns))
-    assert isinstance(schema, StructType)  # Spark's stub promises less: a single type would be parsed too
-    return schema
+    return struct_of(ddl(columns))
 
 
 RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` has the path")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import MapType, StringType
 
 from pipeline import columns as c
 from pipeline import forms, ingest
@@ -228,12 +229,11 @@ class Facts(Shared):
     @shared
     def killed(self) -> DataFrame:
         """What the evidence says of processes that were ended: a row a fault's line and node, with `pid` and `exit`."""
+        texts = MapType(StringType(), StringType())
         shown = self.faults.select(
-            "run", "type", "t", "id", "do", "line", F.explode(F.from_json("evidence", "map<string,string>"))
+            "run", "type", "t", "id", "do", "line", F.explode(F.from_json("evidence", texts))
         ).where("key RLIKE '^[0-9]+$'")
-        said = shown.withColumn("said", F.from_json("value", "map<string,string>")).where(
-            "map_contains_key(said, 'exit')"
-        )
+        said = shown.withColumn("said", F.from_json("value", texts)).where("map_contains_key(said, 'exit')")
         return self.keep(
             said.select(
                 "run", "type", "t", "id", "do", "line", F.col("key").cast("int").alias("node"),

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from pipeline.facts import Facts
 from pipeline.ledger import Ledger
@@ -12,13 +11,20 @@ from pipeline.words import Violated
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Facts that were held against a statement: rows with `run`, and in SQL how many facts each of them stands for."""
+
+    rows: DataFrame
+    number: str = "1"
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """`violations`: what broke the statement. `checked`: frames with `run` and the number of facts that were
-    held against the statement; a run without a row has none. `unknown` and `spared`: frames with `run` and `words`: why the
-    property can't be judged there, or does not have to hold."""
+    """`violations`: what broke the statement. `checked`: what was held against it; a run without a row has nothing that could be.
+    `unknown` and `spared`: frames with `run` and `words`: why the property can't be judged there, or does not have to hold."""
 
     violations: list[Violated]
-    checked: list[DataFrame]
+    checked: list[Counted]
     unknown: list[DataFrame] = field(default_factory=list)
     spared: list[DataFrame] = field(default_factory=list)
 
@@ -38,9 +44,3 @@ class Property:
     find: Callable[[Facts, Ledger], Found]
     rests_on_absence: bool = True
     if_broken: str = "VIOLATION"
-
-
-def count(frame: DataFrame, of: Column | None = None) -> DataFrame:
-    """How many facts each run has: its rows, or the sum of a column."""
-    number = F.count("*") if of is None else F.sum(of)
-    return frame.groupBy("run").agg(number.cast("bigint").alias("checked"))

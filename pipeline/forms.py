@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
+from pipeline.types import struct_of
 
 HIGH = 2**32 - 1
 _OPTIONS = {"columnNameOfCorruptRecord": "_bad", "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -111,7 +112,7 @@ _TWO = r"(contains(text, '}{') OR NOT rtrim(text) LIKE '%}')"  # the parser stop
 
 
 def _read(lines: DataFrame, schema: str) -> DataFrame:
-    parsed = lines.withColumn("_j", F.from_json("text", schema, _OPTIONS))
+    parsed = lines.withColumn("_j", F.from_json("text", struct_of(schema), _OPTIONS))
     return parsed.select("run", "file", "line", "text", "torn", "_j.*")
 
 

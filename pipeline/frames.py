@@ -10,9 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StructType
 
 from pipeline.session import anonymous
+from pipeline.types import struct_of
+
+Rows = dict[str, list[dict[str, Any]]]  # by the name of their frame
 
 
 def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
@@ -20,12 +24,9 @@ def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructTy
 
     The rows travel as text that the JVM parses; Spark's own `createDataFrame` starts Python workers for them, which takes a second.
     """
-    form = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    assert isinstance(form, StructType)
+    form = struct_of(schema) if isinstance(schema, str) else schema
     text = json.dumps([dict(zip(form.names, row, strict=True)) for row in rows])
-    columns = ", ".join(f"`{it.name}`: {it.dataType.simpleString()}" for it in form.fields)
-    query = f"SELECT inline(from_json(:rows, 'array<struct<{columns}>>'))"
-    frame = spark.sql(query, args={"rows": text}).coalesce(1)
+    frame = spark.range(0, 1, 1, 1).select(F.inline(F.from_json(F.lit(text), ArrayType(form))))
     return frame if rows else frame.where("false")  # so that the planner knows
 
 
@@ -46,7 +47,7 @@ def threads(spark: SparkSession, number: int | None = None) -> ThreadPoolExecuto
 
 
 def _small(spark: SparkSession) -> bool:
-    return spark.conf.get("spark.sql.shuffle.partitions") == "1"
+    return bool(getattr(spark, "_zab_small", False))
 
 
 def together(frames: Iterable[DataFrame]) -> DataFrame:
@@ -60,3 +61,12 @@ def together(frames: Iterable[DataFrame]) -> DataFrame:
         union = jvm.org.apache.spark.sql.catalyst.plans.logical.Union(plans, False, False)
         parts = [DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, union), spark)]
     return gathered(parts[0])
+
+
+def rows_of(frames: dict[str, DataFrame]) -> Rows:
+    """The rows of some frames with few rows, in one query."""
+    found: Rows = {name: [] for name in frames}
+    whole = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+    for row in together(frame.select(F.lit(name).alias("of"), whole) for name, frame in frames.items()).collect():
+        found[row["of"]].append(json.loads(row["row"]))
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
@@ -17,7 +17,7 @@ from pipeline import ingest
 from pipeline.evidence import cite
 from pipeline.expectations import Expected, expected
 from pipeline.facts import Chosen, Facts
-from pipeline.findings import Found, Property
+from pipeline.findings import Counted, Found, Property
 from pipeline.frames import at_once, gathered, of_rows, threads, together
 from pipeline.ledger import Ledger
 from pipeline.properties import ALL
@@ -162,24 +162,29 @@ def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
     groups = _groups(facts.spark)
     broken: dict[str, dict[int, Violated]] = {}
 
-    def ask(group: Sequence[Property]) -> list[Row]:
+    def ask(group: Sequence[Property]) -> None:
         found = {item.name: item.find(facts, ledger) for item in group}
-        rows = _counted(found).collect()
-        for row in rows:
-            if row["kind"] == "violated":
-                of = found[row["property"]].violations
-                broken.setdefault(row["property"], {})[row["query"]] = of[row["query"]]
-        return rows
+        answers, means = _answers(found)
+        for row in answers.collect():
+            name, kind, query = means[row["means"]]
+            _take(seen[row["run"]], name, kind, row)
+            if kind == "violated":
+                broken.setdefault(name, {})[query] = found[name].violations[query]
 
-    def listed(group: Sequence[Property]) -> list[Row]:
+    def tell(group: Sequence[Property]) -> None:
         theirs = {item.name: broken[item.name] for item in group if item.name in broken}
-        return _listed(theirs).collect() if theirs else []
+        for row in _listed(theirs).collect() if theirs else []:
+            seen[row["run"]].listed[row["property"]] = row["listed"]
 
-    with threads(facts.spark) as pool:
-        asked = [pool.submit(lambda: _around(facts).collect()), *(pool.submit(ask, group) for group in groups)]
-        rows = [row for answer in asked for row in answer.result()]
-        for row in (*rows, *(row for answer in pool.map(listed, groups) for row in answer)):
-            _take(seen[row["run"]], row["property"], row)
+    def look_around() -> None:
+        for row in _around(facts).collect():
+            _take(seen[row["run"]], "", row["kind"], row)
+
+    with threads(facts.spark) as pool:  # each of them fills in what nobody else does
+        asked = [pool.submit(look_around), *(pool.submit(ask, group) for group in groups)]
+        for answer in asked:
+            answer.result()
+        list(pool.map(tell, groups))
     return seen
 
 
@@ -190,13 +195,11 @@ def _groups(spark: SparkSession) -> list[list[Property]]:
     return [list(ALL[start::number]) for start in range(number)] if number > 1 else [[item] for item in ALL]
 
 
-def _take(it: _Seen, name: str, row: Row) -> None:
+def _take(it: _Seen, name: str, kind: str, row: Row) -> None:
     """One row of an answer about a run."""
-    match row["kind"]:
+    match kind:
         case "violated":
             it.times[name] = it.times.get(name, 0) + row["number"]
-        case "listed":
-            it.listed[name] = row["listed"]
         case "checked":
             it.checked[name] = it.checked.get(name, 0) + row["number"]
         case "unknown":
@@ -211,25 +214,33 @@ def _take(it: _Seen, name: str, row: Row) -> None:
             it.lost = json.loads(row["words"])
 
 
-def _counted(all_found: dict[str, Found]) -> DataFrame:
-    """What there is to say about these properties, but for what the violations are: their numbers, by query."""
-    rows = together(
-        it.rows.select("run", F.lit(name).alias("property"), F.lit(number).alias("query"))
-        for name, found in all_found.items()
-        for number, it in enumerate(found.violations)
-    )
-    violated = rows.groupBy("run", "property", "query").agg(F.count("*").alias("number"))
-    parts = [_said(violated, "property", "violated", number="number", query="query")]
+def _answers(all_found: dict[str, Found]) -> tuple[DataFrame, list[tuple[str, str, int]]]:
+    """What there is to say about these properties, but for what the violations are: `run`, `means`, and a `number` or `words`; and by
+    `means` the property, the kind of answer, and which of its queries it is of."""
+    means: list[tuple[str, str, int]] = []
+
+    def of(name: str, kind: str, query: int) -> Column:
+        means.append((name, kind, query))
+        return F.lit(len(means) - 1).alias("means")
+
+    counted, said = [], []
     for name, found in all_found.items():
-        by = f"'{name}'"
-        parts += [_said(frame, by, "checked", number="checked") for frame in found.checked]
-        parts += [_said(frame, by, "unknown", words="words") for frame in found.unknown]
-        parts += [_said(frame, by, "spared", words="words") for frame in found.spared]
-    return together(parts)
+        violated = [Counted(it.rows) for it in found.violations]
+        for kind, many in (("violated", violated), ("checked", found.checked)):
+            for query, it in enumerate(many):
+                number = F.expr(f"CAST({it.number} AS bigint) AS number")
+                counted.append(it.rows.select("run", of(name, kind, query), number))
+        for kind, frames in (("unknown", found.unknown), ("spared", found.spared)):
+            for query, frame in enumerate(frames):
+                said.append(
+                    frame.select("run", of(name, kind, query), F.expr("CAST(NULL AS bigint) AS number"), "words")
+                )
+    sums = together(counted).groupBy("run", "means").agg(F.sum("number").alias("number"))
+    return together([sums.select("*", F.expr("CAST(NULL AS string) AS words")), *said]), means
 
 
 def _listed(broken: dict[str, dict[int, Violated]]) -> DataFrame:
-    """The first violations of each run and property: `run`, `property`, `kind`, `listed`."""
+    """The first violations of each run and property: `run`, `property`, `listed`."""
     rows = together(
         it.told().withColumns({"property": F.lit(name), "query": F.lit(number)})
         for name, violated in broken.items()
@@ -238,29 +249,20 @@ def _listed(broken: dict[str, dict[int, Violated]]) -> DataFrame:
     place = Window.partitionBy("run", "property").orderBy("at", "query", "words")
     first = rows.select("*", F.row_number().over(place).alias("place")).where(F.col("place") <= LISTED)
     told = F.array_sort(F.collect_list(F.struct("place", "words", "refs"))).alias("listed")
-    return first.groupBy("run", "property").agg(told).select("*", F.lit("listed").alias("kind"))
+    return first.groupBy("run", "property").agg(told)
 
 
 def _around(facts: Facts) -> DataFrame:
-    """What else a verdict is made of."""
+    """What else a verdict is made of: `run`, `kind`, and a `number` or `words`."""
     acked = facts.answers.where("asked AND outcome = 'ok' AND op IN ('create', 'set', 'delete', 'multi')")
+    no_number, no_words = "CAST(NULL AS bigint) AS number", "CAST(NULL AS string) AS words"
     return together(
         [
-            _said(damages(facts).select("run").distinct(), "NULL", "damaged"),
-            _said(acked.groupBy("run").agg(F.count("*").alias("number")), "NULL", "acked", number="number"),
-            _said(beyond(facts), "NULL", "lost", words="to_json(struct(lost, gone, which))"),
+            damages(facts).select("run").distinct().selectExpr("run", "'damaged' AS kind", no_number, no_words),
+            acked.groupBy("run").count().selectExpr("run", "'acked' AS kind", "count AS number", no_words),
+            beyond(facts).selectExpr("run", "'lost' AS kind", no_number, "to_json(struct(lost, gone, which)) AS words"),
         ]
     )
-
-
-def _said(
-    frame: DataFrame, of: str, kind: str, number: str = "NULL", words: str = "NULL", query: str = "NULL"
-) -> DataFrame:
-    """Rows about a run, of one form whatever they say. `of`: the property."""
-    return frame.selectExpr(
-        "run", f"{of} AS property", f"'{kind}' AS kind", f"CAST({number} AS bigint) AS number", f"CAST({words} AS string) AS words",
-        f"CAST({query} AS int) AS query",
-    )  # fmt: skip
 
 
 def _conclude(row: Row, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
 
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -9,7 +8,7 @@ from pyspark.sql import functions as F
 from pipeline import metrics, metrics_recovery, metrics_work
 from pipeline.facts import Facts
 from pipeline.folders import literally
-from pipeline.frames import gathered, threads
+from pipeline.frames import Rows, gathered, rows_of, threads
 from pipeline.ledger import Ledger
 from pipeline.unavailability import longest
 
@@ -55,64 +54,76 @@ def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[
     made = frames(facts, ledger)
     with threads(facts.spark) as pool:
         kept = dict(zip(made, pool.map(write, made, made.values()), strict=True))
-        parts = (
-            partial(_counted, facts, ledger, numbers),
-            partial(_clients, kept, numbers),
-            partial(_nodes, kept, numbers),
-        )
-        list(pool.map(lambda fill: fill(), parts))  # each fills in other numbers
-    for row in facts.runs.select("run").collect():
+    told = rows_of(_asked(facts, ledger, kept))
+    _operations(told, numbers)
+    _faults(told, numbers)
+    _nodes(told, numbers)
+    for row in told["runs"]:
         _ratios(numbers[row["run"]])
 
 
-def _counted(facts: Facts, ledger: Ledger, numbers: dict[int, Numbers]) -> None:
-    """What needs no table of its own."""
-    for row in metrics.outcomes(facts).collect():
+def _asked(facts: Facts, ledger: Ledger, kept: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """What is to be known of each run. Throughput is the mean over all seconds, also those in which nothing came."""
+    means = [F.avg(name).alias(name) for name in ("seconds", "rounds", "messages")]
+    volumes = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
+    return {
+        "runs": facts.runs.select("run"),
+        "outcomes": metrics.outcomes(facts),
+        "counts": metrics_work.counts(facts, ledger),
+        "longest": longest(facts),
+        "latency": kept["latency"].where("of = 'all'"),
+        "throughput": kept["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")),
+        "elections": kept["elections"].groupBy("run").agg(*means),
+        "catching_up": kept["catching_up"].groupBy("run", "kind").agg(
+            F.count("*").alias("times"), *volumes, F.avg("seconds").alias("seconds")
+        ),
+        **{name: kept[name] for name in ("hits", "recovery", "messages", "batches")},
+    }  # fmt: skip
+
+
+def _operations(told: Rows, numbers: dict[int, Numbers]) -> None:
+    """What the clients saw."""
+    for row in told["outcomes"]:
         mine = numbers[row["run"]]
-        name = {"ok": "acked"}.get(row["outcome"], row["outcome"])
+        name = "acked" if row["outcome"] == "ok" else row["outcome"]
         mine[name] += row["number"]
         if row["writes"]:
             mine[f"writes_{name}"] = row["number"]
-    for row in metrics_work.counts(facts, ledger).collect():
-        whole = row["name"] != "converged_s"
-        numbers[row["run"]][row["name"]] = int(row["number"]) if whole else row["number"]
-    for row in longest(facts).collect():
+    for row in told["longest"]:
         numbers[row["run"]]["longest_unavailability_s"] = row["seconds"]
-
-
-def _clients(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """What the clients saw. Throughput is the mean over all seconds, also those in which nothing came."""
-    for row in kept["latency"].where("of = 'all'").collect():
+    for row in told["latency"]:
         for name in (*metrics.PERCENTILES, "max_ms"):
             numbers[row["run"]][f"latency_{name}"] = row[name]
-    for row in kept["throughput"].groupBy("run").avg("ok").collect():
-        numbers[row["run"]]["acked_per_second"] = row["avg(ok)"]
+    for row in told["throughput"]:
+        numbers[row["run"]]["acked_per_second"] = row["ok"]
+
+
+def _faults(told: Rows, numbers: dict[int, Numbers]) -> None:
+    """What was done to the ensemble, in the order of the faults' numbers."""
     was: dict[tuple[int, str], list[str]] = {}
-    for row in kept["hits"].orderBy("node").collect():
+    for row in sorted(told["hits"], key=lambda row: row["node"]):
         was.setdefault((row["run"], row["id"]), []).append(row["was"])
-    for row in sorted(kept["recovery"].collect(), key=lambda row: int(row["id"]) if row["id"].isdigit() else 0):
+    for row in sorted(told["recovery"], key=lambda row: int(row["id"]) if row["id"].isdigit() else 0):
         fault = {name: row[name] for name in ("id", "do", "role", "nodes", "seconds", "stood_still")}
         fault["was"] = was.get((row["run"], row["id"]), [])
         fault["id"] = int(fault["id"]) if fault["id"].isdigit() else fault["id"]
         numbers[row["run"]]["faults"].append(fault)
 
 
-def _nodes(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+def _nodes(told: Rows, numbers: dict[int, Numbers]) -> None:
     """What the nodes did."""
-    told = ("seconds", "rounds", "messages")
-    for row in kept["elections"].groupBy("run").agg(*(F.avg(name).alias(name) for name in told)).collect():
+    for row in told["counts"]:
+        whole = row["name"] != "converged_s"
+        numbers[row["run"]][row["name"]] = int(row["number"]) if whole else row["number"]
+    for row in told["elections"]:
         numbers[row["run"]] |= {
             "election_s": row["seconds"], "election_rounds": row["rounds"], "election_messages": row["messages"],
         }  # fmt: skip
-    volumes = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
-    caught = kept["catching_up"].groupBy("run", "kind").agg(
-        F.count("*").alias("times"), *volumes, F.avg("seconds").alias("seconds")
-    )  # fmt: skip
-    for row in caught.orderBy("run", "kind").collect():
-        numbers[row["run"]]["catch_up"].append({name: value for name, value in row.asDict().items() if name != "run"})
-    for row in kept["messages"].orderBy("run", "kind").collect():
+    for row in sorted(told["catching_up"], key=lambda row: row["kind"]):
+        numbers[row["run"]]["catch_up"].append({name: value for name, value in row.items() if name != "run"})
+    for row in sorted(told["messages"], key=lambda row: row["kind"]):
         numbers[row["run"]]["messages"][row["kind"]] = row["number"]
-    for row in kept["batches"].collect():
+    for row in told["batches"]:
         numbers[row["run"]] |= {
             "durable_batches": row["number"], "transactions_per_batch": row["transactions"] / row["number"],
         }  # fmt: skip

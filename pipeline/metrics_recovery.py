@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType
 
 from pipeline import columns as c
 from pipeline.facts import KILLS, Facts
@@ -153,7 +154,7 @@ def catching_up(facts: Facts) -> DataFrame:
 
 def _cut_off(facts: Facts) -> DataFrame:
     """For each truncation `cut`: how many transactions the node had taken into its log behind the one that it keeps."""
-    keep, last = F.expr("keep[0] << 32 | keep[1]"), F.from_json("last", "array<bigint>")
+    keep, last = F.expr("keep[0] << 32 | keep[1]"), F.from_json("last", ArrayType(LongType()))
     cuts = facts.event("truncate").select(
         "run",
         "node",

@@ -61,6 +61,7 @@ def start(
     anonymous(spark)
     for package in packages:
         spark.sparkContext.addPyFile(str(_zipped(package, place)))
+    spark._zab_small = small  # type: ignore[attr-defined]
     spark._zab_place = place  # type: ignore[attr-defined]
     spark._zab_classes = classes  # type: ignore[attr-defined]
     return spark
@@ -89,7 +90,7 @@ class _Remembered:
 
 
 def _once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    @lru_cache(maxsize=None, typed=True)
+    @lru_cache(maxsize=4096, typed=True)
     def made(of: Any) -> Any:
         return make(of)
 
@@ -208,10 +209,11 @@ def _first_line(error: Exception) -> str:
 
 
 # A JVM that lives for seconds: no second compiler, no helpers for the garbage collector, and room enough that neither the code
-# cache nor the classes' memory is swept before the end. Spark's own classes need not be verified.
+# cache nor the classes' memory is swept before the end. Spark's own classes need not be verified. Memory that is touched for the
+# first time costs more than collecting in what was touched already: so the young generation is small, and its pages are large.
 _BRIEF = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn512m "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn112m "
+    "-XX:+UseTransparentHugePages -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 _COLUMNS = ("col", "lit", "expr")  # a column is what was said, and never changes
 _NAMES = {  # what PySpark needs to build expressions

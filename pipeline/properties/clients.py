@@ -4,7 +4,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import READS, Facts
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.words import Violated, ref, say, show
 
@@ -62,7 +62,7 @@ def _client_order(facts: Facts, ledger: Ledger) -> Found:
         [ref("ops.jsonl", "owner.at_line"), here],
         "t",
     )  # fmt: skip
-    return Found([swapped, back, effects, twice], [count(answers)])
+    return Found([swapped, back, effects, twice], [Counted(answers)])
 
 
 CLIENT_ORDER = Property(

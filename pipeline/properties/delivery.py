@@ -4,14 +4,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.words import Sql, Violated, plain, say, show, span, trace, when
 
 
-def delivered(facts: Facts) -> DataFrame:
+def delivered(facts: Facts) -> Counted:
     """How many transactions were delivered, each time that some node delivered one."""
-    return facts.once("delivered", lambda it: it.keep(count(it.deliveries, F.size("digests"))))
+
+    def make(facts: Facts) -> DataFrame:
+        return facts.deliveries.groupBy("run").agg(F.sum(F.size("digests")).alias("number"))
+
+    return Counted(facts.once("delivered", lambda it: it.keep(make(it))), "number")
 
 
 def broadcast(facts: Facts) -> DataFrame:

@@ -2,9 +2,10 @@
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.properties.epochs import undamaged
 from pipeline.properties.primary import named
@@ -54,7 +55,7 @@ def _durability(facts: Facts, ledger: Ledger) -> Found:
     words = say(said, ", but ", names, ", up to date at the end, never delivered it")
     gone = Violated(rows, words, [ref("ops.jsonl", "line"), trace("d_")], "t", starts)
     spared = beyond(facts).select("run", F.lit("a quorum of disks was lost").alias("words"))
-    return Found([nowhere, gone], [count(facts.acked)], spared=[spared])
+    return Found([nowhere, gone], [Counted(facts.acked)], spared=[spared])
 
 
 def _stays(facts: Facts, ledger: Ledger) -> Found:
@@ -62,7 +63,7 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
     established for an epoch has all of it (of older epochs) in the initial history; and a node's own disk still holds after a
     restart what the node had delivered, unless a fault took or changed it. Does not verify which transactions an initial
     history contains, only where it ends; agreement does, once they are delivered."""
-    last = packed(F.from_json("last", "array<bigint>"))
+    last = packed(F.from_json("last", ArrayType(LongType())))
     cuts = facts.event("truncate").select("run", *ORDER, packed("keep").alias("low"), last.alias("high"))
     starts = facts.event("established").select("run", *ORDER, "epoch", packed("last_zxid").alias("low"))
     starts = starts.withColumn("high", F.shiftleft("epoch", 32) - 1)
@@ -91,7 +92,7 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
         show("d_z"),
     )  # fmt: skip
     found.append(Violated(forgotten, words, [trace("d_"), trace()], str(LATER)))
-    return Found(found, [count(frame) for frame in (cuts, starts, ledger.news, facts.boots)])
+    return Found(found, [Counted(frame) for frame in (cuts, starts, ledger.news, facts.boots)])
 
 
 def _incomplete(whose: str, by: str, what: Sql) -> Sql:

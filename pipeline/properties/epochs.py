@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import DISK_FAULTS, ORDER, Facts
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.words import LATER, Violated, say, trace
 
@@ -111,7 +111,7 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
                 of_p,
             ),
         ],
-        [count(boots), count(promise), count(joined), count(accepts)],
+        [Counted(boots), Counted(promise), Counted(joined), Counted(accepts)],
     )
 
 

@@ -5,9 +5,10 @@ from pyspark.sql import functions as F
 
 from pipeline import columns as c
 from pipeline.facts import KILLS, Facts
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.frames import together
 from pipeline.ledger import Ledger
+from pipeline.types import struct_of
 from pipeline.words import Sql, Violated, ref, say, trace, when
 
 _CROSSING = (
@@ -35,7 +36,7 @@ def _fault_took_effect(facts: Facts, ledger: Ledger) -> Found:
     found.append(Violated(crossed.where("it.at_inject <> it.at_heal"), words, [here], "t"))
     found.append(_overtaken(facts))
     found.append(_went_on(facts))
-    return Found(found, [count(facts.faults), count(injected), count(crossed)])
+    return Found(found, [Counted(facts.faults), Counted(injected), Counted(crossed)])
 
 
 def _crossings(facts: Facts) -> DataFrame:
@@ -44,7 +45,7 @@ def _crossings(facts: Facts) -> DataFrame:
         "run", "t", "id", "line", F.explode(F.expr(f"regexp_extract_all(evidence, '{_CROSSING}', 1)")).alias("text")
     )
     form = "from string, to string, at_inject string, at_heal string"
-    read = shown.withColumn("it", F.from_json("text", form))
+    read = shown.withColumn("it", F.from_json("text", struct_of(form)))
     return read.where("it.at_inject IS NOT NULL AND it.at_heal IS NOT NULL")
 
 
@@ -161,7 +162,7 @@ def _trace_integrity(facts: Facts, ledger: Ledger) -> Found:
     del ledger
     place = when("line > 0", say("{file}:{line}"), Sql("file"))
     found = Violated(damages(facts), say(place, " {why}"), [], "line")
-    return Found([found], [count(facts.lives)])
+    return Found([found], [Counted(facts.lives)])
 
 
 FAULT = FAULT_TOOK_EFFECT = Property(

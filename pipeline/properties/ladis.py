@@ -3,7 +3,7 @@
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.properties.delivery import broadcast, delivered
 from pipeline.properties.primary import leaps
@@ -68,7 +68,7 @@ def _reliable(facts: Facts, ledger: Ledger) -> Found:
     words_ = "the run has neither `converged` nor `not-converged`"
     return Found(
         [Violated(rows, words, refs, "node")],
-        [count(here)],
+        [Counted(here)],
         [facts.timeline.where("settled IS NULL").select("run", F.lit(words_).alias("words"))],
         [beyond(facts).select("run", F.lit("a quorum of disks was lost").alias("words"))],
     )

@@ -4,7 +4,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import Facts
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.words import Sql, Violated, say, trace
 
@@ -30,7 +30,7 @@ def _channels(facts: Facts, ledger: Ledger) -> Found:
     found = [
         Violated(runs.where(case), words, [trace("b."), trace()] if both else [trace()]) for case, words, both in cases
     ]
-    return Found(found, [count(facts.channels)])
+    return Found(found, [Counted(facts.channels)])
 
 
 def _sanity(facts: Facts, ledger: Ledger) -> Found:
@@ -47,7 +47,7 @@ def _sanity(facts: Facts, ledger: Ledger) -> Found:
         Violated(aborts, stopped, [trace()]),
         Violated(silent, ended, [trace()]),
     ]
-    return Found(found, [count(facts.boots)])
+    return Found(found, [Counted(facts.boots)])
 
 
 CHANNELS = Property(

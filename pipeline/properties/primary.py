@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.properties.delivery import broadcast, delivered
 from pipeline.words import Sql, Violated, counter_of, epoch_of, say, show, span, trace, when
@@ -117,7 +117,7 @@ def _integrity(facts: Facts, ledger: Ledger) -> Found:
         "delivered up to ", show("b_done"), " only",
     )  # fmt: skip
     found.append(Violated(after, words, [trace("b_"), trace()]))
-    return Found(found, [count(first)])
+    return Found(found, [Counted(first)])
 
 
 def _one_leader(facts: Facts, ledger: Ledger) -> Found:
@@ -131,7 +131,7 @@ def _one_leader(facts: Facts, ledger: Ledger) -> Found:
     twice = Violated(_not_first(established), words, [trace("o_"), trace()])
     words = say("node {node} (life {life}) broadcast in epoch {epoch}, as node {o_node} (life {o_life}) had done")
     both = Violated(_not_first(primaries(facts)), words, [trace("o_"), trace()])
-    return Found([twice, both], [count(established), count(facts.broadcasts)])
+    return Found([twice, both], [Counted(established), Counted(facts.broadcasts)])
 
 
 def _not_first(frame: DataFrame) -> DataFrame:

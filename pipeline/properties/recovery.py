@@ -3,7 +3,7 @@
 from pyspark.sql import functions as F
 
 from pipeline.facts import Facts
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.standing import beyond
 from pipeline.unavailability import longest
@@ -45,7 +45,7 @@ def _recovery(facts: Facts, ledger: Ledger) -> Found:
             Violated(late, words, lines, "settled.t"),
             Violated(longer, down, [], "0"),
         ],
-        [count(both), count(gaps)],
+        [Counted(both), Counted(gaps)],
         [unknown],
         [beyond(facts).select("run", F.lit("a quorum of disks was lost").alias("words"))],
     )

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.findings import Found, Property, count
+from pipeline.findings import Counted, Found, Property
 from pipeline.ledger import Ledger
 from pipeline.words import Sql, Violated, packed, say, show, trace, when
 
@@ -99,7 +99,7 @@ def _state(facts: Facts, ledger: Ledger) -> Found:
         ": the snapshot holds what was not committed",
     )  # fmt: skip
     found.append(Violated(dirty, words, [trace()]))
-    return Found(found, [count(histories), count(trees), count(unknown)])
+    return Found(found, [Counted(histories), Counted(trees), Counted(unknown)])
 
 
 def _taken(facts: Facts, ledger: Ledger) -> DataFrame:
