@@ -42,7 +42,9 @@ class _Known:
 def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said = lambda _: None) -> Ingested:
     """Read all runs in or below `places` into the tables at `tables` (a path or URI). Raises NoRuns."""
     said("looking for runs")
-    found = folders.find(spark, places)
+    with threads(spark, 1) as beside:
+        beside.submit(_rehearse, spark)
+        found = folders.find(spark, places)
     known, load = _known(spark, tables)
     fresh = [folder for folder in found if folder.run not in known or known[folder.run].stamp != folder.stamp]
     prints = {run: it.fingerprint for run, it in known.items()}
@@ -103,12 +105,6 @@ def _write(
 
 def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]) -> None:
     """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them."""
-    kinds: list[tuple[str, Form, Parts]] = [
-        ("trace/", forms.trace, _of_traces),
-        ("ops.jsonl", forms.operations, lambda read: {c.OPERATIONS: read}),
-        ("faults.jsonl", forms.faults, lambda read: {c.FAULTS: read}),
-        ("harness.jsonl", forms.milestones, lambda read: {c.MILESTONES: read}),
-    ]
 
     def read_one(kind: tuple[str, Form, Parts]) -> tuple[DataFrame, dict[c.Table, DataFrame]]:
         name, form, parts = kind
@@ -117,13 +113,21 @@ def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folde
         return read, {into: _usable(rows, into) for into, rows in parts(read).items()}
 
     with threads(spark) as pool:
-        all_read = list(pool.map(read_one, kinds))
+        all_read = list(pool.map(read_one, _KINDS))
         frames = [read for read, _ in all_read]
         refused = together(_refused(frame) for frame in frames)
         made = [it for _, parts in all_read for it in parts.items()] + [(c.QUARANTINE, refused.coalesce(1))]
         list(pool.map(lambda it: save(it[1], tables, it[0], load), made))
     for frame in frames:
         frame.unpersist()
+
+
+def _rehearse(spark: SparkSession) -> None:
+    """Have Spark read what is asked of each line, as long as it has nothing else to do but list folders: it reads it once."""
+    nothing = _nothing(spark)
+    for _, form, parts in _KINDS:
+        for into, rows in parts(form(nothing)).items():
+            _usable(rows, into)
 
 
 def _refused(read: DataFrame) -> DataFrame:
@@ -140,6 +144,14 @@ def _of_traces(read: DataFrame) -> dict[c.Table, DataFrame]:
     others = read.where(~F.col("event").isin(*batches, "link", "channel"))
     named = {table_: read.where(F.col("event") == event) for event, table_ in batches.items()}
     return {**named, c.LINKS: links, c.EVENTS: others}
+
+
+_KINDS: list[tuple[str, Form, Parts]] = [
+    ("trace/", forms.trace, _of_traces),
+    ("ops.jsonl", forms.operations, lambda read: {c.OPERATIONS: read}),
+    ("faults.jsonl", forms.faults, lambda read: {c.FAULTS: read}),
+    ("harness.jsonl", forms.milestones, lambda read: {c.MILESTONES: read}),
+]
 
 
 def _files(chosen: Iterable[Folder], prefix: str) -> list[tuple[int, File]]:

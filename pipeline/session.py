@@ -170,6 +170,7 @@ def _settings(master: str, memory: str, place: Path, classes: archive.Archive | 
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.optimizer.disableHints": "true",  # a broadcast is a job of its own; see frames
             "spark.sql.autoBroadcastJoinThreshold": "-1",
+            "spark.sql.parquet.compression.codec": "uncompressed",  # nothing to gain from a library to load
             "spark.buffer.pageSize": "1m",  # every sort and every hash table takes at least a page
         }
     return settings
