@@ -13,7 +13,7 @@ from pyspark.sql.types import MapType, StringType
 
 from pipeline import columns as c
 from pipeline import forms, ingest
-from pipeline.frames import gathered, of_rows, together
+from pipeline.frames import gathered, none_of, of_rows, together
 from pipeline.shared import Shared, shared
 from pipeline.words import packed, quoted
 
@@ -45,19 +45,24 @@ class Facts(Shared):
         super().__init__()
         self.spark = spark
         self._tables = tables
-        rows = [(it.run, it.rows_in, it.nodes, it.converges_within, it.unavailable_at_most) for it in chosen]
-        form = "run bigint, rows_in int, nodes int, converges_within double, unavailable_at_most double"
+        rows = [(it.run, it.nodes, it.converges_within, it.unavailable_at_most) for it in chosen]
+        form = "run bigint, nodes int, converges_within double, unavailable_at_most double"
         self.runs = of_rows(spark, rows, form)
-        self._loads = sorted({it.rows_in for it in chosen})
+        self._chosen = " OR ".join(
+            f"(load = {load} AND run IN ({', '.join(str(it.run) for it in chosen if it.rows_in == load)}))"
+            for load in sorted({it.rows_in for it in chosen})
+        )
         self._kept: list[DataFrame] = []
 
     def keep(self, frame: DataFrame, *, rare: bool = False) -> DataFrame:
         """Compute a frame now and keep its rows, so that what is built on it has a short plan: Spark looks at the whole plan again
         with every step that is added to it. `rare`: in most runs there is none, and then nothing is done with what is built on it.
         """
+        if rare and frame.isEmpty():
+            return none_of(frame)
         kept = frame.localCheckpoint()
         self._kept.append(kept)
-        return kept.where("false") if rare and kept.isEmpty() else kept
+        return kept
 
     def forget(self) -> None:
         """Let Spark drop what was kept."""
@@ -70,9 +75,8 @@ class Facts(Shared):
         return self.once(f"rows of {table.name}", lambda it: it._rows(table))
 
     def _rows(self, table: c.Table) -> DataFrame:
-        chosen = F.broadcast(self.runs.select("run", F.col("rows_in").alias("load")))
-        loaded = ingest.table(self.spark, self._tables, table).where(F.col("load").isin(*self._loads))
-        return gathered(loaded).join(chosen, ["run", "load"]).drop("load")
+        loaded = ingest.table(self.spark, self._tables, table).where(self._chosen)
+        return gathered(loaded).select(*table.names)
 
     # ---- what counts ----
 

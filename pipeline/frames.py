@@ -30,6 +30,13 @@ def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructTy
     return frame if rows else frame.where("false")  # so that the planner knows
 
 
+def none_of(frame: DataFrame) -> DataFrame:
+    """A frame with the same columns and no rows, and nothing else that Spark would have to look at."""
+    spark = frame.sparkSession
+    jvm: Any = spark.sparkContext._jvm
+    return DataFrame(spark._jsparkSession.createDataFrame(jvm.java.util.ArrayList(), frame._jdf.schema()), spark)
+
+
 def gathered(frame: DataFrame) -> DataFrame:
     """The frame, in one partition if this session works with one."""
     return frame.coalesce(1) if _small(frame.sparkSession) else frame

@@ -95,10 +95,9 @@ def judge(
 def _newest(spark: SparkSession, tables: str, runs: Sequence[int]) -> list[Row]:
     """The row of each run that counts."""
     wanted = F.broadcast(of_rows(spark, [(run,) for run in runs], "run bigint"))
-    newest = Window.partitionBy("run").orderBy(F.desc("load"))
-    rows = gathered(ingest.table(spark, tables, c.RUNS)).join(wanted, "run")
-    rows = rows.select("*", F.row_number().over(newest).alias("place")).where("place = 1").drop("place")
-    return sorted(rows.collect(), key=lambda row: row["path"])
+    rows = gathered(ingest.table(spark, tables, c.RUNS)).join(wanted, "run").collect()
+    newest = {row["run"]: row for row in sorted(rows, key=lambda row: row["load"])}
+    return sorted(newest.values(), key=lambda row: row["path"])
 
 
 def _copies(rows: Sequence[Row]) -> dict[str, str]:
