@@ -45,7 +45,7 @@ def start(
     words.parent.mkdir(parents=True, exist_ok=True)
     classes = archive.of(cache, place, runtime) if cache and is_local(master) else None
     builder = SparkSession.builder.appName("zab analyze").master(master)
-    for key, value in {**_settings(master, memory, place, classes, small=small), **(settings or {})}.items():
+    for key, value in {**_settings(master, memory, place, words, classes, small=small), **(settings or {})}.items():
         builder = builder.config(key, value)
     try:
         if is_local(master):
@@ -129,11 +129,14 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def _settings(master: str, memory: str, place: Path, classes: archive.Archive | None, *, small: bool) -> dict[str, str]:
+def _settings(
+    master: str, memory: str, place: Path, words: Path, classes: archive.Archive | None, *, small: bool
+) -> dict[str, str]:
     """What every session is started with, each with its reason."""
     quiet = place / "log4j2.properties"
     quiet.write_text(_LOG4J)
     options = f"-Dlog4j2.configurationFile={quiet.as_uri()} -Djava.io.tmpdir={place}"
+    options += f' "-XX:ErrorFile={words.absolute().parent}/java-crash-%p.log"'
     if is_local(master):
         options += f" {_BRIEF}" if small else " -XX:+UseParallelGC"
     if classes is not None:
