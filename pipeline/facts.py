@@ -48,7 +48,8 @@ class Facts(Shared):
         rows = [(it.run, it.nodes, it.converges_within, it.unavailable_at_most) for it in chosen]
         form = "run bigint, nodes int, converges_within double, unavailable_at_most double"
         self.runs = of_rows(spark, rows, form)
-        self._chosen = " OR ".join(
+        self.chosen = [it.run for it in chosen]
+        self._condition = " OR ".join(
             f"(load = {load} AND run IN ({', '.join(str(it.run) for it in chosen if it.rows_in == load)}))"
             for load in sorted({it.rows_in for it in chosen})
         )
@@ -75,7 +76,7 @@ class Facts(Shared):
         return self.once(f"rows of {table.name}", lambda it: it._rows(table))
 
     def _rows(self, table: c.Table) -> DataFrame:
-        loaded = ingest.table(self.spark, self._tables, table).where(self._chosen)
+        loaded = ingest.table(self.spark, self._tables, table).where(self._condition)
         return gathered(loaded).select(*table.names)
 
     # ---- what counts ----

@@ -27,7 +27,7 @@ def of_rows(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructTy
     form = struct_of(schema) if isinstance(schema, str) else schema
     text = json.dumps([dict(zip(form.names, row, strict=True)) for row in rows])
     frame = spark.range(0, 1, 1, 1).select(F.inline(F.from_json(F.lit(text), ArrayType(form))))
-    return frame if rows else frame.where("false")  # so that the planner knows
+    return frame if rows else none_of(frame)
 
 
 def none_of(frame: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -42,10 +42,11 @@ class _Known:
 def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said = lambda _: None) -> Ingested:
     """Read all runs in or below `places` into the tables at `tables` (a path or URI). Raises NoRuns."""
     said("looking for runs")
-    with threads(spark, 1) as beside:
-        beside.submit(_rehearse, spark)
-        found = folders.find(spark, places)
     known, load = _known(spark, tables)
+    with threads(spark, 1) as beside:
+        if not known:
+            beside.submit(_rehearse, spark)
+        found = folders.find(spark, places)
     fresh = [folder for folder in found if folder.run not in known or known[folder.run].stamp != folder.stamp]
     prints = {run: it.fingerprint for run, it in known.items()}
     read: list[int] = []
@@ -64,10 +65,13 @@ def _known(spark: SparkSession, tables: str) -> tuple[dict[int, _Known], int]:
     if not exists(spark, f"{tables}/runs"):
         return {}, 0
     rows = table(spark, tables, c.RUNS).select("run", "load", "rows_in", "stamp", "fingerprint").collect()
-    found: dict[int, _Known] = {}
-    for row in sorted(rows, key=lambda row: row["load"]):
-        found[row["run"]] = _Known(row["rows_in"], row["stamp"], row["fingerprint"])
+    found = {run: _Known(row["rows_in"], row["stamp"], row["fingerprint"]) for run, row in newest(rows).items()}
     return found, max((row["load"] for row in rows), default=0)
+
+
+def newest(rows: Iterable[Row]) -> dict[int, Row]:
+    """Of rows of `runs`, for each run the one that was written last."""
+    return {row["run"]: row for row in sorted(rows, key=lambda row: row["load"])}
 
 
 def _parts(found: Sequence[Folder]) -> Iterator[list[Folder]]:

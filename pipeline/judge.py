@@ -96,8 +96,7 @@ def _newest(spark: SparkSession, tables: str, runs: Sequence[int]) -> list[Row]:
     """The row of each run that counts."""
     wanted = F.broadcast(of_rows(spark, [(run,) for run in runs], "run bigint"))
     rows = gathered(ingest.table(spark, tables, c.RUNS)).join(wanted, "run").collect()
-    newest = {row["run"]: row for row in sorted(rows, key=lambda row: row["load"])}
-    return sorted(newest.values(), key=lambda row: row["path"])
+    return sorted(ingest.newest(rows).values(), key=lambda row: row["path"])
 
 
 def _copies(rows: Sequence[Row]) -> dict[str, str]:
@@ -157,7 +156,7 @@ def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
 
 def _look(facts: Facts, ledger: Ledger) -> dict[int, _Seen]:
     """Ask Spark, some properties in a query; then, what there is to say of what was violated."""
-    seen: dict[int, _Seen] = {row["run"]: _Seen() for row in facts.runs.select("run").collect()}
+    seen: dict[int, _Seen] = {run: _Seen() for run in facts.chosen}
     groups = _groups(facts.spark)
     broken: dict[str, dict[int, Violated]] = {}
 

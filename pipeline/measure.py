@@ -58,8 +58,8 @@ def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[
     _operations(told, numbers)
     _faults(told, numbers)
     _nodes(told, numbers)
-    for row in told["runs"]:
-        _ratios(numbers[row["run"]])
+    for run in facts.chosen:
+        _ratios(numbers[run])
 
 
 def _asked(facts: Facts, ledger: Ledger, kept: dict[str, DataFrame]) -> dict[str, DataFrame]:
@@ -67,7 +67,6 @@ def _asked(facts: Facts, ledger: Ledger, kept: dict[str, DataFrame]) -> dict[str
     means = [F.avg(name).alias(name) for name in ("seconds", "rounds", "messages")]
     volumes = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
     return {
-        "runs": facts.runs.select("run"),
         "outcomes": metrics.outcomes(facts),
         "counts": metrics_work.counts(facts, ledger),
         "longest": longest(facts),

@@ -29,10 +29,6 @@ def struct_of(ddl: str) -> StructType:
 def _type_of(ddl: str) -> DataType:
     """One type. Raises ValueError."""
     of, _, rest = ddl.strip().partition("<")
-    if not rest:
-        if of not in _PLAIN:
-            raise ValueError(f"{ddl!r} is no type that is used here: {', '.join(_PLAIN)}, array, map, struct")
-        return _PLAIN[of]
     inside = _parts(rest.removesuffix(">"))
     match of:
         case "array":
@@ -41,7 +37,9 @@ def _type_of(ddl: str) -> DataType:
             return MapType(_type_of(inside[0]), _type_of(inside[1]))
         case "struct":
             return StructType([_field(*part.split(":", maxsplit=1)) for part in inside])
-    raise ValueError(f"{ddl!r} is no type that is used here: {', '.join(_PLAIN)}, array, map, struct")
+    if ddl.strip() not in _PLAIN:
+        raise ValueError(f"{ddl!r} is no type that is used here: {', '.join(_PLAIN)}, array, map, struct")
+    return _PLAIN[of]
 
 
 def _field(name: str, kind: str) -> StructField:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 LOW = 0xFFFFFFFF
-LATER = 2**62  # when something is known at the end only: after all that is known at its own time
+LATER = str(2**62)  # when something is known at the end only: after all that is known at its own time
 REF = "struct<file:string,line:int>"
 
 

@@ -91,7 +91,7 @@ def _stays(facts: Facts, ledger: Ledger) -> Found:
         "node {node} started with a log that ends at ", show("held"), ", but on this disk it had delivered up to ",
         show("d_z"),
     )  # fmt: skip
-    found.append(Violated(forgotten, words, [trace("d_"), trace()], str(LATER)))
+    found.append(Violated(forgotten, words, [trace("d_"), trace()], LATER))
     return Found(found, [Counted(frame) for frame in (cuts, starts, ledger.news, facts.boots)])
 
 

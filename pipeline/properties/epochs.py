@@ -80,13 +80,13 @@ def _epochs(facts: Facts, ledger: Ledger) -> Found:
                 again.where("accepted_epoch < p.value"),
                 say("node {node} started with f.p = {accepted_epoch}, but its disk had held f.p = {p.value}"),
                 of_p,
-                str(LATER),
+                LATER,
             ),
             Violated(
                 again.where("current_epoch < a.value"),
                 say("node {node} started with f.a = {current_epoch}, but its disk had held f.a = {a.value}"),
                 of_a,
-                str(LATER),
+                LATER,
             ),
             Violated(
                 promise.where("epoch < p.value"),

@@ -54,16 +54,14 @@ def _local(facts: Facts, ledger: Ledger) -> Found:
     gaps = gaps.withColumn("z", F.shiftleft("epoch", 32) + F.col("expected")).join(
         broadcast(facts), ["run", "z"], "left"
     )
-    gaps = gaps.groupBy("run", *ORDER, "epoch", "zfirst", "before", "expected").agg(
+    gaps = gaps.groupBy("run", *ORDER, "epoch", "zfirst", "before", "z").agg(
         F.min(F.when(F.col("b_order") < order(), F.struct("b_order", "b_node", "b_life", "b_line"))).alias("b")
     )
-    gaps = gaps.select("run", *ORDER, "epoch", "zfirst", "before", "expected", "b.*")
-    missing = "shiftleft(epoch, 32) + expected"
+    gaps = gaps.select("run", *ORDER, "epoch", "zfirst", "before", "z", "b.*")
     after = say("node {node} delivered ", show("zfirst"), " after ", show("before"))
-    without = say(after, ", without ", span(Sql(missing), Sql("zfirst - 1")), " of the same epoch")
-    words = when(f"zfirst < {missing}", after, without)
-    refs = [when(f"zfirst < {missing}", Sql("NULL"), trace("b_")), trace()]
-    return Found([odd, Violated(gaps, words, refs)], [delivered(facts)])
+    without = say(after, ", without ", span("z", Sql("zfirst - 1")), " of the same epoch")
+    refs = [when("zfirst < z", Sql("NULL"), trace("b_")), trace()]
+    return Found([odd, Violated(gaps, when("zfirst < z", after, without), refs)], [delivered(facts)])
 
 
 def _global(facts: Facts, ledger: Ledger) -> Found:

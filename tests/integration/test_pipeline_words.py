@@ -48,7 +48,7 @@ def test_a_violation_lists_the_citations_that_exist_and_further_ones(spark: Any)
     row = of_rows(spark, [(1, 2, 3, 4)], "run bigint, node int, life int, line int")
     none, more = Sql("NULL"), Sql(f"array({ref('ops.jsonl', 'line')})")
     for violated, files in (
-        (Violated(row, plain("x"), [none, trace()], str(LATER)), ["trace/node-2-3.jsonl"]),
+        (Violated(row, plain("x"), [none, trace()], LATER), ["trace/node-2-3.jsonl"]),
         (Violated(row, plain("x"), [], "0"), []),
         (Violated(row, plain("x"), [trace()], "line", more), ["trace/node-2-3.jsonl", "ops.jsonl"]),
         (Violated(row, plain("x"), [trace()], "line", none), ["trace/node-2-3.jsonl"]),
