@@ -19,7 +19,8 @@ from model.replay import Replayed, replay
 from model.verdict import Verdict
 from node.core.broadcast import Peer
 from node.parts import parts_with
-from pipeline.folders import located, run_of
+from pipeline.files import located
+from pipeline.folders import number_of
 from pipeline.frames import of_rows
 from pipeline.judge import Verdict as Judged
 
@@ -48,7 +49,7 @@ def _replay(spark: SparkSession, runs: Sequence[Judged]) -> list[tuple[int, byte
     where = F.col("_metadata.file_path")
     parts = ("kind", "node", "life")
     read = files.load([located(it.path) for it in runs]).where(where.rlike(_FILE)).select(
-        "content", run_of(F.regexp_replace(where, _FILE, "")).alias("run"),
+        "content", number_of(F.regexp_replace(where, _FILE, "")).alias("run"),
         *(F.regexp_extract(where, _FILE, at).alias(name) for at, name in enumerate(parts, 1)),
     )  # fmt: skip
     chosen = of_rows(spark, [(it.run, it.facts["defect"]) for it in runs], "run bigint, defect string")

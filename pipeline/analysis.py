@@ -49,7 +49,7 @@ def analyze(
     """
     root = out if re.match(r"[a-z][a-z0-9+.-]*:/", out) else f"file://{Path(out).absolute()}"
     done = ingest(spark, places, f"{root}/tables", said)
-    numbers: dict[int, dict[str, Any]] = {run: nothing() for run in done.chosen}
+    numbers: dict[int, dict[str, Any]] = {row["run"]: nothing() for row in done.runs}
     part = 0
 
     def measure(facts: Facts, ledger: Ledger) -> None:
@@ -58,7 +58,10 @@ def analyze(
         said("measuring")
         measured(facts, ledger, f"{root}/metrics", part, numbers)
 
-    verdicts = judge(spark, f"{root}/tables", done.chosen, said, measure)
+    try:
+        verdicts = judge(spark, f"{root}/tables", done, said, measure)
+    finally:
+        done.forget()
     for verdict in verdicts:
         verdict.json["metrics"] = numbers[verdict.run] if verdict.json["properties"] else {}
     for doing, judges in (others or {}).items():

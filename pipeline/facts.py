@@ -5,6 +5,7 @@ event of a life whose successor has begun (a zombie), or one before `boot`, is n
 as the oracle orders them: by time, then node, life and line.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -13,7 +14,7 @@ from pyspark.sql.types import MapType, StringType
 
 from pipeline import columns as c
 from pipeline import forms, ingest
-from pipeline.frames import gathered, none_of, of_rows, together
+from pipeline.frames import gathered, hold, let_go, none_of, of_rows, together
 from pipeline.shared import Shared, shared
 from pipeline.words import packed, quoted
 
@@ -41,34 +42,36 @@ class Chosen:
 class Facts(Shared):
     """Frames of the chosen runs. What is used more than once is kept by Spark until `forget`."""
 
-    def __init__(self, spark: SparkSession, tables: str, chosen: list[Chosen]) -> None:
+    def __init__(
+        self, spark: SparkSession, tables: str, chosen: list[Chosen], fresh: Mapping[c.Table, DataFrame] | None = None
+    ) -> None:
+        """`fresh`: the tables' rows of all that are chosen, where Spark still holds them (`ingest`)."""
         super().__init__()
         self.spark = spark
         self._tables = tables
+        self._fresh = fresh or {}
         rows = [(it.run, it.nodes, it.converges_within, it.unavailable_at_most) for it in chosen]
         form = "run bigint, nodes int, converges_within double, unavailable_at_most double"
         self.runs = of_rows(spark, rows, form)
         self.chosen = [it.run for it in chosen]
         self._condition = " OR ".join(
-            f"(load = {load} AND run IN ({', '.join(str(it.run) for it in chosen if it.rows_in == load)}))"
+            f"(load = {load} AND {_one_of(it.run for it in chosen if it.rows_in == load)})"
             for load in sorted({it.rows_in for it in chosen})
         )
         self._kept: list[DataFrame] = []
 
     def keep(self, frame: DataFrame, *, rare: bool = False) -> DataFrame:
-        """Compute a frame now and keep its rows, so that what is built on it has a short plan: Spark looks at the whole plan again
-        with every step that is added to it. `rare`: in most runs there is none, and then nothing is done with what is built on it.
-        """
+        """Hold a frame until `forget`. `rare`: in most runs there is none, and then nothing is done with what is built on it."""
         if rare and frame.isEmpty():
             return none_of(frame)
-        kept = frame.localCheckpoint()
+        kept = hold(frame)
         self._kept.append(kept)
         return kept
 
     def forget(self) -> None:
         """Let Spark drop what was kept."""
         for frame in self._kept:
-            frame._jdf.queryExecution().toRdd().unpersist(False)
+            let_go(frame)
         self._kept.clear()
 
     def rows(self, table: c.Table) -> DataFrame:
@@ -76,6 +79,8 @@ class Facts(Shared):
         return self.once(f"rows of {table.name}", lambda it: it._rows(table))
 
     def _rows(self, table: c.Table) -> DataFrame:
+        if table in self._fresh:
+            return self._fresh[table].where(_one_of(self.chosen))
         loaded = ingest.table(self.spark, self._tables, table).where(self._condition)
         return gathered(loaded).select(*table.names)
 
@@ -268,6 +273,10 @@ class Facts(Shared):
                 "forced", F.coalesce("forced", F.lit(False))
             )
         )
+
+
+def _one_of(runs: Iterable[int]) -> str:
+    return f"run IN ({', '.join(map(str, runs))})"
 
 
 def _batches(rows: DataFrame) -> DataFrame:

@@ -4,31 +4,26 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-FILE = r"(?:run\.json|ops\.jsonl|faults\.jsonl|harness\.jsonl|trace/node-\d+-\d+\.jsonl)"
+from pipeline import here
+from pipeline.files import FILE, LOCAL, NOTHING, Contents, File, as_pattern, is_pattern, locate, named, readable, uri
+from pipeline.session import is_local
+
 _WHERE = re.compile(rf"(?P<root>.*)/(?P<name>{FILE})")
 _AT_A_TIME = 2000  # paths in one look at file contents: what the driver holds at once
+_Listed = tuple[str, int, str]  # a file's URI, size, and when it was modified
 
 
 class NoRuns(Exception):
-    """What was named holds no runs. The text names every path that was wrong, and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of a run. `path` is as Spark names it (a URI, percent-encoded)."""
-
-    path: str
-    name: str  # relative to the run's folder
-    size: int
-    modified: str
+    """What was named holds no runs, or can't be read. The text names every path that was wrong, and what is allowed."""
 
 
 @dataclass(slots=True)
@@ -46,27 +41,22 @@ class Folder:
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What is in a file: its hash, whether its last line has an end, and the text of a run.json."""
-
-    digest: str
-    whole: bool
-    text: str | None
-
-
 def find(spark: SparkSession, places: Sequence[str]) -> list[Folder]:
     """Every run in or below the places, each once, by path. Places are paths, globs or URIs. Raises NoRuns."""
-    located = [_locate(place) for place in places]
-    _must_exist(spark, places, located)
+    located = {place: locate(place) for place in places}
+    literal = {place: it for place, it in located.items() if not is_pattern(it)}
+    near = {place: Path(os.path.normpath(readable(it))) for place, it in literal.items() if _is_near(spark, it)}
+    far = {place: it for place, it in located.items() if place not in near}
+    missing = [place for place, path in near.items() if not path.exists()] + _missing(spark, far)
+    if missing:
+        raise NoRuns("\n".join(f"{place}: there is no such file or folder" for place in places if place in missing))
     seen: dict[str, Folder] = {}
-    for row in _listing(spark, located):
-        place = _WHERE.fullmatch(row["file_path"])
-        if place is None:
-            continue
-        root = unquote(place["root"])
-        folder = seen.setdefault(root, Folder(row["run"], _readable(root)))
-        folder.files[place["name"]] = File(row["file_path"], place["name"], row["file_size"], str(row["modified"]))
+    for path, size, modified in [*_near(near.values()), *(_far(spark, list(far.values())) if far else ())]:
+        place = _WHERE.fullmatch(path)
+        if place is not None:
+            root = place["root"]
+            folder = seen.setdefault(root, Folder(number(root), readable(unquote(root))))
+            folder.files[place["name"]] = File(path, place["name"], size, modified)
     found = list(_without_links(seen.values()))
     if not found:
         raise NoRuns(
@@ -77,22 +67,14 @@ def find(spark: SparkSession, places: Sequence[str]) -> list[Folder]:
 
 
 def contents(spark: SparkSession, folders: Iterable[Folder]) -> dict[str, Contents]:
-    """What is in all files of the folders, by the files' path."""
-    paths = [file.path for folder in folders for file in folder.files.values()]
-    found = {}
-    for begin in range(0, len(paths), _AT_A_TIME):
-        names = [as_pattern(path) for path in paths[begin : begin + _AT_A_TIME]]
-        frame = spark.read.format("binaryFile").load(names)
-        for row in frame.select(
-            "_metadata.file_path",
-            F.sha2("content", 256).alias("digest"),
-            F.expr("length(content) = 0 OR substring(content, -1, 1) = X'0A'").alias("whole"),
-            F.expr("CASE WHEN endswith(_metadata.file_path, '/run.json') THEN decode(content, 'utf-8') END").alias(
-                "text"
-            ),
-        ).collect():
-            found[row["file_path"]] = Contents(row["digest"], row["whole"], row["text"])
-    return found
+    """What is in all files of the folders, by the files' path. Raises NoRuns for what can't be read."""
+    near: list[File] = []
+    far: list[File] = []
+    for folder in folders:
+        for file in folder.files.values():
+            (near if _is_near(spark, file.path) else far).append(file)
+    with _readable_only():
+        return here.contents(near) | _contents(spark, far)
 
 
 def fingerprint(folder: Folder, held: dict[str, Contents]) -> str:
@@ -101,64 +83,86 @@ def fingerprint(folder: Folder, held: dict[str, Contents]) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
-def as_pattern(path: str) -> str:
-    """A file's URI as something that Spark, which reads patterns, takes literally."""
-    return literally(unquote(path))
+def number(uri: str) -> int:
+    """The number of the run in a folder of this name: 60 bits of its hash."""
+    return int(hashlib.sha256(uri.encode()).hexdigest()[:15], 16)
 
 
-def located(folder: str) -> str:
-    """A run's folder, as `runs.path` has it, as something that Spark reads."""
-    return literally(_locate(folder))
+def number_of(uri: Column) -> Column:
+    """The same of a URI that Spark gave."""
+    return F.conv(F.substring(F.sha2(F.regexp_replace(uri, *LOCAL), 256), 1, 15), 16, 10).cast("bigint")
 
 
-def run_of(uri: Column) -> Column:
-    """The number of the run in a folder, of which Spark says this URI."""
-    return F.xxhash64(uri)
+def _is_near(spark: SparkSession, uri: str) -> bool:
+    """Whether Spark and what it is asked for are on this machine, so that it need not be asked."""
+    return uri.startswith("file:/") and is_local(str(spark.sparkContext.master))
 
 
-def literally(path: str) -> str:
-    """A path as a pattern that nothing but this path matches."""
-    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)
+def _near(places: Iterable[Path]) -> Iterator[_Listed]:
+    """All files below that might be a run's."""
+    with _readable_only():
+        for path in (it for place in places for it in here.below(place)):
+            if _WHERE.fullmatch(str(path)):
+                with suppress(FileNotFoundError):  # a link to what is gone
+                    told = path.stat()
+                    yield uri(str(path)), told.st_size, str(told.st_mtime_ns)
 
 
-def _locate(place: str) -> str:
-    """A place with its file system: without one it is on this machine, whatever the cluster's default is."""
-    return place if re.match(r"[a-z][a-z0-9+.-]*:/", place) else f"file://{Path(place).absolute()}"
+@contextmanager
+def _readable_only() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NoRuns(f"{error.filename} can't be read: {error.strerror}") from error
+    except UnicodeEncodeError as error:
+        raise NoRuns(f"{error.object!r} can't be read by Spark: the name is not UTF-8. Rename it") from error
 
 
-def _readable(root: str) -> str:
-    """A folder as people write it."""
-    return re.sub(r"^file:/+", "/", root)
-
-
-def _must_exist(spark: SparkSession, places: Sequence[str], located: Sequence[str]) -> None:
+def _missing(spark: SparkSession, located: dict[str, str]) -> list[str]:
+    """Places of which Spark finds nothing."""
     jvm: Any = spark.sparkContext._jvm
     configuration = spark.sparkContext._jsc.hadoopConfiguration()
     missing = []
-    for place, uri in zip(places, located, strict=True):
-        path = jvm.org.apache.hadoop.fs.Path(uri)
+    for place, it in located.items():
+        path = jvm.org.apache.hadoop.fs.Path(it)
         if not path.getFileSystem(configuration).globStatus(path):
             missing.append(place)
-    if missing:
-        raise NoRuns("\n".join(f"{place}: there is no such file or folder" for place in missing))
+    return missing
 
 
-def _listing(spark: SparkSession, located: list[str]) -> list[Row]:
-    """All files below that might be a run's."""
+def _far(spark: SparkSession, located: list[str]) -> Iterator[_Listed]:
+    """The same, by Spark. It lists files without contents, but has no row of them."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    root = F.regexp_extract("_metadata.file_path", rf"^(.*)/{FILE}$", 1)
-    return (
-        reader.option("pathGlobFilter", "*.json*")
-        .load(located)
-        .select(
+    all_files = reader.option("pathGlobFilter", "*.json*").load(located)
+    told = all_files.select(
+        "_metadata.file_path",
+        "_metadata.file_size",
+        F.col("_metadata.file_modification_time").cast("string").alias("modified"),
+    ).where(F.col("_metadata.file_path").rlike(rf"/{FILE}$"))
+    found = {named(path): (0, "") for path in all_files.inputFiles()}
+    found |= {named(row["file_path"]): (row["file_size"], row["modified"]) for row in told.collect()}
+    return ((path, *it) for path, it in found.items())
+
+
+def _contents(spark: SparkSession, files: Sequence[File]) -> dict[str, Contents]:
+    """What is in these files, by Spark."""
+    found = {
+        file.path: replace(NOTHING, text="" if file.name == "run.json" else None) for file in files if not file.size
+    }
+    paths = [file.path for file in files if file.size]
+    for begin in range(0, len(paths), _AT_A_TIME):
+        names = [as_pattern(path) for path in paths[begin : begin + _AT_A_TIME]]
+        frame = spark.read.format("binaryFile").load(names)
+        for row in frame.select(
             "_metadata.file_path",
-            "_metadata.file_size",
-            F.col("_metadata.file_modification_time").cast("string").alias("modified"),
-            run_of(root).alias("run"),
-        )
-        .where(F.col("_metadata.file_path").rlike(rf"/{FILE}$"))
-        .collect()
-    )
+            F.sha2("content", 256).alias("digest"),
+            F.expr("length(content) = 0 OR substring(content, -1, 1) = X'0A'").alias("whole"),
+            F.expr("IF(endswith(_metadata.file_path, '/run.json'), make_valid_utf8(string(content)), NULL)").alias(
+                "text"
+            ),
+        ).collect():
+            found[named(row["file_path"])] = Contents(row["digest"], row["whole"], row["text"])
+    return found
 
 
 def _without_links(folders: Iterable[Folder]) -> Iterator[Folder]:

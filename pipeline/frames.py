@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
-from pipeline.session import anonymous
+from pipeline import session
+from pipeline.gateway import DATASET, UNION
 from pipeline.types import struct_of
 
 Rows = dict[str, list[dict[str, Any]]]  # by the name of their frame
@@ -39,22 +40,40 @@ def none_of(frame: DataFrame) -> DataFrame:
 
 def gathered(frame: DataFrame) -> DataFrame:
     """The frame, in one partition if this session works with one."""
-    return frame.coalesce(1) if _small(frame.sparkSession) else frame
+    return frame.coalesce(1) if is_small(frame.sparkSession) else frame
 
 
 def at_once(spark: SparkSession) -> int:
     """How many queries may be on their way at a time: while one is planned, which takes one core, others are computed. With much
     data each gets all of the memory."""
-    return 4 if _small(spark) else 1
+    return 4 if is_small(spark) else 1
+
+
+def hold(frame: DataFrame) -> DataFrame:
+    """The frame with its rows kept until `let_go`, so that what is built on it has a short plan: Spark looks at the whole plan again
+    with every step that is added to it. With much data they are computed now, with little when somebody asks for them."""
+    return frame.localCheckpoint(eager=not is_small(frame.sparkSession))
+
+
+def let_go(held: DataFrame) -> None:
+    """Have Spark drop what it holds of a frame; with little data it drops all of it in the end."""
+    if not is_small(held.sparkSession):
+        held._jdf.queryExecution().toRdd().unpersist(False)
+
+
+def is_small(spark: SparkSession) -> bool:
+    """Whether the session is meant for little data."""
+    return bool(getattr(spark, "_zab_small", False))
+
+
+def alone(spark: SparkSession) -> int:
+    """The size in bytes up to which a file that Spark reads has a task to itself."""
+    return session.BLOCK if is_small(spark) else -1
 
 
 def threads(spark: SparkSession, number: int | None = None) -> ThreadPoolExecutor:
     """So many threads that ask for something; as many as `at_once` says if no number is given."""
-    return ThreadPoolExecutor(number or at_once(spark), initializer=anonymous, initargs=(spark,))
-
-
-def _small(spark: SparkSession) -> bool:
-    return bool(getattr(spark, "_zab_small", False))
+    return ThreadPoolExecutor(number or at_once(spark), initializer=session.anonymous, initargs=(spark,))
 
 
 def together(frames: Iterable[DataFrame]) -> DataFrame:
@@ -64,9 +83,9 @@ def together(frames: Iterable[DataFrame]) -> DataFrame:
     if len(parts) > 1:
         spark = parts[0].sparkSession
         jvm: Any = spark.sparkContext._jvm
-        plans = jvm.PythonUtils.toSeq([part._jdf.queryExecution().analyzed() for part in parts])
-        union = jvm.org.apache.spark.sql.catalyst.plans.logical.Union(plans, False, False)
-        parts = [DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, union), spark)]
+        plans = jvm.PythonUtils.toSeq([part._jdf.logicalPlan() for part in parts])
+        union = getattr(jvm, UNION)(plans, False, False)
+        parts = [DataFrame(getattr(jvm, DATASET).ofRows(spark._jsparkSession, union), spark)]
     return gathered(parts[0])
 
 

@@ -2,76 +2,79 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from pipeline import columns as c
 from pipeline import folders, forms
-from pipeline.folders import Contents, File, Folder
-from pipeline.frames import of_rows, threads, together
+from pipeline.files import Contents, File, literally
+from pipeline.folders import Folder
+from pipeline.frames import hold, is_small, let_go, of_rows, threads, together
 from pipeline.lines import numbered
 
 RUNS_AT_ONCE = 500
 BYTES_AT_ONCE = 2**33
+Run = dict[str, Any]  # a row of `runs`
 Said = Callable[[str], None]
 Form = Callable[[DataFrame], DataFrame]
 Parts = Callable[[DataFrame], dict[c.Table, DataFrame]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
-    """What one call did, by run: `chosen` are the runs that were named, `read` those that had to be read."""
+class Fresh:
+    """Rows that were just read, by table, and the frames that hold them."""
 
-    chosen: list[int]
-    read: list[int]
+    rows: dict[c.Table, DataFrame] = field(default_factory=dict)
+    held: list[DataFrame] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A run as the tables have it."""
+class Ingested:
+    """What one call did. `runs`: of the runs that were named the rows of `runs` that count, by path; `read`: the numbers of those
+    that had to be read. `fresh`: with little data, and if the tables were empty before, all that they have now, held by Spark until
+    `forget`."""
 
-    rows_in: int
-    stamp: str
-    fingerprint: str
+    runs: list[Run]
+    read: list[int]
+    fresh: Fresh
+
+    def forget(self) -> None:
+        """Let Spark drop the fresh rows."""
+        for frame in self.fresh.held:
+            let_go(frame)
 
 
 def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said = lambda _: None) -> Ingested:
     """Read all runs in or below `places` into the tables at `tables` (a path or URI). Raises NoRuns."""
     said("looking for runs")
     known, load = _known(spark, tables)
-    with threads(spark, 1) as beside:
-        if not known:
-            beside.submit(_rehearse, spark)
-        found = folders.find(spark, places)
-    fresh = [folder for folder in found if folder.run not in known or known[folder.run].stamp != folder.stamp]
-    prints = {run: it.fingerprint for run, it in known.items()}
+    found = folders.find(spark, places)
+    changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
+    prints = {run: row["fingerprint"] for run, row in known.items()}
+    parts = list(_parts(changed))
+    fresh = Fresh() if is_small(spark) and not known and len(parts) == 1 else None
     read: list[int] = []
-    for part in _parts(fresh):
+    for part in parts:
         load += 1
-        said(f"reading runs {len(read) + 1} to {len(read) + len(part)} of {len(fresh)}")
+        said(f"reading runs {len(read) + 1} to {len(read) + len(part)} of {len(changed)}")
         held = folders.contents(spark, part)
         new = [it for it in part if prints.get(it.run) != folders.fingerprint(it, held)]
-        _write(spark, tables, load, part, new, held, known)
+        known |= _write(spark, tables, load, part, new, held, known, fresh)
         read += [folder.run for folder in new]
-    return Ingested([folder.run for folder in found], read)
+    return Ingested(sorted((known[it.run] for it in found), key=lambda row: str(row["path"])), read, fresh or Fresh())
 
 
-def _known(spark: SparkSession, tables: str) -> tuple[dict[int, _Known], int]:
+def _known(spark: SparkSession, tables: str) -> tuple[dict[int, Run], int]:
     """What the tables have: for each run its newest row, and the highest load."""
     if not exists(spark, f"{tables}/runs"):
         return {}, 0
-    rows = table(spark, tables, c.RUNS).select("run", "load", "rows_in", "stamp", "fingerprint").collect()
-    found = {run: _Known(row["rows_in"], row["stamp"], row["fingerprint"]) for run, row in newest(rows).items()}
-    return found, max((row["load"] for row in rows), default=0)
-
-
-def newest(rows: Iterable[Row]) -> dict[int, Row]:
-    """Of rows of `runs`, for each run the one that was written last."""
-    return {row["run"]: row for row in sorted(rows, key=lambda row: row["load"])}
+    rows = [row.asDict() for row in table(spark, tables, c.RUNS).collect()]
+    newest = {row["run"]: row for row in sorted(rows, key=lambda row: int(row["load"]))}
+    return newest, max((row["load"] for row in rows), default=0)
 
 
 def _parts(found: Sequence[Folder]) -> Iterator[list[Folder]]:
@@ -95,43 +98,55 @@ def _write(
     part: Sequence[Folder],
     new: Sequence[Folder],
     held: dict[str, Contents],
-    known: dict[int, _Known],
-) -> None:
-    """One load. `runs` comes last: what was interrupted before it does not count, and is overwritten.
+    known: dict[int, Run],
+    fresh: Fresh | None,
+) -> dict[int, Run]:
+    """One load, and what `runs` says of its runs. `runs` comes last: what was interrupted before it does not count, and is
+    overwritten. What there is is held in `fresh`, if that is asked for.
 
     A run that was touched and is the same as before keeps the load that its rows are in."""
     if new:
-        _write_rows(spark, tables, load, new, held)
-    kept = {folder.run: known[folder.run].rows_in for folder in part if folder not in new}
-    rows = [_row(folder, held, kept.get(folder.run, load)) for folder in part]
-    save(of_rows(spark, rows, c.struct(c.RUNS.columns)), tables, c.RUNS, load)
+        _write_rows(spark, tables, load, new, held, fresh)
+    kept = {folder.run: known[folder.run]["rows_in"] for folder in part if folder not in new}
+    rows = {folder.run: _row(folder, held, kept.get(folder.run, load)) for folder in part}
+    runs = of_rows(spark, [[row[name] for name in c.RUNS.names] for row in rows.values()], c.struct(c.RUNS.columns))
+    save(runs, tables, c.RUNS, load)
+    if fresh is not None:
+        fresh.rows[c.RUNS] = runs
+    return rows
 
 
-def _write_rows(spark: SparkSession, tables: str, load: int, new: Sequence[Folder], held: dict[str, Contents]) -> None:
-    """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them."""
+def _write_rows(
+    spark: SparkSession,
+    tables: str,
+    load: int,
+    new: Sequence[Folder],
+    held: dict[str, Contents],
+    fresh: Fresh | None,
+) -> None:
+    """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them; in `fresh`, longer."""
 
     def read_one(kind: tuple[str, Form, Parts]) -> tuple[DataFrame, dict[c.Table, DataFrame]]:
         name, form, parts = kind
         files = _files(new, name)
-        read = form(numbered(spark, files, held) if files else _nothing(spark)).persist(StorageLevel.MEMORY_AND_DISK)
+        lines = form(numbered(spark, files, held) if files else _nothing(spark))
+        read = lines.persist(StorageLevel.MEMORY_AND_DISK) if fresh is None else hold(lines)
         return read, {into: _usable(rows, into) for into, rows in parts(read).items()}
 
     with threads(spark) as pool:
         all_read = list(pool.map(read_one, _KINDS))
         frames = [read for read, _ in all_read]
         refused = together(_refused(frame) for frame in frames)
-        made = [it for _, parts in all_read for it in parts.items()] + [(c.QUARANTINE, refused.coalesce(1))]
-        list(pool.map(lambda it: save(it[1], tables, it[0], load), made))
+        made = {into: rows for _, parts in all_read for into, rows in parts.items()} | {
+            c.QUARANTINE: refused.coalesce(1)
+        }
+        list(pool.map(lambda it: save(it[1], tables, it[0], load), made.items()))
+    if fresh is not None:
+        fresh.rows.update(made)
+        fresh.held.extend(frames)
+        return
     for frame in frames:
         frame.unpersist()
-
-
-def _rehearse(spark: SparkSession) -> None:
-    """Have Spark read what is asked of each line, as long as it has nothing else to do but list folders: it reads it once."""
-    nothing = _nothing(spark)
-    for _, form, parts in _KINDS:
-        for into, rows in parts(form(nothing)).items():
-            _usable(rows, into)
 
 
 def _refused(read: DataFrame) -> DataFrame:
@@ -178,7 +193,7 @@ def _cast(column: c.Column) -> Any:
     return F.col(column.name).cast(column.type)
 
 
-def _row(folder: Folder, held: dict[str, Contents], rows_in: int) -> tuple[Any, ...]:
+def _row(folder: Folder, held: dict[str, Contents], rows_in: int) -> Run:
     """A run's row in `runs`."""
     file = folder.files.get("run.json")
     said, error = _run_json(folder, held[file.path].text if file else None)
@@ -198,7 +213,7 @@ def _row(folder: Folder, held: dict[str, Contents], rows_in: int) -> tuple[Any, 
     facts |= {name: None if said.get(name) is None else str(said[name]) for name in texts}
     facts |= {name: said[name] if isinstance(said.get(name), int) else None for name in ("seed", "nodes")}
     facts["record"] = bool(said.get("record"))
-    return tuple(facts[name] for name in c.RUNS.names)
+    return facts
 
 
 def _run_json(folder: Folder, text: str | None) -> tuple[dict[str, Any], str | None]:
@@ -230,7 +245,7 @@ def table(spark: SparkSession, tables: str, which: c.Table) -> DataFrame:
     """A whole table, all loads, with the column `load`."""
     schema = c.struct((*which.columns, c.LOAD))
     place = f"{tables}/{which.name}"
-    return spark.read.schema(schema).option("basePath", place).parquet(folders.literally(place))
+    return spark.read.schema(schema).option("basePath", place).parquet(literally(place))
 
 
 def exists(spark: SparkSession, place: str) -> bool:

@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline import ingest
 from pipeline.evidence import cite
 from pipeline.expectations import Expected, expected
 from pipeline.facts import Chosen, Facts
 from pipeline.findings import Counted, Found, Property
-from pipeline.frames import at_once, gathered, of_rows, threads, together
+from pipeline.frames import at_once, threads, together
+from pipeline.ingest import Ingested, Run
 from pipeline.ledger import Ledger
 from pipeline.properties import ALL
 from pipeline.properties.experiment import damages
@@ -74,32 +74,25 @@ def worst(verdicts: Iterable[str]) -> str:
 def judge(
     spark: SparkSession,
     tables: str,
-    runs: Sequence[int],
+    done: Ingested,
     said: Said = lambda _: None,
     measure: Callable[[Facts, Ledger], None] | None = None,
 ) -> list[Verdict]:
     """The verdicts of these runs, in the order of their paths. `measure` gets the facts of each group of runs, while Spark still
     has them."""
-    rows = _newest(spark, tables, runs)
+    rows = done.runs
     copies = _copies(rows)
     sound = [row for row in rows if row["error"] is None and row["path"] not in copies]
     verdicts = {row["run"]: _unusable(row) for row in rows if row["error"] is not None}
     for begin in range(0, len(sound), AT_ONCE):
         part = sound[begin : begin + AT_ONCE]
         said(f"judging runs {begin + 1} to {begin + len(part)} of {len(sound)}")
-        for verdict in _judge(spark, tables, part, copies, measure):
+        for verdict in _judge(spark, tables, part, copies, done.fresh.rows, measure):
             verdicts[verdict.run] = verdict
     return [verdicts[row["run"]] for row in rows if row["run"] in verdicts]
 
 
-def _newest(spark: SparkSession, tables: str, runs: Sequence[int]) -> list[Row]:
-    """The row of each run that counts."""
-    wanted = F.broadcast(of_rows(spark, [(run,) for run in runs], "run bigint"))
-    rows = gathered(ingest.table(spark, tables, c.RUNS)).join(wanted, "run").collect()
-    return sorted(ingest.newest(rows).values(), key=lambda row: row["path"])
-
-
-def _copies(rows: Sequence[Row]) -> dict[str, str]:
+def _copies(rows: Sequence[Run]) -> dict[str, str]:
     """Folders with the same contents as one before them: path -> that one's path."""
     first: dict[str, str] = {}
     return {
@@ -112,8 +105,9 @@ def _copies(rows: Sequence[Row]) -> dict[str, str]:
 def _judge(
     spark: SparkSession,
     tables: str,
-    rows: Sequence[Row],
+    rows: Sequence[Run],
     copies: dict[str, str],
+    fresh: dict[c.Table, DataFrame],
     measure: Callable[[Facts, Ledger], None] | None,
 ) -> Iterator[Verdict]:
     expectations = {row["run"]: expected(row["expect"]) for row in rows}
@@ -122,7 +116,7 @@ def _judge(
         for row in rows
         for it in [expectations[row["run"]]]
     ]
-    facts = Facts(spark, tables, chosen)
+    facts = Facts(spark, tables, chosen, fresh)
     ledger = Ledger(facts)
     try:
         with threads(facts.spark, 1) as beside:
@@ -138,7 +132,7 @@ def _judge(
     for row in rows:
         same = sorted(path for path, first in copies.items() if first == row["path"])
         said = _conclude(row, seen[row["run"]], expectations[row["run"]], cited)
-        yield Verdict(row["run"], row["path"], row.asDict(), said, same)
+        yield Verdict(row["run"], row["path"], row, said, same)
 
 
 def _cited(seen: dict[int, _Seen]) -> list[tuple[int, str, int]]:
@@ -263,7 +257,7 @@ def _around(facts: Facts) -> DataFrame:
     )
 
 
-def _conclude(row: Row, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]) -> dict[str, Any]:
+def _conclude(row: Run, seen: _Seen, wanted: Expected, cited: dict[tuple[int, str, int], Any]) -> dict[str, Any]:
     """What `verdict.json` says."""
     properties = [_property(item, row["run"], seen, wanted, cited) for item in ALL]
     unknown = _too_little(row, seen, wanted)
@@ -320,7 +314,7 @@ def _sentence(item: dict[str, Any]) -> str:
     return f"{item['name']} {certain}: {item['violations'][0]['words']}{more}"
 
 
-def _too_little(row: Row, seen: _Seen, wanted: Expected) -> list[str]:
+def _too_little(row: Run, seen: _Seen, wanted: Expected) -> list[str]:
     """Why so little happened that nothing can be said."""
     found = []
     if row["outcome"] != "finished" and not row["outcome"].startswith("harness-error"):
@@ -332,7 +326,7 @@ def _too_little(row: Row, seen: _Seen, wanted: Expected) -> list[str]:
     return found
 
 
-def _beyond(row: Row, seen: _Seen) -> list[str]:
+def _beyond(row: Run, seen: _Seen) -> list[str]:
     """What a quorum of lost disks means for what had been acknowledged."""
     if not seen.lost:
         return []
@@ -347,7 +341,7 @@ def _beyond(row: Row, seen: _Seen) -> list[str]:
     return words
 
 
-def _unusable(row: Row) -> Verdict:
+def _unusable(row: Run) -> Verdict:
     """A run without a usable run.json."""
     said = {"verdict": "HARNESS-ERROR", "exit": 3, "properties": [], "reasons": [row["error"]], "metrics": {}}
-    return Verdict(row["run"], row["path"], row.asDict(), said, [])
+    return Verdict(row["run"], row["path"], row, said, [])

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 
 from pipeline import metrics, metrics_recovery, metrics_work
 from pipeline.facts import Facts
-from pipeline.folders import literally
 from pipeline.frames import Rows, gathered, rows_of, threads
 from pipeline.ledger import Ledger
 from pipeline.unavailability import longest
@@ -47,9 +46,9 @@ def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[
     """Write the metrics of these runs below `place`, and fill in each run's own numbers."""
 
     def write(name: str, frame: DataFrame) -> DataFrame:
-        written = f"{place}/{name}/part={part}"
-        gathered(frame).write.mode("overwrite").parquet(written)
-        return facts.spark.read.schema(frame.schema).parquet(literally(written))
+        kept = facts.keep(gathered(frame))
+        kept.write.mode("overwrite").parquet(f"{place}/{name}/part={part}")
+        return kept
 
     made = frames(facts, ledger)
     with threads(facts.spark) as pool:

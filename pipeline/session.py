@@ -6,16 +6,23 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from pipeline import archive, java
+from pipeline import small as little
+from pipeline.gateway import terse
+
+BLOCK = 2**27  # bytes of a file that a task reads, in a session for little data
 
 
 class NoCluster(Exception):
@@ -35,7 +42,7 @@ def start(
     """A session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
 
     `memory` is the driver's heap, and with a local master all there is. `small`: so little data that compiling the queries would
-    take longer than running them. `words` is the file that gets what Spark and the
+    take longer than running them, and all of it on this machine. `words` is the file that gets what Spark and the
     JVM print; `packages` are folders of Python packages that the executors must be able to import; `cache` is the folder that
     keeps what makes the next session start sooner (`archive`).
     """
@@ -44,20 +51,20 @@ def start(
     words = words or place / "spark.log"
     words.parent.mkdir(parents=True, exist_ok=True)
     classes = archive.of(cache, place, runtime) if cache and is_local(master) else None
-    builder = SparkSession.builder.appName("zab analyze").master(master)
+    wanted = SparkConf(loadDefaults=False).setAppName("zab analyze").setMaster(master)
     for key, value in {**_settings(master, memory, place, words, classes, small=small), **(settings or {})}.items():
-        builder = builder.config(key, value)
+        wanted.set(key, value)
     try:
         if is_local(master):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is on the PATH
         with _stderr_into(words):
-            spark = builder.getOrCreate()
+            spark = _small(wanted) if small else SparkSession(SparkContext(conf=wanted))
     except Exception as error:
         shutil.rmtree(place, ignore_errors=True) if words.parent != place else None
         raise NoCluster(
             f"Spark did not start on {master}: {_first_line(error)}. Its own words are in {words}"
         ) from error
-    _remember(spark)
+    terse(spark, brief=small)
     anonymous(spark)
     for package in packages:
         spark.sparkContext.addPyFile(str(_zipped(package, place)))
@@ -67,34 +74,16 @@ def start(
     return spark
 
 
-def _remember(spark: SparkSession) -> None:
-    """Python asks the JVM what a name means whenever it uses it, and a short one is looked for in package after package. So they
-    are asked for once."""
-    view: Any = spark.sparkContext._jvm
-    for name, constants in _NAMES.items():
-        vars(view)[name] = _Remembered(getattr(view, name), constants)
-
-
-class _Remembered:
-    """A class of the JVM whose members are looked up once. What `constants` name makes the same of the same, and makes it once."""
-
-    def __init__(self, java: Any, constants: Sequence[str]) -> None:
-        self._java = java
-        for name in constants:
-            setattr(self, name, _once(getattr(java, name)))
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._java, name)
-        setattr(self, name, found)
-        return found
-
-
-def _once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    @lru_cache(maxsize=4096, typed=True)
-    def made(of: Any) -> Any:
-        return make(of)
-
-    return made
+def _small(wanted: SparkConf) -> SparkSession:
+    """A session for little data."""
+    gateway = launch_gateway(wanted)  # type: ignore[no-untyped-call]
+    with ThreadPoolExecutor(1) as beside:
+        classes = beside.submit(little.classes, gateway.jvm)
+        context = SparkContext(conf=wanted, gateway=gateway)
+        with little.without_extensions(gateway.jvm, classes.result()):
+            spark = SparkSession(context)
+    little.only_here(context, classes.result())
+    return spark
 
 
 def anonymous(spark: SparkSession) -> None:
@@ -110,6 +99,10 @@ def stop(spark: SparkSession) -> None:
     classes: archive.Archive | None = spark._zab_classes  # type: ignore[attr-defined]
     context: Any = spark.sparkContext
     gateway = context._gateway
+    counting, context._accumulatorServer = context._accumulatorServer, None
+    Thread(
+        target=counting.shutdown, daemon=True
+    ).start()  # it looks twice a second whether it should end; nobody waits for it
     with suppress(OSError, Py4JError):  # a JVM that somebody has ended needs no more
         spark.stop()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
@@ -160,10 +153,7 @@ def _settings(
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(place),
-            # Hadoop starts a process for the permissions of each file and folder that it makes, and would make a file of
-            # checksums for each of them, and one that says that the others are there.
-            "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-            "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+            **{f"spark.hadoop.{name}": value for name, value in little.HADOOP.items()},
             "spark.sql.shuffle.partitions": "1" if small else str(_cores(master) * 4),
         }
     if small:
@@ -175,6 +165,9 @@ def _settings(
             "spark.sql.autoBroadcastJoinThreshold": "-1",
             "spark.sql.optimizer.excludedRules": ",".join(f"{_OPTIMIZER}.{rule}" for rule in _IDLE),
             "spark.sql.parquet.compression.codec": "uncompressed",  # nothing to gain from a library to load
+            "spark.sql.files.maxPartitionBytes": str(BLOCK),
+            "spark.sql.files.openCostInBytes": str(BLOCK),  # so that no task reads two of them; see lines
+            "spark.cleaner.referenceTracking": "false",  # nothing is swept before the end; two hundred threads would
             "spark.buffer.pageSize": "1m",  # every sort and every hash table takes at least a page
         }
     return settings
@@ -218,7 +211,8 @@ def _first_line(error: Exception) -> str:
 # first time costs more than collecting in what was touched already: so the young generation is small, and its pages are large.
 _BRIEF = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=512m -Xmn112m "
-    "-XX:+UseTransparentHugePages -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    "-XX:+UseTransparentHugePages -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    "-XX:ArchiveRelocationMode=0"
 )
 # Rules that found nothing, or next to nothing, in the queries of one small run, and took a tenth of the time of all rules for it.
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
@@ -227,14 +221,6 @@ _IDLE = (
     "NullDownPropagation", "OptimizeCsvJsonExprs", "OptimizeUpdateFields", "PruneFilters", "RemoveRedundantAggregates",
     "RemoveRedundantAliases", "ReorderAssociativeOperator", "SimplifyBinaryComparison", "SimplifyConditionals",
 )  # fmt: skip
-_COLUMNS = ("col", "lit", "expr")  # a column is what was said, and never changes
-_NAMES = {  # what PySpark needs to build expressions
-    "functions": _COLUMNS,
-    "org.apache.spark.sql.functions": _COLUMNS,
-    "org.apache.spark.sql.expressions.Window": (),
-    "PythonUtils": (),
-    "PythonSQLUtils": (),
-}
 _LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.file.ref = err
 appender.err.type = Console

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline.facts import ORDER, Facts, order
-from pipeline.frames import together
+from pipeline.frames import none_of, together
 from pipeline.words import Sql, packed, span
 
 
@@ -36,6 +36,10 @@ def standing(facts: Facts) -> DataFrame:
 
 def up(facts: Facts) -> DataFrame:
     """The correct servers (LADIS 2008): started, not ended by a fault or by themselves before the run was settled."""
+    return facts.once("up", _up)
+
+
+def _up(facts: Facts) -> DataFrame:
     settled = F.broadcast(facts.timeline.select("run", F.col("settled.t").alias("end")))
     injected = facts.killed.where("type = 'inject'").select("run", "node", F.col("t").alias("hit"))
     here = facts.once("standing", standing).join(settled, "run").join(F.broadcast(injected), ["run", "node"], "left")
@@ -60,7 +64,10 @@ def _beyond(facts: Facts) -> DataFrame:
     lost = lost.join(facts.runs.select("run", "nodes"), "run").where("nodes - size(lost) < floor(nodes / 2) + 1")
     latest = facts.event("established").groupBy("run").agg(F.max("t").alias("established"))
     lost = lost.join(latest, "run", "left").where("established IS NULL OR established < since")
-    lost = facts.keep(lost.select("run", "lost"), rare=True)
+    lost = lost.select("run", "lost")
+    if lost.isEmpty():
+        return none_of(lost.selectExpr("*", "CAST(NULL AS bigint) AS gone", "CAST(NULL AS string) AS which"))
+    lost = facts.keep(lost)
     return lost.join(_gone(facts, lost), "run", "left")
 
 

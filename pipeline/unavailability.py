@@ -10,6 +10,10 @@ def windows(facts: Facts) -> DataFrame:
     """Between two successes the time counts from the first write that came due after the former; after the last success it counts to
     the end of the workload, or to the last thing that the clients wrote down. `run`, `begin`, `end` (ns), longer than nothing.
     """
+    return facts.once("windows", lambda it: it.keep(_windows(it)))
+
+
+def _windows(facts: Facts) -> DataFrame:
     write = F.col("op").isin(*WRITES)
     due = facts.questions.where(write).select("run", F.col("due").alias("t"), F.lit(1).alias("due"))
     done = facts.answers.where(write & F.expr("asked AND outcome = 'ok'")).select("run", "t", F.lit(0).alias("due"))

@@ -50,7 +50,7 @@ def analyze_command(
     console = console_for(json=json)
     groups = [[it] for it in compare] if compare else [places]
     words = None if _is_uri(out) else Path(out).absolute() / "spark.log"
-    small = sum(map(_size, compare or places)) < SMALL
+    small = words is not None and sum(map(_size, compare or places)) < SMALL
     with console.status("starting Spark") as status, executors.spark(master, memory, words, small=small) as spark:
         others = _others(spark) if replay else {}
         analyses = [_analyze(spark, group, out, status.update, others) for group in groups]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline import columns as c
+from pipeline import session
 from pipeline.analysis import analyze
 from pipeline.folders import NoRuns
 from pipeline.ingest import ingest, table
@@ -221,7 +222,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
 
     def read() -> tuple[int, int]:
         done = ingest(spark, [str(runs)], tables)
-        return len(done.chosen), len(done.read)
+        return len(done.runs), len(done.read)
 
     assert read() == (2, 2)
     assert read() == (2, 0)
@@ -251,9 +252,9 @@ def test_places_may_be_named_in_many_ways(spark: Any, tmp_path: Path) -> None:
         [f"{tmp_path}/latest"],
         [f"file://{tmp_path}/latest"],
     ):
-        assert len(ingest(spark, places, tables).chosen) == 1, places
-    assert len(ingest(spark, [str(tmp_path)], tables).chosen) == 2
-    assert len(ingest(spark, [f"{tmp_path}/a*/one", f"{tmp_path}/a*/two"], tables).chosen) == 2
+        assert len(ingest(spark, places, tables).runs) == 1, places
+    assert len(ingest(spark, [str(tmp_path)], tables).runs) == 2
+    assert len(ingest(spark, [f"{tmp_path}/a*/one", f"{tmp_path}/a*/two"], tables).runs) == 2
 
 
 def test_places_without_runs_are_all_named(spark: Any, tmp_path: Path) -> None:
@@ -266,8 +267,11 @@ def test_places_without_runs_are_all_named(spark: Any, tmp_path: Path) -> None:
         ingest(spark, [f"{tmp_path}/empty"], f"file://{tmp_path}/tables")
 
 
-def test_a_file_in_several_blocks_keeps_its_line_numbers(spark: Any, tmp_path: Path) -> None:
+def test_a_file_in_several_blocks_keeps_its_line_numbers(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spark reads a large file in blocks and does not count lines."""
+    monkeypatch.setattr(session, "BLOCK", 2**12)
     saved(tmp_path / "run", ensemble(writes=400))
     garbage(tmp_path / "run")
     before = spark.conf.get("spark.sql.files.maxPartitionBytes")

@@ -212,8 +212,8 @@ def test_what_is_lost_with_the_disks(spark: SparkSession, tmp_path: Path) -> Non
     story.save(tmp_path / "lost")
     ensemble(writes=3).save(tmp_path / "sound")
     tables = f"file://{tmp_path}/tables"
-    chosen = ingest(spark, [str(tmp_path)], tables).chosen
-    found = {Path(it.path).name: it.json["reasons"] for it in judge(spark, tables, chosen)}
+    done = ingest(spark, [str(tmp_path)], tables)
+    found = {Path(it.path).name: it.json["reasons"] for it in judge(spark, tables, done)}
     assert found["lost"] == oracle(tmp_path / "lost").reasons
     assert "2 acknowledged writes, 1:4 to 1:5, are lost with the disks" in found["lost"]
     assert not any("lost" in reason for reason in found["sound"])

@@ -11,7 +11,7 @@ import pytest
 from model.properties import ALL as ORACLE
 from pipeline import java
 from pipeline.expectations import expected, seconds
-from pipeline.folders import as_pattern, located
+from pipeline.files import as_pattern, located
 from pipeline.ingest import _run_json
 from pipeline.judge import EXIT, WORST_FIRST, worst
 from pipeline.lines import _counted
