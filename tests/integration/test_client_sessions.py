@@ -114,16 +114,23 @@ def test_who_waits_no_longer_has_not_undone_anything(cluster: Ensemble) -> None:
 
 
 def test_what_is_outstanding_when_it_is_closed_is_unknown(cluster: Ensemble) -> None:
+    node = cluster.until_established() % 3 + 1  # a follower: nobody else stands still
+
     async def closed() -> None:
-        async with session(cluster) as client:
+        async with session(cluster, node) as client:
             await client.create("/closed")
+            cluster.pause(node)  # else it may answer before the session is closed
             future = client.submit(Set("/closed", b"1"))
         with pytest.raises(Unknown, match="closed"):
             await future
         with pytest.raises(ValueError, match="closed"):
             client.submit(Get("/closed"))
 
-    asyncio.run(closed())
+    try:
+        asyncio.run(closed())
+    finally:
+        cluster.heal()
+        cluster.until_converged()
 
 
 def test_nobody_there_is_unknown_when_time_is_up(cluster: Ensemble) -> None:
