@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,39 +13,26 @@ from pipeline import columns as c
 from pipeline import folders, forms
 from pipeline.files import Contents, File, literally
 from pipeline.folders import Folder
-from pipeline.frames import hold, is_small, let_go, of_rows, threads, together
+from pipeline.frames import hold, is_small, of_rows, threads, together
 from pipeline.lines import numbered
 
 RUNS_AT_ONCE = 500
 BYTES_AT_ONCE = 2**33
 Run = dict[str, Any]  # a row of `runs`
+Fresh = dict[c.Table, DataFrame]
 Said = Callable[[str], None]
 Form = Callable[[DataFrame], DataFrame]
 Parts = Callable[[DataFrame], dict[c.Table, DataFrame]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
-    """Rows that were just read, by table, and the frames that hold them."""
-
-    rows: dict[c.Table, DataFrame] = field(default_factory=dict)
-    held: list[DataFrame] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Ingested:
     """What one call did. `runs`: of the runs that were named the rows of `runs` that count, by path; `read`: the numbers of those
-    that had to be read. `fresh`: with little data, and if the tables were empty before, all that they have now, held by Spark until
-    `forget`."""
+    that had to be read. `fresh`: with little data, and if the tables were empty before, all that they have now, held by Spark."""
 
     runs: list[Run]
     read: list[int]
     fresh: Fresh
-
-    def forget(self) -> None:
-        """Let Spark drop the fresh rows."""
-        for frame in self.fresh.held:
-            let_go(frame)
 
 
 def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said = lambda _: None) -> Ingested:
@@ -56,7 +43,7 @@ def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said =
     changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
     prints = {run: row["fingerprint"] for run, row in known.items()}
     parts = list(_parts(changed))
-    fresh = Fresh() if is_small(spark) and not known and len(parts) == 1 else None
+    fresh: Fresh | None = {} if is_small(spark) and not known and len(parts) == 1 else None
     read: list[int] = []
     for part in parts:
         load += 1
@@ -65,7 +52,7 @@ def ingest(spark: SparkSession, places: Sequence[str], tables: str, said: Said =
         new = [it for it in part if prints.get(it.run) != folders.fingerprint(it, held)]
         known |= _write(spark, tables, load, part, new, held, known, fresh)
         read += [folder.run for folder in new]
-    return Ingested(sorted((known[it.run] for it in found), key=lambda row: str(row["path"])), read, fresh or Fresh())
+    return Ingested(sorted((known[it.run] for it in found), key=lambda row: str(row["path"])), read, fresh or {})
 
 
 def _known(spark: SparkSession, tables: str) -> tuple[dict[int, Run], int]:
@@ -102,7 +89,7 @@ def _write(
     fresh: Fresh | None,
 ) -> dict[int, Run]:
     """One load, and what `runs` says of its runs. `runs` comes last: what was interrupted before it does not count, and is
-    overwritten. What there is is held in `fresh`, if that is asked for.
+    overwritten. `fresh` gets all of it, if there is one.
 
     A run that was touched and is the same as before keeps the load that its rows are in."""
     if new:
@@ -112,7 +99,7 @@ def _write(
     runs = of_rows(spark, [[row[name] for name in c.RUNS.names] for row in rows.values()], c.struct(c.RUNS.columns))
     save(runs, tables, c.RUNS, load)
     if fresh is not None:
-        fresh.rows[c.RUNS] = runs
+        fresh[c.RUNS] = runs
     return rows
 
 
@@ -124,7 +111,7 @@ def _write_rows(
     held: dict[str, Contents],
     fresh: Fresh | None,
 ) -> None:
-    """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them; in `fresh`, longer."""
+    """All tables but `runs`. Each file is parsed once, and its lines are kept until the last table has them, for `fresh` longer."""
 
     def read_one(kind: tuple[str, Form, Parts]) -> tuple[DataFrame, dict[c.Table, DataFrame]]:
         name, form, parts = kind
@@ -137,13 +124,11 @@ def _write_rows(
         all_read = list(pool.map(read_one, _KINDS))
         frames = [read for read, _ in all_read]
         refused = together(_refused(frame) for frame in frames)
-        made = {into: rows for _, parts in all_read for into, rows in parts.items()} | {
-            c.QUARANTINE: refused.coalesce(1)
-        }
+        made = {into: rows for _, parts in all_read for into, rows in parts.items()}
+        made[c.QUARANTINE] = refused.coalesce(1)
         list(pool.map(lambda it: save(it[1], tables, it[0], load), made.items()))
     if fresh is not None:
-        fresh.rows.update(made)
-        fresh.held.extend(frames)
+        fresh |= made
         return
     for frame in frames:
         frame.unpersist()

@@ -12,13 +12,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline import columns as c
 from pipeline.evidence import cite
 from pipeline.expectations import Expected, expected
 from pipeline.facts import Chosen, Facts
 from pipeline.findings import Counted, Found, Property
 from pipeline.frames import at_once, threads, together
-from pipeline.ingest import Ingested, Run
+from pipeline.ingest import Fresh, Ingested, Run
 from pipeline.ledger import Ledger
 from pipeline.properties import ALL
 from pipeline.properties.experiment import damages
@@ -87,7 +86,7 @@ def judge(
     for begin in range(0, len(sound), AT_ONCE):
         part = sound[begin : begin + AT_ONCE]
         said(f"judging runs {begin + 1} to {begin + len(part)} of {len(sound)}")
-        for verdict in _judge(spark, tables, part, copies, done.fresh.rows, measure):
+        for verdict in _judge(spark, tables, part, copies, done.fresh, measure):
             verdicts[verdict.run] = verdict
     return [verdicts[row["run"]] for row in rows if row["run"] in verdicts]
 
@@ -107,7 +106,7 @@ def _judge(
     tables: str,
     rows: Sequence[Run],
     copies: dict[str, str],
-    fresh: dict[c.Table, DataFrame],
+    fresh: Fresh,
     measure: Callable[[Facts, Ledger], None] | None,
 ) -> Iterator[Verdict]:
     expectations = {row["run"]: expected(row["expect"]) for row in rows}

@@ -76,7 +76,7 @@ def start(
 
 def _small(wanted: SparkConf) -> SparkSession:
     """A session for little data."""
-    gateway = launch_gateway(wanted)  # type: ignore[no-untyped-call]
+    gateway: Any = SparkContext._gateway or launch_gateway(wanted)  # type: ignore[no-untyped-call]
     with ThreadPoolExecutor(1) as beside:
         classes = beside.submit(little.classes, gateway.jvm)
         context = SparkContext(conf=wanted, gateway=gateway)
@@ -100,9 +100,8 @@ def stop(spark: SparkSession) -> None:
     context: Any = spark.sparkContext
     gateway = context._gateway
     counting, context._accumulatorServer = context._accumulatorServer, None
-    Thread(
-        target=counting.shutdown, daemon=True
-    ).start()  # it looks twice a second whether it should end; nobody waits for it
+    if counting is not None:  # it looks twice a second whether it should end; nobody waits for it
+        Thread(target=counting.shutdown, daemon=True).start()
     with suppress(OSError, Py4JError):  # a JVM that somebody has ended needs no more
         spark.stop()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
