@@ -1,7 +1,6 @@
 """One call: folders to tables, tables to verdicts and metrics, and all of it written down."""
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.campaign import summary
 from pipeline.facts import Facts
+from pipeline.files import locate, readable
 from pipeline.ingest import ingest
 from pipeline.judge import Verdict, judge, worst
 from pipeline.ledger import Ledger
@@ -47,7 +47,7 @@ def analyze(
     Below `out` (a path or a URI that Spark can write to): `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a
     run's verdict a line, as in results/README.md) and `summary.json`.
     """
-    root = out if re.match(r"[a-z][a-z0-9+.-]*:/", out) else f"file://{Path(out).absolute()}"
+    root = locate(out)
     done = ingest(spark, places, f"{root}/tables", said)
     numbers: dict[int, dict[str, Any]] = {row["run"]: nothing() for row in done.runs}
     part = 0
@@ -76,7 +76,7 @@ def analyze(
 def write_text(spark: SparkSession, place: str, text: str) -> None:
     """A file, wherever Spark can write."""
     if place.startswith("file:/"):
-        path = Path(re.sub("^file:/+", "/", place))
+        path = Path(readable(place))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return

@@ -5,7 +5,7 @@ event of a life whose successor has begun (a zombie), or one before `boot`, is n
 as the oracle orders them: by time, then node, life and line.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -43,7 +43,7 @@ class Facts(Shared):
     """Frames of the chosen runs. What is used more than once is kept by Spark until `forget`."""
 
     def __init__(
-        self, spark: SparkSession, tables: str, chosen: list[Chosen], fresh: Mapping[c.Table, DataFrame] | None = None
+        self, spark: SparkSession, tables: str, chosen: list[Chosen], fresh: ingest.Fresh | None = None
     ) -> None:
         """`fresh`: the tables' rows of all that are chosen, where Spark still holds them (`ingest`)."""
         super().__init__()

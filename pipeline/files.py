@@ -57,7 +57,7 @@ def locate(place: str) -> str:
 
 def readable(root: str) -> str:
     """A folder as people write it."""
-    return re.sub(r"^file:/+", "/", root)
+    return re.sub(LOCAL[0], "/", root)
 
 
 def as_pattern(path: str) -> str:

@@ -18,7 +18,7 @@ def terse(spark: SparkSession, *, brief: bool) -> None:
     client.converters = [_Lists(client), *client.converters]
     if brief:
         client.gateway_property.enable_memory_management = False
-        client.garbage_collect_object = _nothing
+        client.garbage_collect_object = lambda *_: None
 
 
 class _Remembered:
@@ -64,10 +64,6 @@ def _once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return make(of)
 
     return made
-
-
-def _nothing(*_: Any) -> None:
-    """Nothing to do."""
 
 
 UNION = "org.apache.spark.sql.catalyst.plans.logical.Union"

@@ -100,10 +100,9 @@ def stop(spark: SparkSession) -> None:
     context: Any = spark.sparkContext
     gateway = context._gateway
     counting, context._accumulatorServer = context._accumulatorServer, None
-    if (
-        counting is not None
-    ):  # it looks twice a second whether it should end; nobody waits for it, or hears that its JVM is gone
-        counting.handle_error = _nothing
+    if counting is not None:
+        # It looks twice a second whether it should end: nobody waits for it, or hears that its JVM is gone.
+        counting.handle_error = lambda *_: None
         Thread(target=counting.shutdown, daemon=True).start()
     with suppress(OSError, Py4JError):  # a JVM that somebody has ended needs no more
         spark.stop()
@@ -118,10 +117,6 @@ def stop(spark: SparkSession) -> None:
     type(context)._gateway = None
     type(context)._jvm = None
     shutil.rmtree(place, ignore_errors=True)
-
-
-def _nothing(*_: Any) -> None:
-    """Nothing to say."""
 
 
 def is_local(master: str) -> bool:

@@ -11,21 +11,10 @@ from pipeline import files, folders
 from pipeline.analysis import analyze
 from pipeline.folders import NoRuns, number_of
 from tests.corpus.story import ensemble
+from tests.integration.test_pipeline_ingest import NODE_1, saved, truncated
 from tests.integration.test_pipeline_judge import differences, told
 
 pytestmark = pytest.mark.timeout(600)
-
-
-def saved(folder: Path) -> Path:
-    """A good run's folder."""
-    story = ensemble(writes=5)
-    story.settle()
-    story.save(folder)
-    return folder
-
-
-def torn(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-7])
 
 
 ODD = "a b%20c [1] {x}*?#^`|<>\\\"',;@&=+$!~()é‑中 𝔘"
@@ -43,7 +32,7 @@ def test_spark_and_python_name_files_alike(spark: Any, tmp_path: Path) -> None:
 def test_a_run_is_found_and_read_alike_with_spark_and_without(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torn(saved(tmp_path / ODD) / "trace/node-1-1.jsonl")
+    truncated(saved(tmp_path / ODD))
     (tmp_path / ODD / "run.json").write_bytes(b'{"nodes": 3, "run": "\xff"}')
     (tmp_path / ODD / "ops.jsonl").write_text("")
     saved(tmp_path / "_hidden")
@@ -59,7 +48,7 @@ def test_a_run_is_found_and_read_alike_with_spark_and_without(
     assert folders.contents(spark, far) == counted
     lines_ = {path.rpartition("/")[2]: it.lines for path, it in held.items()}
     assert lines_["ops.jsonl"] == 0
-    assert lines_["node-1-1.jsonl"] == len((tmp_path / ODD / "trace/node-1-1.jsonl").read_text().splitlines())
+    assert lines_["node-1-1.jsonl"] == len((tmp_path / ODD / NODE_1).read_text().splitlines())
 
 
 @pytest.mark.parametrize("near", [True, False])
