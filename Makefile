@@ -69,6 +69,5 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	$(PIP) install --constraint constraints.txt hatchling editables
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev,pipeline]'
+	$(PIP) install --constraint constraints.txt --editable '.[dev,pipeline]'
 	@touch $@
