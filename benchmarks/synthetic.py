@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -85,21 +84,23 @@ class Run:
         """So many transactions of an epoch. A batch's lines differ in little, so they are put together from pieces."""
         leader = (epoch - 1) % NODES + 1
         for first in range(1, count + 1, batch):
-            crcs = [crc32(counter.to_bytes(8, "big")) for counter in range(first, min(first + batch, count + 1))]
+            digests = [
+                dg.txn_digest(counter.to_bytes(8, "big")) for counter in range(first, min(first + batch, count + 1))
+            ]
             begin = self.t + TICK
-            body = f'"epoch":{epoch},"first":{first},"digests":{json.dumps(crcs, separators=(",", ":"))}'
-            self.t += TICK * len(crcs)  # while the clients ask
+            body = f'"epoch":{epoch},"first":{first},"digests":"{dg.show_all(digests)}"'
+            self.t += TICK * len(digests)  # while the clients ask
             self.line(leader, f'"broadcast",{body},"delivered":[{self.last[0]},{self.last[1]}]')
             for node in range(1, NODES + 1):
                 self.line(node, f'"accept","in_epoch":{epoch},{body}')
                 self.sent[node - 1] += 1
-            for counter, crc in enumerate(crcs, first):
-                self.running = dg.fold(self.running, epoch << 32 | counter, crc)
+            for counter, digest in enumerate(digests, first):
+                self.running = dg.fold(self.running, epoch << 32 | counter, digest)
             shown = dg.show(self.running)
             for node in range(1, NODES + 1):
                 self.line(node, f'"deliver",{body},"digest":"{shown}","tree":"{shown}"')
-            self.last = (epoch, first + len(crcs) - 1)
-            self.ask(begin, epoch, first, len(crcs))
+            self.last = (epoch, first + len(digests) - 1)
+            self.ask(begin, epoch, first, len(digests))
 
     def line(self, node: int, rest: str) -> None:
         trace = self.traces[node - 1]

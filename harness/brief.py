@@ -18,24 +18,27 @@ def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
     return [_shown(event, batch, differing) for event, batch in zip(events, batches, strict=True)]
 
 
-def _by_zxid(event: Event) -> dict[tuple[int, int], int]:
+def _by_zxid(event: Event) -> dict[tuple[int, int], str]:
     """What a batch says of each zxid; nothing if the event is none."""
     epoch, first, digests = event.get("epoch"), event.get("first"), event.get("digests")
-    if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, list):
+    if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, str):
         return {}
-    return {(epoch, counter): digest for counter, digest in enumerate(digests, first)}
+    each = [digests[at : at + 16] for at in range(0, len(digests), 16)]
+    return {(epoch, counter): digest for counter, digest in enumerate(each, first)}
 
 
-def _differing(batches: Sequence[dict[tuple[int, int], int]]) -> set[tuple[int, int]]:
-    said: dict[tuple[int, int], set[int]] = {}
+def _differing(batches: Sequence[dict[tuple[int, int], str]]) -> set[tuple[int, int]]:
+    said: dict[tuple[int, int], set[str]] = {}
     for batch in batches:
         for zxid, digest in batch.items():
             said.setdefault(zxid, set()).add(digest)
     return {zxid for zxid, digests in said.items() if len(digests) > 1}
 
 
-def _shown(event: Event, batch: dict[tuple[int, int], int], differing: set[tuple[int, int]]) -> dict[str, Any]:
+def _shown(event: Event, batch: dict[tuple[int, int], str], differing: set[tuple[int, int]]) -> dict[str, Any]:
     shown = {name: _cut_off(value) for name, value in event.items()}
+    if len(batch) > SHOWN:
+        shown["digests"] = f"{event['digests'][: 16 * SHOWN]} and {len(batch) - SHOWN} more"
     telling = sorted(batch.keys() & differing)[:SHOWN]
     if telling:
         shown["digests"] = {f"{epoch}:{counter}": batch[epoch, counter] for epoch, counter in telling}

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from model.events import Broadcast, packed
+from node.core import digest as dg
 
-_NEVER = -1  # fills the place of a counter that the primary passed over; no digest is negative
+_NEVER = 0  # fills the place of a counter that the primary passed over; no transaction has this digest but by chance
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class Primary:
     life: int
     delivered: int  # zxid of the last transaction that it had delivered before its first broadcast
     events: list[Broadcast] = field(default_factory=list)
-    digests: "array[int]" = field(default_factory=lambda: array("q"))
+    digests: "array[int]" = field(default_factory=lambda: array("Q"))
 
     def event_of(self, counter: int) -> Broadcast | None:
         """The event that broadcast a counter, None if it was never broadcast."""
@@ -46,13 +47,14 @@ class Broadcasts:
 
     def add(self, event: Broadcast) -> Step:
         primary = self._primary(event)
+        digests = dg.read_all(event.digests)
         expected = len(primary.digests) + 1
         primary.events.append(event)
         missing = event.first - expected
         if missing > 0:
             primary.digests.extend([_NEVER] * missing)
         # What is broadcast again replaces what it was before: nobody can have meant both.
-        primary.digests[event.first - 1 : event.first - 1 + len(event.digests)] = array("q", event.digests)
+        primary.digests[event.first - 1 : event.first - 1 + len(digests)] = digests
         return Step(event, primary, expected)
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:

@@ -77,6 +77,6 @@ def _follow(found: Standing, event: dict[str, Any]) -> None:
         case "boot":
             found.last_committed = zxid(*event["snapshot_zxid"])
         case "deliver":
-            found.last_committed = zxid(event["epoch"], event["first"] + len(event["digests"]) - 1)
+            found.last_committed = zxid(event["epoch"], event["first"] + len(event["digests"]) // 16 - 1)
         case "snapshot" if event["kind"] == "restored":
             found.last_committed = zxid(*event["zxid"])

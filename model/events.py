@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Pair = tuple[U32, U32]  # a zxid: (epoch, counter)
 Hex64 = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+Digests = Annotated[str, Meta(pattern="^([0-9a-f]{16})*$")]  # 16 hexadecimal digits a transaction
 
 
 def packed(pair: Pair) -> int:
@@ -90,12 +91,17 @@ class Batch(TraceEvent, kw_only=True):
 
     epoch: U32
     first: Annotated[int, Meta(ge=1, le=2**32 - 1)]
-    digests: list[U32]
+    digests: Digests
 
     @property
     def zxid(self) -> int:
         """The first one's zxid."""
         return self.epoch << 32 | self.first
+
+    @property
+    def count(self) -> int:
+        """How many transactions it has."""
+        return len(self.digests) // 16
 
 
 class Broadcast(Batch, kw_only=True, tag="broadcast"):

@@ -180,7 +180,7 @@ class Facts:
 
     def accept(self, event: Accept) -> None:
         if event.digests:
-            self.node(event.node).log_last = (event.epoch << 32 | event.first) + len(event.digests) - 1
+            self.node(event.node).log_last = event.zxid + event.count - 1
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
@@ -292,7 +292,7 @@ class Facts:
 
 def last_of(batch: Batch) -> int:
     """The zxid of a batch's last transaction."""
-    return batch.zxid + len(batch.digests) - 1
+    return batch.zxid + batch.count - 1
 
 
 def killed(fault: Fault) -> dict[int, dict[str, Any]]:

@@ -70,7 +70,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.zxids = array("Q")
-        self.digests = array("q")
+        self.digests = array("Q")
         self.running = array("Q")
         self._starts: list[int] = []
         self._authors: list[Deliver] = []
@@ -114,7 +114,7 @@ class Ledger:
 
     def deliver(self, place: Place, event: Deliver) -> Delivery:
         """Compare a node's next deliveries with the ledger, lengthen it, and move the node's cursor."""
-        digests = array("q", event.digests)
+        digests = dg.read_all(event.digests)
         first, before = event.epoch << 32 | event.first, place.last
         place.last = first + len(digests) - 1
         lost = place.diverged

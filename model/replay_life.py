@@ -268,7 +268,7 @@ class Rerun:
         fields = {
             "epoch": zx.epoch_of(delivery.first),
             "first": zx.counter_of(delivery.first),
-            "digests": delivery.crcs,
+            "digests": dg.show_all(delivery.digests),
             "digest": digest,
             "tree": dg.show(tree.digest),
         }

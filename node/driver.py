@@ -223,7 +223,7 @@ class Driver:
         fields = {
             "epoch": zx.epoch_of(delivery.first),
             "first": zx.counter_of(delivery.first),
-            "digests": delivery.crcs,
+            "digests": dg.show_all(delivery.digests),
             "digest": dg.show(delivery.digest),
             "tree": tree,
         }

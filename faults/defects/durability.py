@@ -74,6 +74,6 @@ class CountOwnAckEarly(Peer):
     def write_late(self) -> None:
         for records in getattr(self, "late", []):
             self.record(records)
-            self.accepted(records.first, records.crcs)
+            self.accepted(records.first, records.digests)
         self.late = []
         self.written = self.now

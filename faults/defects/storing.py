@@ -34,8 +34,8 @@ class DirtySnapshot(Store):
     def append(self, record: Record) -> None:
         super().append(record)
         if isinstance(record, TxnRecords):
-            numbered = enumerate(zip(record.txns, record.crcs, strict=True), record.first)
-            self.tail += tuple((z, txn, crc) for z, (txn, crc) in numbered)
+            numbered = enumerate(zip(record.txns, record.digests, strict=True), record.first)
+            self.tail += tuple((z, txn, txn_digest) for z, (txn, txn_digest) in numbered)
         elif isinstance(record, TruncRecord):
             self.tail = tuple(entry for entry in self.tail if entry[0] <= record.keep)
         elif isinstance(record, SnapRecord):
@@ -45,9 +45,9 @@ class DirtySnapshot(Store):
         self.tail = tuple(entry for entry in self.tail if entry[0] > zxid)
         tree = Tree()
         tree.load(state, zxid)
-        for z, txn, crc in self.tail:
+        for z, txn, txn_digest in self.tail:
             tree.apply(Zxid(z), txn)
-            digest = dg.fold(digest, z, crc)
+            digest = dg.fold(digest, z, txn_digest)
         super().take_snapshot(tree.zxid, digest, tree.dump())
 
 

@@ -99,7 +99,7 @@ class GapAccepted(Peer):
         records = self.history.append(message.run)
         last = self.history.last
         self.record(records, lambda: self.now_durable(last))
-        self.accepted(records.first, records.crcs)
+        self.accepted(records.first, records.digests)
         self.ack_due = True
 
 

@@ -54,7 +54,7 @@ def _read(source: Source, node: int, number: int) -> Life | None:
         life = life or Life(node, number, line.t, line.t)
         life.last = max(life.last, line.t)
         if line.event == "deliver":
-            life.delivered.append((line.t, line.epoch, line.first + len(line.digests) - 1))
+            life.delivered.append((line.t, line.epoch, line.first + len(line.digests) // 16 - 1))
         elif line.event not in BULK:
             life.events.append(line)
     return life

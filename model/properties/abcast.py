@@ -3,6 +3,7 @@
 from model.evidence import show, span
 from model.ledger import Conflict, Delivery
 from model.properties.checker import Checker
+from node.core import digest as dg
 
 
 class Integrity(Checker):
@@ -10,7 +11,7 @@ class Integrity(Checker):
 
     Verifies, for every delivery that is not the ledger's already, that before it the primary of its epoch wrote a
     `broadcast` of the same zxid with the same digest; so one that everybody delivers is reported once. Does not verify
-    bytes beyond their CRC-32, nor what a snapshot contains (state equality does), nor that what was accepted but never
+    bytes beyond their 64-bit digest, nor what a snapshot contains (state equality does), nor that what was accepted but never
     delivered was broadcast.
     """
 
@@ -31,13 +32,13 @@ class Integrity(Checker):
             broadcast = primary.event_of(event.first + offset)
             if broadcast is not None:
                 self.found.add(
-                    f"node {event.node} delivered {show(zxid)} with digest {digest}, but node {primary.node}, the "
-                    f"primary, had broadcast it with digest {primary.digests[event.first + offset - 1]}",
+                    f"node {event.node} delivered {show(zxid)} with digest {dg.show(digest)}, but node {primary.node}, the "
+                    f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}",
                     [broadcast, event],
                 )
                 return
         self.found.add(
-            f"node {event.node} delivered {show(zxid)} (digest {digest}), which nobody had broadcast", [event]
+            f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
         )
 
     def _first_alien(self, delivery: Delivery) -> int:
@@ -110,10 +111,10 @@ class Agreement(Checker):
             return
         ledger, author = self.facts.ledger, conflict.author
         at = min(conflict.index, len(ledger) - 1)
-        there = f"{show(ledger.zxids[at])} (digest {ledger.digests[at]})"
+        there = f"{show(ledger.zxids[at])} (digest {dg.show(ledger.digests[at])})"
         stood = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
         self.found.add(
-            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {conflict.digest}) after "
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
             f"{show(stood)}, but node {author.node} had delivered {there} "
             + ("there" if at == conflict.index else "last"),
             [author, delivery.event],

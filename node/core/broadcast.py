@@ -4,6 +4,7 @@ Steps: l.3.1 PROPOSE, f.3.2 accept and ACK, l.3.2 COMMIT, f.3.3 deliver. ACK and
 that gathered since the last `ready()` leaves as one message: batches, but nobody waits for a batch to fill.
 """
 
+from node.core import digest as dg
 from node.core import zxid as zx
 from node.core.machine import NotLeading, SanityCheckFailed
 from node.core.messages import Ack, Commit, Propose, Run
@@ -74,7 +75,7 @@ class Broadcast(Synchronization):
             "broadcast",
             epoch=self.epoch,
             first=zx.counter_of(run.first),
-            digests=records.crcs,
+            digests=dg.show_all(records.digests),
             delivered=zx.pair(self.delivered),
         )
         self.log_own(records)
@@ -87,15 +88,15 @@ class Broadcast(Synchronization):
         """The leader is a follower too: its own log, and its own ACK when that is durable."""
         last = self.history.last
         self.record(records, lambda: self.own_ack(last))
-        self.accepted(records.first, records.crcs)
+        self.accepted(records.first, records.digests)
 
-    def accepted(self, first: Zxid, crcs: list[int]) -> None:
+    def accepted(self, first: Zxid, digests: list[int]) -> None:
         self.event_after_sync(
             "accept",
             in_epoch=self.current_epoch,
             epoch=zx.epoch_of(first),
             first=zx.counter_of(first),
-            digests=crcs,
+            digests=dg.show_all(digests),
         )
 
     def own_ack(self, last: Zxid) -> None:
@@ -147,7 +148,7 @@ class Broadcast(Synchronization):
         records = self.history.append(message.run)
         last = self.history.last
         self.record(records, lambda: self.now_durable(last))
-        self.accepted(records.first, records.crcs)
+        self.accepted(records.first, records.digests)
         self.ack_due = True
         self.check_digest(message.committed, message.digest, source)
 

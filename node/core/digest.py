@@ -1,18 +1,23 @@
 """Digests: of one transaction's bytes, and running over a committed history (LADIS 2008, section 2).
 
-A transaction's digest is the CRC-32 of its bytes, computed once in a node and used three times: in the trace, in the
-log record's checksum, and here. The running digest is a 64-bit FNV-1a-like fold over (zxid, CRC), so two nodes that
-delivered the same transactions in the same order have the same digest, and (up to 2^-32 a transaction) only those.
+A transaction's digest is BLAKE2b with 64 bits of output: two different transactions do not share one by accident, and
+nobody makes two that do for less than some 2**32 tries. It is computed once in a node and used twice: in the trace, and
+here. The running digest folds (zxid, digest) pairs, so two nodes that delivered the same
+transactions in the same order have the same one.
 """
 
-from zlib import crc32
+from array import array
+from hashlib import blake2b
+from sys import byteorder
 
 _MASK = 2**64 - 1
 _PRIME = 0x100000001B3
 EMPTY = 0xCBF29CE484222325  # the digest of an empty history
 
 
-txn_digest = crc32  # of a transaction's bytes: 0 .. 2**32 - 1
+def txn_digest(txn: bytes) -> int:
+    """The digest of a transaction's bytes: 0 .. 2**64 - 1."""
+    return int.from_bytes(blake2b(txn, digest_size=8).digest(), "big")
 
 
 def fold(digest: int, zxid: int, txn: int) -> int:
@@ -23,3 +28,20 @@ def fold(digest: int, zxid: int, txn: int) -> int:
 def show(digest: int) -> str:
     """16 hexadecimal digits: how traces write a 64-bit digest."""
     return f"{digest:016x}"
+
+
+def show_all(digests: list[int]) -> str:
+    """16 hexadecimal digits for each: how traces write the digests of consecutive transactions."""
+    numbers = array("Q", digests)
+    if byteorder == "little":
+        numbers.byteswap()
+    return numbers.tobytes().hex()
+
+
+def read_all(text: str) -> "array[int]":
+    """The other way round. Raises ValueError if the text is not 16 hexadecimal digits for each."""
+    numbers = array("Q")
+    numbers.frombytes(bytes.fromhex(text))
+    if byteorder == "little":
+        numbers.byteswap()
+    return numbers

@@ -37,7 +37,7 @@ class History:
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.snapshot = snapshot
         self.txns: list[bytes] = []
-        self.crcs: list[int] = []
+        self.digests: list[int] = []
         self.bytes = 0  # of the transactions above the newest snapshot
         self._rebase(snapshot[0] if snapshot else ZERO)
 
@@ -92,18 +92,18 @@ class History:
         first, txns = run.first, run.txns
         if first >> 32 != self.stretches[-1].epoch:
             self.stretches.append(Stretch(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
-        crcs = list(map(txn_digest, txns))
+        digests = list(map(txn_digest, txns))
         self.txns += txns
-        self.crcs += crcs
+        self.digests += digests
         self.bytes += sum(map(len, txns))
         self.last = Zxid(first + len(txns) - 1)
-        return TxnRecords(first, txns, crcs)
+        return TxnRecords(first, txns, digests)
 
     def truncate(self, keep: Zxid) -> None:
         """Cut back so that `keep` is last. Raises NotInHistory."""
         length = self.position(keep)
         self.bytes -= sum(map(len, self.txns[length:]))
-        del self.txns[length:], self.crcs[length:]
+        del self.txns[length:], self.digests[length:]
         self.stretches = [self.stretches[0]] + [s for s in self.stretches[1:] if s.offset < length]
         self.last = keep
 
@@ -113,13 +113,13 @@ class History:
         tail = self.stretches[-1]
         if tail.offset <= start < end:
             first = zx.zxid(tail.epoch, tail.first + start - tail.offset)
-            return [TxnRecords(first, self.txns[start:end], self.crcs[start:end])]
+            return [TxnRecords(first, self.txns[start:end], self.digests[start:end])]
         batches = []
         for i, stretch in enumerate(self.stretches):
             low, high = max(start, stretch.offset), min(end, stretch.offset + self._length(i))
             if low < high:
                 first = zx.zxid(stretch.epoch, stretch.first + low - stretch.offset)
-                batches.append(TxnRecords(first, self.txns[low:high], self.crcs[low:high]))
+                batches.append(TxnRecords(first, self.txns[low:high], self.digests[low:high]))
         return batches
 
     def shape(self) -> Shape:
@@ -154,7 +154,7 @@ class History:
     def replace(self, snapshot: Snapshot) -> None:
         """Start from a snapshot, keeping nothing."""
         self.txns.clear()
-        self.crcs.clear()
+        self.digests.clear()
         self.bytes = 0
         self.snapshot = snapshot
         self._rebase(snapshot[0])
@@ -164,12 +164,12 @@ class History:
         previous = self.snapshot[0] if self.snapshot else self.base
         self.snapshot = snapshot
         tail = self.between(previous, self.last)
-        self.txns, self.crcs = [], []
+        self.txns, self.digests = [], []
         self._rebase(previous)
         for batch in tail:
             if zx.epoch_of(batch.first) != self.stretches[-1].epoch:
                 self.stretches.append(Stretch(zx.epoch_of(batch.first), zx.counter_of(batch.first), len(self.txns)))
             self.txns += batch.txns
-            self.crcs += batch.crcs
+            self.digests += batch.digests
             self.last = Zxid(batch.first + len(batch.txns) - 1)
         self.bytes = sum(map(len, self.txns[self.position(snapshot[0]) :]))

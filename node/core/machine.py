@@ -339,11 +339,11 @@ class Machine:
                 return
         for batch in self.history.between(self.delivered, target):
             z, digest = int(batch.first), self.digest
-            for crc in batch.crcs:
-                digest = dg.fold(digest, z, crc)
+            for txn in batch.digests:
+                digest = dg.fold(digest, z, txn)
                 z += 1
             self.digest = digest
-            self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.crcs, digest))
+            self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.digests, digest))
             self.delivered = Zxid(z - 1)
 
     def check_digest(self, zxid: Zxid, digest: int, source: int) -> None:

@@ -31,11 +31,11 @@ class EpochRecord(msgspec.Struct, frozen=True):
 
 
 class TxnRecords(msgspec.Struct, frozen=True):
-    """TXN, one log record a transaction: `first`, `first + 1`, ... with the CRC-32 of each."""
+    """TXN, one log record a transaction: `first`, `first + 1`, ... with the digest of each."""
 
     first: Zxid
     txns: list[bytes]
-    crcs: list[int]
+    digests: list[int]
 
 
 class TruncRecord(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Deliver(msgspec.Struct, frozen=True):
 
     first: Zxid
     txns: list[bytes]
-    crcs: list[int]
+    digests: list[int]
     digest: int
 
 

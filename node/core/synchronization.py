@@ -44,7 +44,7 @@ class Synchronization(Discovery):
                 in_epoch=epoch,
                 epoch=zx.epoch_of(run.first),
                 first=zx.counter_of(run.first),
-                digests=records.crcs,
+                digests=dg.show_all(records.digests),
             )
 
     def cut_back(self, keep: Zxid) -> None:

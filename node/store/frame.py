@@ -5,8 +5,7 @@
     payload  `length` bytes
     trailer  TRAILER u8
 
-A batch is what one sync makes durable. Both CRCs guard the payload at the price of hashing it once: a transaction's
-digest, which comes with it, is the payload's CRC. The header's CRC starts from the record's place (segment and offset),
+A batch is what one sync makes durable. The header's CRC starts from the record's place (segment and offset),
 so bytes that look like a record are one only where they were written.
 
 MARK and TRAILER are the last bytes of header and record. Power that goes in the middle of a write leaves zeros there,
@@ -18,6 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from node.core.digest import txn_digest
 from node.core.ready import (
     EpochRecord,
     MemberRecord,
@@ -88,8 +88,8 @@ def items(records: list[Record]) -> list[Item]:
     found: list[Item] = []
     for record in records:
         if isinstance(record, TxnRecords):
-            for zxid, (txn, crc) in enumerate(zip(record.txns, record.crcs, strict=True), record.first):
-                found.append((_TXN, zxid, txn, crc))
+            for zxid, txn in enumerate(record.txns, record.first):
+                found.append((_TXN, zxid, txn, crc32(txn)))
         else:
             found.append(_item(record))
     return found
@@ -117,7 +117,7 @@ def record_of(frame: Frame) -> Record:
         case Kind.EPOCH:
             return EpochRecord(argument)
         case Kind.TXN:
-            return TxnRecords(Zxid(argument), [frame.payload], [crc32(frame.payload)])
+            return TxnRecords(Zxid(argument), [frame.payload], [txn_digest(frame.payload)])
         case Kind.TRUNC:
             return TruncRecord(Zxid(argument))
         case Kind.SNAP:

@@ -156,7 +156,7 @@ def state_batches_differ() -> Story:
     for node in (1, 3):
         story.servers[node].delivered = list(story.servers[2].delivered)
         said = {"digest": running, "tree": dg.show(story.running(2) ^ 0x5A5A5A5A5A5A5A5A)}
-        story.event(node, "deliver", epoch=1, first=4, digests=[digest(zxid) for zxid in zxids], **said)
+        story.event(node, "deliver", epoch=1, first=4, digests=dg.show_all([digest(zxid) for zxid in zxids]), **said)
     story.settle()
     return story
 

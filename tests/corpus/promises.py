@@ -1,5 +1,6 @@
 """Runs about epochs, and about what must not be forgotten."""
 
+from node.core import digest as dg
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble
 
@@ -82,7 +83,7 @@ def epochs_accepts_from_the_past() -> Story:
     story = ensemble()
     story.elect(2, epoch=2)
     story.broadcast(1, (1, 4), delivered=(1, 3))
-    story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=[7])
+    story.event(3, "accept", in_epoch=1, epoch=1, first=4, digests=dg.show_all([7]))
     story.settle()
     return story
 

@@ -8,7 +8,6 @@ are those of results/README.md; any judge can read the folders.
 import json
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from node.core import digest as dg
 
@@ -19,7 +18,7 @@ NOTHING: Zxid = (0, 0)
 
 def digest(zxid: Zxid, variant: str = "") -> int:
     """The digest of the transaction that is usually broadcast with this zxid, or of another one."""
-    return crc32(f"{zxid[0]}:{zxid[1]}{variant}".encode())
+    return dg.txn_digest(f"{zxid[0]}:{zxid[1]}{variant}".encode())
 
 
 class Server:
@@ -192,7 +191,7 @@ class Story:
     def broadcast(self, node: int, zxid: Zxid, value: int | None = None, delivered: Zxid | None = None) -> None:
         done = self.servers[node].delivered
         before = delivered if delivered is not None else (done[-1][0] if done else NOTHING)
-        digests = [digest(zxid) if value is None else value]
+        digests = dg.show_all([digest(zxid) if value is None else value])
         self.event(node, "broadcast", epoch=zxid[0], first=zxid[1], digests=digests, delivered=list(before))
 
     def accept(self, node: int, zxid: Zxid, value: int | None = None, in_epoch: int | None = None) -> None:
@@ -200,7 +199,7 @@ class Story:
         value = digest(zxid) if value is None else value
         server.log.append((zxid, value))
         under = server.current_epoch if in_epoch is None else in_epoch
-        self.event(node, "accept", in_epoch=under, epoch=zxid[0], first=zxid[1], digests=[value])
+        self.event(node, "accept", in_epoch=under, epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]))
 
     def deliver(self, node: int, zxid: Zxid, value: int | None = None, **fields: Any) -> None:
         """Deliver one transaction; the digests are those of what the node has delivered in this life."""
@@ -209,7 +208,7 @@ class Story:
         server.delivered.append((zxid, value))
         running = self.running(node)
         said = {"digest": dg.show(running), "tree": tree(running)}
-        self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=[value], **{**said, **fields})
+        self.event(node, "deliver", epoch=zxid[0], first=zxid[1], digests=dg.show_all([value]), **{**said, **fields})
 
     def running(self, node: int) -> int:
         """The running digest of what a node has delivered."""

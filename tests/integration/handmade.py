@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from node.core import digest as dg
+
 MS = 1_000_000
 ZERO = 1_000_000_000
 
@@ -65,7 +67,7 @@ def _work(pages: Pages, ms: float, node: int, frames: int, syncs: int, life: int
 
 
 def _batch(pages: Pages, ms: float, node: int, event: str, zxid: tuple[int, int], count: int, **fields: Any) -> None:
-    digests = [1000 * zxid[0] + zxid[1] + i for i in range(count)]
+    digests = dg.show_all([1000 * zxid[0] + zxid[1] + i for i in range(count)])
     pages.event(ms, node, event, epoch=zxid[0], first=zxid[1], digests=digests, **fields)
 
 
@@ -150,7 +152,7 @@ def _back_again(pages: Pages) -> None:
     pages.event(3012, 1, "accepted_epoch", 2, epoch=2, leader=2)
     pages.event(3015, 1, "phase", 2, phase="SYNCHRONIZATION", epoch=2)
     pages.event(3020, 1, "truncate", 2, keep=[1, 5], last=[1, 7])
-    pages.event(3025, 1, "accept", 2, epoch=2, first=1, digests=[2001], in_epoch=2)
+    pages.event(3025, 1, "accept", 2, epoch=2, first=1, digests=dg.show_all([2001]), in_epoch=2)
     pages.event(3030, 1, "current_epoch", 2, epoch=2, last_zxid=[2, 1])
     pages.event(3031, 1, "phase", 2, phase="BROADCAST", epoch=2)
     _work(pages, 3040, 1, 4, 2, 2, VOTE=1, FORWARD=2)

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from node.core import digest as dg
 from node.core import zxid as zx
 from node.core.broadcast import Peer
 from node.core.digest import EMPTY, fold, txn_digest
@@ -305,7 +306,7 @@ class Ensemble:
     def note(self, node: int, name: str, fields: dict[str, object]) -> None:
         self.log.append(f"{self.now / MS:9.2f} node {node}: {name} {fields}")
         if name == "broadcast":
-            for i, digest in enumerate(fields["digests"]):  # type: ignore[arg-type, var-annotated]
+            for i, digest in enumerate(dg.read_all(fields["digests"])):  # type: ignore[arg-type, var-annotated]
                 z = zx.zxid(fields["epoch"], fields["first"] + i)  # type: ignore[arg-type, operator]
                 assert z not in self.broadcast, f"{zx.show(z)} was broadcast twice"
                 self.broadcast[z] = digest

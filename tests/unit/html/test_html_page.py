@@ -16,6 +16,7 @@ from harness.html.page import page
 from harness.html.story import read_story
 from harness.html.words import in_words
 from harness.judgement import judge
+from node.core import digest as dg
 from tests.corpus import conduct, delivery, promises
 from tests.corpus.cases import CASES, Case
 from tests.corpus.story import Story
@@ -151,7 +152,15 @@ def test_every_known_run_good_or_bad_has_a_report_that_says_its_verdict(case: Ca
 
 
 def test_a_long_line_is_cut_short_in_its_citation(folder: Path) -> None:
-    event = {"t": 1, "node": 1, "life": 1, "event": "deliver", "epoch": 1, "first": 1, "digests": list(range(500))}
+    event = {
+        "t": 1,
+        "node": 1,
+        "life": 1,
+        "event": "deliver",
+        "epoch": 1,
+        "first": 1,
+        "digests": dg.show_all(list(range(500))),
+    }
     violation = {"words": "bad", "evidence": [{"file": "trace/node-1-1.jsonl", "line": 3, "event": event}]}
     item = {
         "name": "p",

@@ -3,9 +3,9 @@
 import json
 import struct
 from pathlib import Path
-from zlib import crc32
 
 from model.dump import dump_of
+from node.core.digest import txn_digest
 from node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord, TxnRecords
 from node.core.zxid import ZERO, zxid
 from node.store.disk import OrdinaryDisk
@@ -16,7 +16,12 @@ def write_disk(folder: Path) -> None:
     """f.p is 4, f.a is 3, and two transactions of epoch 3 are in the log."""
     store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=4096)
     txns = [b"one", b"second"]
-    records = [EpochRecord(3), TruncRecord(ZERO), NewLeaderRecord(3), TxnRecords(zxid(3, 1), txns, [*map(crc32, txns)])]
+    records = [
+        EpochRecord(3),
+        TruncRecord(ZERO),
+        NewLeaderRecord(3),
+        TxnRecords(zxid(3, 1), txns, [*map(txn_digest, txns)]),
+    ]
     for record in [*records, EpochRecord(4)]:
         store.append(record)
     store.sync()
@@ -32,7 +37,7 @@ def test_what_each_field_is_filled_with(tmp_path: Path) -> None:
     write_disk(tmp_path / "data" / "node-1")
     boot = {"event": "boot", "snapshot_zxid": [0, 0]}
     leading, following = ({"event": "role", "role": role} for role in ("LEADING", "FOLLOWING"))
-    deliver = {"event": "deliver", "epoch": 3, "first": 1, "digests": [7]}
+    deliver = {"event": "deliver", "epoch": 3, "first": 1, "digests": "0" * 16}
     write_trace(tmp_path / "trace" / "node-1-2.jsonl", boot, leading)
     write_trace(tmp_path / "trace" / "node-1-10.jsonl", boot, following, deliver)
     write_trace(tmp_path / "trace" / "node-2-1.jsonl", boot, {"event": "snapshot", "kind": "restored", "zxid": [2, 9]})

@@ -15,7 +15,15 @@ History = list[tuple[tuple[int, int], int]]
 
 def deliver(node: int, epoch: int, first: int, digests: list[int], t: int = 0) -> Deliver:
     return Deliver(
-        t=t, node=node, life=1, n=1, epoch=epoch, first=first, digests=digests, digest="0" * 16, tree="0" * 16
+        t=t,
+        node=node,
+        life=1,
+        n=1,
+        epoch=epoch,
+        first=first,
+        digests=dg.show_all(digests),
+        digest="0" * 16,
+        tree="0" * 16,
     )
 
 

@@ -34,7 +34,7 @@ FULL = Ready(
         MemberRecord(),
     ],
     upto=9,
-    events_after_sync=[Event("accept", {"digests": [1]})],
+    events_after_sync=[Event("accept", {"digests": "0" * 16})],
     messages_after_sync=[(1, Commit(1, zxid(1, 1), 7))],
     deliveries=[Install(zxid(1, 1), 3, b"state"), Deliver(zxid(1, 2), [b"a"], [1], 4)],
     abort="a sanity check",

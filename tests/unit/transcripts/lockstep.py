@@ -343,7 +343,7 @@ def _pair(value: list[int]) -> str:
 
 
 def _span(f: dict[str, Any]) -> str:
-    return words.span(zx.zxid(f["epoch"], f["first"]), len(f["digests"]))
+    return words.span(zx.zxid(f["epoch"], f["first"]), len(f["digests"]) // 16)
 
 
 EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
