@@ -50,7 +50,7 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
         stage = stack.enter_context(stage_on(on)(place, scenario, defect=None, record=False))
         leader = _settle(stage)
         addresses = {node: stage.cluster.client_address(node) for node in stage.cluster.nodes}
-        client = stack.enter_context(Client(addresses, stage.keys, leader, timeout=SETTLE_SECONDS))
+        client = stack.enter_context(Client(addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))
         if not client.connect(SETTLE_SECONDS) or client.node != leader:
             raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
         create_keys(client, scale.keys)

@@ -49,8 +49,8 @@ class Ensemble:
     def _build(self, stack: ExitStack) -> None:
         root = stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".bench-"))
         self.folder = results.create(Path(root), "bench", 0)
-        secret = self.folder.file("config", "keys.json")
-        self._keys = keys.create(secret)
+        files = keys.create_files(self.folder.file("config"))
+        self._keys = keys.load(files.clients)
         ports = free_ports(3 * self.size)
         stack.callback(release_ports, ports)
         nodes = range(1, self.size + 1)
@@ -60,7 +60,7 @@ class Ensemble:
             cluster="bench",
             addresses=self.addresses,
             links=links,
-            secret_file=secret,
+            keys=files,
             faithful=False,
             record=self._record,
         )

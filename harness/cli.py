@@ -290,7 +290,8 @@ def client(
         ),
     ] = None,
     secret: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The key file of an ensemble that `zab up` did not start.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The client key file of an ensemble that `zab up` did not start."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which an operation is unknown.")] = 10.0,
     results: Results = RESULTS,

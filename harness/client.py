@@ -1,9 +1,9 @@
 """The client of an ensemble, as a library: for one thread, and for asyncio. docs/client.md explains it.
 
-    with connect({1: "127.0.0.1:20001", 2: "127.0.0.1:20002"}, "config/keys.json") as client:
+    with connect({1: "127.0.0.1:20001", 2: "127.0.0.1:20002"}, "config/clients.json") as client:
         client.create("/a", b"hello")
 
-    async with connect_async(addresses, "config/keys.json") as client:
+    async with connect_async(addresses, "config/clients.json") as client:
         await asyncio.gather(*(client.set("/a", b"%d" % n) for n in range(1000)))
 
 What was done is returned as `Done`; what certainly had no effect is raised as `Failed`, and what nobody can tell about as
@@ -59,9 +59,9 @@ def connect(
 ) -> Session:  # fmt: skip
     """A session for one thread, which begins at `node` (else at the first).
 
-    `secret`: the ensemble's key file, or what is in it. `timeout`: seconds after which an operation is unknown. `record`: a
-    run's ops.jsonl, to which its operations are added. Nothing is waited for here: the first operation does that.
-    Raises ValueError (no such node) and KeyFileError.
+    `secret`: the ensemble's client key file, or what is in it. `timeout`: seconds after which an operation is unknown.
+    `record`: a run's ops.jsonl, to which its operations are added. Nothing is waited for here: the first operation does
+    that. Raises ValueError (no such node) and KeyFileError.
     """
     return Session(_line(addresses, secret, node, timeout, record))
 

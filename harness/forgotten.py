@@ -1,4 +1,4 @@
-"""What a harness that was killed has left in the file system: its run's key file, and the locks of its ports.
+"""What a harness that was killed has left in the file system: its run's key files, and the locks of its ports.
 
 A killed harness takes its processes with it, but not its files. Whoever still holds the lock of such a file is alive.
 """
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.ports import lock_files
+from node.net import keys
 
 
 @contextmanager
@@ -25,7 +26,9 @@ def held(path: Path) -> Iterator[None]:
 
 def remove(results: Path) -> list[Path]:
     """Remove what nobody holds: key files of runs below `results`, and port locks; what was removed."""
-    candidates = [*results.glob("**/config/keys.json"), *lock_files()]
+    names = {path.name for path in keys.files_in(results)}
+    key_files = [path for path in results.glob("**/config/*.json") if path.name in names]
+    candidates = [*key_files, *lock_files()]
     return [path for path in sorted(candidates) if _remove_free(path)]
 
 

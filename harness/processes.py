@@ -22,6 +22,7 @@ from harness.waiting import wait_until
 from node.config import Limits, NodeConfig, Timing
 from node.net import keys
 from node.net.control import ControlClient, ControlError, ControlTimeout
+from node.net.keys import KeyFiles
 
 START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
 ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
@@ -37,7 +38,7 @@ EXITS = {
     70: "a sanity check failed",
     74: "disk error or disk full",
     75: "its address is in use",
-    78: "its configuration or key file cannot be used",
+    78: "its configuration or a key file cannot be used",
 }
 
 
@@ -57,7 +58,7 @@ class Plan:
     cluster: str
     addresses: dict[int, Addresses]
     links: dict[tuple[int, int], str]
-    secret_file: Path
+    keys: KeyFiles
     faithful: bool = True
     record: bool = True
     defect: str | None = None
@@ -93,8 +94,8 @@ class Nodes(ABC):
         self._plan = plan
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
-        secret = keys.load(plan.secret_file)
-        self._control = {node: ControlClient(plan.addresses[node].control, secret) for node in self.nodes}
+        pair = keys.load(plan.keys.control)
+        self._control = {node: ControlClient(plan.addresses[node].control, pair) for node in self.nodes}
         self._locks = {node: threading.Lock() for node in self.nodes}
         for node in self.nodes:
             config = msgspec.json.format(msgspec.json.encode(self._node_config(node)))
@@ -121,7 +122,9 @@ class Nodes(ABC):
             client=own.client,
             control=own.control,
             peers={peer: plan.links[node, peer] for peer in self.nodes if peer != node},
-            secret_file=str(plan.secret_file),
+            link_keys=str(plan.keys.links),
+            control_keys=str(plan.keys.control),
+            client_keys=str(plan.keys.clients),
             data=str(self._data(node)),
             trace=str(self._folder.file("trace")),
             record=str(self._folder.file("record")) if plan.record else None,

@@ -1,8 +1,8 @@
-"""What a real run stands on: ports, the secret, toxiproxy with a proxy for each link, and the nodes.
+"""What a real run stands on: ports, the keys, toxiproxy with a proxy for each link, and the nodes.
 
 Here they are processes of this machine; `harness.containers.stage` has them in containers.
 
-Entered, everything but the nodes is up; left, nothing is: no process, no port, no secret.
+Entered, everything but the nodes is up; left, nothing is: no process, no port, no key file.
 """
 
 from contextlib import ExitStack
@@ -28,11 +28,11 @@ HOST = "127.0.0.1"
 
 
 class Stage:
-    """`cluster`, `network`, `keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
+    """`cluster`, `network`, `client_keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
 
     cluster: Nodes
     network: Network
-    keys: keys.Keys
+    client_keys: keys.Keys
     toxiproxy_version: str
     host: Host = THIS_HOST
 
@@ -42,6 +42,7 @@ class Stage:
         self._scenario = scenario
         self._defect = defect
         self._record = record
+        self._keys = keys.files_in(folder.file("config"))
         self._hurry = False
         self._stack = ExitStack()
 
@@ -69,17 +70,17 @@ class Stage:
         """The scenario's load, against the nodes themselves."""
         return Workload(
             {node: self.cluster.client_address(node) for node in self.cluster.nodes},
-            self.keys,
+            self.client_keys,
             self._folder.file("ops.jsonl"),
             load_of(self._scenario),
             seed,
         )
 
     def _build(self, stack: ExitStack) -> None:
-        secret = self._folder.file("config", "keys.json")
-        self.keys = keys.create(secret)
-        stack.enter_context(held(secret))
-        stack.callback(secret.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
+        for path in keys.create_files(self._folder.file("config")):
+            stack.enter_context(held(path))
+            stack.callback(path.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
+        self.client_keys = keys.load(self._keys.clients)
         self._populate(stack)
         stack.callback(self._end_nodes)
 
@@ -116,7 +117,7 @@ class Stage:
             cluster=self._folder.name,
             addresses=addresses,
             links=links,
-            secret_file=self._folder.file("config", "keys.json"),
+            keys=self._keys,
             faithful=scenario.faithful,
             record=self._record,
             defect=self._defect,

@@ -58,7 +58,8 @@ class Plan:
     def config(self, node: int) -> NodeConfig:
         """What a node is told; addresses mean nothing here."""
         return NodeConfig(
-            id=node, cluster="simulated", listen="", client="", control="", secret_file="", data="", trace="",
+            id=node, cluster="simulated", listen="", client="", control="", data="", trace="",
+            link_keys="", control_keys="", client_keys="",
             peers={peer: "" for peer in range(1, self.nodes + 1) if peer != node},
             faithful=self.faithful, timing=self.timing, limits=self.limits,
         )  # fmt: skip

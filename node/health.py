@@ -18,7 +18,7 @@ ANSWER_SECONDS = 3.0
 def trouble(config: NodeConfig) -> str | None:
     """Why the node can't serve, in words; None if it can."""
     port = config.control.rpartition(":")[2]
-    client = ControlClient(f"127.0.0.1:{port}", keys.load(config.secret_file))
+    client = ControlClient(f"127.0.0.1:{port}", keys.load(config.control_keys))
     try:
         status = client.call("status", ANSWER_SECONDS)
     except ControlError as error:

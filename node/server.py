@@ -53,7 +53,6 @@ class Server:
         self.silence = Silence(config.silence_ms) if config.silence_ms is not None else None
         self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
         self.context: zmq.Context[Any] = zmq.Context()
-        secret = keys.load(config.secret_file)
         self.links: Links = parts.links(
             self.context,
             me=config.id,
@@ -61,18 +60,18 @@ class Server:
             incarnation=life,
             listen=config.listen,
             peers=config.peers,
-            keys=secret,
+            keys=keys.load(config.link_keys),
             limits=config.limits,
             heartbeat_ms=config.timing.heartbeat_ms,
             decoder=msgspec.msgpack.Decoder(list[Message | Forward | Answer]),
         )
-        self.clients = ClientPort(self.context, config.client, secret, config.limits)
+        self.clients = ClientPort(self.context, config.client, keys.load(config.client_keys), config.limits)
         self.recording = Recording(config.record, config.id, life) if config.record else None
         self.replica = Replica(
             config, life, parts.peer, store, recovered, trace, self.recording, crash, self.links, self.clients
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)
-        self.control = ControlPort(self.context, config.control, secret, self.command)
+        self.control = ControlPort(self.context, config.control, keys.load(config.control_keys), self.command)
         crash.settle = self.settle
         self.poller = zmq.Poller()
         self.links.register(self.poller)

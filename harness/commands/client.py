@@ -92,6 +92,6 @@ def _whose(address: str, standing: Sequence[Door], results: Path) -> tuple[Door,
         + (
             f"These are there:{listed}"
             if known
-            else "Start one with `zab up`, or give another one's key file: --secret FILE"
+            else "Start one with `zab up`, or give another one's client key file: --secret FILE"
         )
     )

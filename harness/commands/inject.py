@@ -75,7 +75,7 @@ def _value(said: str) -> Any:
 
 def _ask(door: Door, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        control = ControlClient(door.control, keys.load(door.secret))
+        control = ControlClient(door.control, keys.load(door.control_secret))
     except keys.KeyFileError as error:
         raise HarnessError(f"the ensemble has just ended: {error}") from None
     try:

@@ -60,14 +60,14 @@ def _stand(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         except NoFreePortError as error:
             raise HarnessError(str(error)) from None
         stack.callback(release_ports, ports)
-        secret, control = _folder(ensemble) / "config" / "keys.json", f"{HOST}:{ports[0]}"
-        desk = Desk(ensemble, control, keys.load(secret))
+        files, control = keys.files_in(_folder(ensemble) / "config"), f"{HOST}:{ports[0]}"
+        desk = Desk(ensemble, control, keys.load(files.control))
         stack.callback(desk.close)
         with contextlib.suppress(TimeoutError):  # then it is shown who is late
             ensemble.until_converged(ALL_SECONDS)  # whoever comes first may go to any node
         screen = stack.enter_context(_screen(console, quiet=quiet))
         stack.enter_context(
-            opened(results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, secret=secret)
+            opened(results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files)
         )
         _welcome(ensemble, console)
         looks, due = Looks(ensemble), 0.0

@@ -27,6 +27,7 @@ from harness.walk import FINISHED
 from node.config import NodeConfig
 from node.net import keys
 from node.net.control import ControlClient, ControlError
+from node.net.keys import KeyFiles
 
 NODES = (1, 2, 3)  # as docker-compose.yml has them
 ANSWER_SECONDS = 1.0
@@ -48,14 +49,15 @@ def prepare(folder: RunFolder) -> None:
         return
     for part in PARTS:
         folder.file(part).mkdir(exist_ok=True)
-    secret = folder.file("config", "keys.json")
-    if not secret.exists():
-        keys.create(secret)
+    files = keys.files_in(folder.file("config"))
+    for path in files:
+        if not path.exists():
+            keys.create(path)
     pairs = [(source, target) for source in NODES for target in NODES if source != target]
     links = {pair: FIRST_LINK + number for number, pair in enumerate(pairs)}
     for node in NODES:
         peers = {target: f"{PROXY}:{port}" for (source, target), port in links.items() if source == node}
-        encoded = msgspec.json.encode(_config(node, peers, secret))
+        encoded = msgspec.json.encode(_config(node, peers, files))
         write_whole(folder.file("config", f"node-{node}.json"), msgspec.json.format(encoded).decode() + "\n")
     proxies = [
         {"name": f"{i}-{j}", "listen": f"0.0.0.0:{port}", "upstream": f"node-{j}:{LISTEN}", "enabled": True}
@@ -68,7 +70,7 @@ def prepare(folder: RunFolder) -> None:
     folder.write_run(facts_of(SCENARIO, wish, folder))  # last: with it everything is there
 
 
-def _config(node: int, peers: dict[int, str], secret: Path) -> NodeConfig:
+def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
     return NodeConfig(
         id=node,
         cluster="compose",
@@ -76,7 +78,9 @@ def _config(node: int, peers: dict[int, str], secret: Path) -> NodeConfig:
         client=f"0.0.0.0:{CLIENT}",
         control=f"0.0.0.0:{CONTROL}",
         peers=peers,
-        secret_file=str(secret),
+        link_keys=str(files.links),
+        control_keys=str(files.control),
+        client_keys=str(files.clients),
         data=DATA,
         trace=f"{INSIDE}/trace",
     )
@@ -86,7 +90,7 @@ class Keeper:
     """Asks the nodes, and keeps run.json and harness.jsonl."""
 
     def __init__(self, folder: RunFolder) -> None:
-        pair = keys.load(folder.file("config", "keys.json"))
+        pair = keys.load(keys.files_in(folder.file("config")).control)
         self._folder = folder
         self._clients = {node: ControlClient(f"node-{node}:{CONTROL}", pair) for node in NODES}
 

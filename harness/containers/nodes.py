@@ -42,12 +42,15 @@ class Containers(Nodes):
         super().__init__(folder, plan)
 
     def _node_config(self, node: int) -> NodeConfig:
+        keys = self._plan.keys
         return msgspec.structs.replace(
             super()._node_config(node),
             listen=f"0.0.0.0:{LISTEN}",
             client=f"0.0.0.0:{CLIENT}",
             control=f"0.0.0.0:{CONTROL}",
-            secret_file=f"{INSIDE}/config/{self._plan.secret_file.name}",
+            link_keys=f"{INSIDE}/config/{keys.links.name}",
+            control_keys=f"{INSIDE}/config/{keys.control.name}",
+            client_keys=f"{INSIDE}/config/{keys.clients.name}",
             data=DATA,
             trace=f"{INSIDE}/trace",
             record=f"{INSIDE}/record" if self._plan.record else None,

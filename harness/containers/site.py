@@ -20,6 +20,7 @@ from harness.containers.engine import EngineError, translated
 from harness.containers.labels import RUN, of_this_run
 from harness.results import RunFolder
 from harness.waiting import wait_until
+from node.net import keys
 
 INSIDE = "/run/zab"  # where a container sees the run's folder
 DATA = "/data"  # and its own disk
@@ -50,8 +51,9 @@ class Site:
 
     def open(self) -> None:
         """Make the networks, and let the containers' user into the parts of the folder that it needs."""
-        for part in (*WRITTEN, "config", "config/keys.json"):
-            os.chown(self._folder.file(part), *user())
+        config = self._folder.file("config")
+        for path in (*map(self._folder.file, WRITTEN), config, *keys.files_in(config)):
+            os.chown(path, *user())
         with translated("making the run's networks"):
             self.links = self._own_addresses("links")
             self.desk = self._network("desk", internal=False)

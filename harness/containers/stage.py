@@ -13,6 +13,7 @@ from harness.containers.site import Site
 from harness.processes import Addresses
 from harness.stage import HOST, Stage
 from harness.toxiproxy import ToxiproxyError
+from node.net import keys
 
 API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
 PROXY = "toxiproxy"
@@ -49,7 +50,8 @@ class ContainerStage(Stage):
         plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
         cluster = self.cluster = Containers(self._folder, plan, site)
         self.host = Harbour(cluster)
-        stack.enter_context(Pulse({n: own.control for n, own in addresses.items()}, self.keys, cluster.alive))
+        pair = keys.load(plan.keys.control)
+        stack.enter_context(Pulse({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
 
     def _proxy_server(self, site: Site, port: int) -> None:
         """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""

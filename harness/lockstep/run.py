@@ -33,12 +33,12 @@ class LockstepGround(SimGround):
     """A world whose machines have their disks, traces and recordings in `folder`."""
 
     def __init__(self, scenario: Scenario, wish: Wish, folder: RunFolder) -> None:
-        self._secret = folder.file("config", "keys.json")
-        self.hub = Hub(keys.create(self._secret), decode_answer)
+        self._keys = keys.files_in(folder.file("config")).control  # a process has no other port here
+        self.hub = Hub(keys.create(self._keys), decode_answer)
         self._folder = folder
         defect = wish.defect[1] if wish.defect else None
         make = partial(
-            LockstepNode, hub=self.hub, secret=self._secret, folder=folder, record=wish.record, defect=defect
+            LockstepNode, hub=self.hub, key_file=self._keys, folder=folder, record=wish.record, defect=defect
         )
         super().__init__(scenario, wish.seed, defect, folder, wish.record, make_node=make)
         self._cluster = LockstepCluster(self.world, self.machines, scenario.faithful, self.hub)
@@ -52,7 +52,7 @@ class LockstepGround(SimGround):
             if isinstance(machine, LockstepNode):
                 machine.end_process()
         self.hub.close()
-        self._secret.unlink(missing_ok=True)  # nobody needs it any more, and it is a secret
+        self._keys.unlink(missing_ok=True)  # nobody needs it any more, and it is a secret
         super().close()
 
 

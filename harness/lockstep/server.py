@@ -86,7 +86,7 @@ class LockstepNode(SimNode):
 
     def __init__(
         self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, SimNode],
-        *, hub: Hub[wire.Answer], secret: Path, folder: RunFolder, record: bool, defect: str | None,
+        *, hub: Hub[wire.Answer], key_file: Path, folder: RunFolder, record: bool, defect: str | None,
     ) -> None:  # fmt: skip
         self.hub = hub
         self.folder = folder
@@ -94,7 +94,7 @@ class LockstepNode(SimNode):
         super().__init__(number, world, net, plan, sink, machines)
         self.config = msgspec.structs.replace(
             plan.config(number),
-            secret_file=str(secret),
+            control_keys=str(key_file),
             data=str(self.folder_disk.root),
             trace=str(folder.file("trace")),
             record=str(folder.file("record")) if record else None,

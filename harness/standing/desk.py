@@ -1,7 +1,7 @@
 """Where a standing ensemble takes orders from other processes: `zab inject` speaks, the conductor does.
 
-It listens on 127.0.0.1 and knows the ensemble's own key pair, so that only its owner is served. Orders are done one after
-another, in the thread that holds the ensemble, between two looks at the nodes.
+It listens on 127.0.0.1 and has the key pair of the ensemble's control ports, so that only its owner is served. Orders
+are done one after another, in the thread that holds the ensemble, between two looks at the nodes.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The door of a standing ensemble: a small file from which other commands learn where it is, for as long as it stands.
 
 It lies in `results/standing/`, named after the process that holds the ensemble, and only its owner may read it: it says
-where the secret is. A file whose process is gone is nobody's door, and is removed by whoever comes across it.
+where the keys are. A file whose process is gone is nobody's door, and is removed by whoever comes across it.
 """
 
 import os
@@ -13,6 +13,7 @@ import msgspec
 import psutil
 
 from harness.exits import BadInput
+from node.net.keys import KeyFiles
 
 FOLDER = "standing"
 
@@ -20,8 +21,8 @@ FOLDER = "standing"
 class Door(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`control`: where `zab up` listens for `zab inject`; `nodes`: where each node takes clients; `host:port` each.
 
-    `secret`: the file with the ensemble's key pair. `since`: when the process began, in seconds as the system counts them: a
-    process id is used again.
+    `secret`: the clients' key file; `control_secret`: the one for `control`. `since`: when the process began, in seconds
+    as the system counts them: a process id is used again.
     """
 
     pid: int
@@ -30,6 +31,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     control: str
     nodes: dict[int, str]
     secret: str
+    control_secret: str
 
     @property
     def open(self) -> bool:
@@ -41,12 +43,12 @@ class Door(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @contextmanager
-def opened(results: Path, *, folder: Path, control: str, nodes: dict[int, str], secret: Path) -> Iterator[Door]:
+def opened(results: Path, *, folder: Path, control: str, nodes: dict[int, str], keys: KeyFiles) -> Iterator[Door]:
     """Open a door of our own, and close it in the end."""
     pid = os.getpid()
     door = Door(
         pid=pid, since=psutil.Process(pid).create_time(), folder=str(folder.resolve()), control=control, nodes=nodes,
-        secret=str(secret.resolve()),
+        secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()),
     )  # fmt: skip
     place = results / FOLDER
     place.mkdir(parents=True, exist_ok=True)

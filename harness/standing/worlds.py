@@ -99,7 +99,9 @@ class OnStage:
         return {each: cluster.client_address(each) for each in cluster.nodes}
 
     def line(self, number: int, node: int, timeout: float) -> SocketLine:
-        return SocketLine(Client(self.addresses, self._stage.keys, node, number=number, timeout=timeout), self._book)
+        return SocketLine(
+            Client(self.addresses, self._stage.client_keys, node, number=number, timeout=timeout), self._book
+        )
 
     def check(self) -> None:
         if self.onlooker.error is not None:

@@ -48,7 +48,7 @@ def live_in_lockstep(
 ) -> tuple[int, str]:
     """The whole life; its exit code, and why."""
     tied = config.parent is not None and sys.stdin is not None and not sys.stdin.closed
-    line = Line(f"{config.id}-{life}", keys.load(config.secret_file), address, wire.decode_request, tied=tied)
+    line = Line(f"{config.id}-{life}", keys.load(config.control_keys), address, wire.decode_request, tied=tied)
     process = LockstepProcess(config, life, line, bootstrap, crash_at)
     try:
         code, why = process.live()

@@ -1,10 +1,14 @@
-"""The run's secret: one CURVE key pair, in a file that only its owner can read.
+"""The run's secrets: three CURVE key pairs, each in a file that only its owner can read.
 
-Every listening socket of a run is a CURVE server with the run's secret key, and every connecting socket knows the
-run's public key beforehand: CurveZMQ never sends the server's long-term key, public as it is called, in the clear, and
-a client must encrypt to it from its first command on. So who does not hold the file cannot complete a handshake, in
-either direction, and everything on the wire is encrypted and authenticated (RFC 26/CURVEZMQ). All holders of the file
-are equal: it separates this run's processes from everything else on the machine, not the nodes from each other.
+There is one pair for the links between nodes, one for control ports, one for clients. A client holds the clients' file
+alone, so it reaches client ports and nothing else.
+
+Every listening socket of a run is a CURVE server with the secret key of its purpose, and every connecting socket knows
+that purpose's public key beforehand: CurveZMQ never sends the server's long-term key, public as it is called, in the
+clear, and a client must encrypt to it from its first command on. So who does not hold the file cannot complete a
+handshake, in either direction, and everything on the wire is encrypted and authenticated (RFC 26/CURVEZMQ). All holders
+of one file are equal: a server does not ask which of them calls, and refuses none. The link keys do not tell the nodes
+from each other, and the client keys do not tell one client from another.
 
 The cost, as `python benchmarks/curve.py` measured it on a machine with two cores (loopback, median of five rounds):
 frames of 1 KiB 284,000 a second plain, 172,000 with CURVE (2.3 microseconds a frame more); frames of 64 KiB 1,769 MB/s
@@ -15,13 +19,21 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zmq
 
 
 class KeyFileError(Exception):
-    """The run's key file cannot be created or used."""
+    """A key file of the run cannot be created or used."""
+
+
+class KeyFiles(NamedTuple):
+    """The key files of a run, by purpose. What is created with one opens no socket of another."""
+
+    links: Path
+    control: Path
+    clients: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,7 @@ class Keys:
     secret: bytes
 
     def server(self, socket: zmq.Socket[Any]) -> None:
-        """Make a socket a CURVE server, before it binds. Only holders of the key file can connect to it."""
+        """Make a socket a CURVE server, before it binds. Every holder of the key file can connect, and nobody else."""
         socket.curve_server = True
         socket.curve_publickey = self.public
         socket.curve_secretkey = self.secret
@@ -44,6 +56,19 @@ class Keys:
 
     def __repr__(self) -> str:
         return f"Keys(public={self.public!r})"  # the secret must not get into a log
+
+
+def files_in(folder: Path) -> KeyFiles:
+    """Where the key files of a run with this config folder are, whether or not they exist."""
+    return KeyFiles(*(folder / f"{purpose}.json" for purpose in KeyFiles._fields))
+
+
+def create_files(folder: Path) -> KeyFiles:
+    """Create the three key files of a run. Raises KeyFileError, also if one exists."""
+    files = files_in(folder)
+    for path in files:
+        create(path)
+    return files
 
 
 def create(path: str | Path) -> Keys:

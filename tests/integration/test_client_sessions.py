@@ -28,7 +28,7 @@ def session(cluster: Ensemble, node: int | None = None, timeout: float = 20.0) -
 
 def secret(cluster: Ensemble) -> Path:
     assert cluster.folder is not None
-    return cluster.folder.file("config", "keys.json")
+    return cluster.folder.file("config", "clients.json")
 
 
 def ops(cluster: Ensemble) -> Path:

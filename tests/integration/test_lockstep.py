@@ -19,6 +19,7 @@ from harness.progress import Quiet
 from harness.run import Ran, Wish
 from harness.sim import run_sim
 from node.lockstep import wire
+from node.net import keys
 
 pytestmark = pytest.mark.processes
 RATE = 20.0  # operations a second: the shipped faults, a twentieth of the work
@@ -66,7 +67,7 @@ def test_the_same_bytes(tmp_path: Path, name: str, seed: int, defect: str | None
     names = {str(path.relative_to(ran.folder.path).parent) for path in ran.folder.path.rglob("*") if path.is_file()}
     assert {"trace", "record", "data/node-1", "data/node-2", "data/node-3", "."} <= names
     assert ran.folder.read_run()["dump"] == simulated.folder.read_run()["dump"]
-    assert not ran.folder.file("config", "keys.json").exists()
+    assert not any(path.exists() for path in keys.files_in(ran.folder.file("config")))
 
 
 def tampered(change: Callable[[wire.Answer], None], at: int) -> Callable[..., wire.Answer]:

@@ -28,7 +28,7 @@ def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
 
     def make(nodes: int) -> Processes:
         folder = results.create(tmp_path, "backend", 1)
-        keys.create(folder.file("config", "keys.json"))
+        files = keys.create_files(folder.file("config"))
         ports = free_ports(3 * nodes)
         taken.extend(ports)
         own = {
@@ -36,9 +36,7 @@ def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
             for node in range(1, nodes + 1)
         }
         links = {(a, b): own[b].listen for a in own for b in own if a != b}
-        plan = Plan(
-            cluster="backend", addresses=own, links=links, secret_file=folder.file("config", "keys.json"), record=False
-        )
+        plan = Plan(cluster="backend", addresses=own, links=links, keys=files, record=False)
         built.append(Processes(folder, plan))
         return built[-1]
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from harness.waiting import wait_until
+from node.net import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
@@ -118,7 +119,7 @@ def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]
         "started", "established", "workload-started", "safety-ended", "workload-stopped", "converged", "stopped",
     ]  # fmt: skip
     assert not (run.folder / "data").exists()
-    assert not (run.folder / "config" / "keys.json").exists()
+    assert not any(path.exists() for path in keys.files_in(run.folder / "config"))
     assert sorted(path.name for path in (run.folder / "trace").iterdir()) == [f"node-{n}-1.jsonl" for n in (1, 2, 3)]
 
 

@@ -18,6 +18,7 @@ import pytest
 from harness.cli import main
 from harness.standing.door import Door, doors
 from harness.waiting import wait_until
+from node.net import keys
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
@@ -92,7 +93,7 @@ def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixtu
     assert "node 1 killed" in said
     assert doors(up.results) == []
     assert main(["verify", "--quiet", up.door.folder]) == 0
-    assert not Path(up.door.secret).exists()
+    assert not any(path.exists() for path in keys.files_in(Path(up.door.folder) / "config"))
 
 
 def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,17 @@ from node.config import NodeConfig
 
 def test_the_next_life_is_one_more_than_the_traces_of_this_node_tell_of(tmp_path: Path) -> None:
     config = NodeConfig(
-        id=1, cluster="c", listen="", peers={}, client="", control="", secret_file="", data="", trace=str(tmp_path)
+        id=1,
+        cluster="c",
+        listen="",
+        peers={},
+        client="",
+        control="",
+        link_keys="",
+        control_keys="",
+        client_keys="",
+        data="",
+        trace=str(tmp_path),
     )
     assert next_life(config) == 1
     for name in ("node-1-1.jsonl", "node-1-10.jsonl", "node-1-9.jsonl", "node-11-40.jsonl", "node-2-30.jsonl"):

@@ -74,7 +74,8 @@ class World:
         for node in nodes:
             self.lives[node] += 1
             config = NodeConfig(
-                id=node, cluster="c", listen="", client="", control="", secret_file="", data="", trace="",
+                id=node, cluster="c", listen="", client="", control="", data="", trace="",
+                link_keys="", control_keys="", client_keys="",
                 peers={peer: "" for peer in self.members if peer != node},
                 limits=Limits(snapshot_bytes=3000, segment_bytes=2**16),
             )  # fmt: skip

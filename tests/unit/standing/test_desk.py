@@ -21,7 +21,7 @@ from node.net.control import ControlClient
 def desk(tmp_path: Path) -> Iterator[Desk]:
     ports = free_ports(1)
     with Ensemble(on="sim", results=tmp_path, min_acked=0) as ensemble:
-        desk = Desk(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "keys.json"))
+        desk = Desk(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "control.json"))
         try:
             yield desk
         finally:
@@ -78,7 +78,7 @@ def test_only_who_holds_the_key_is_served(desk: Desk, tmp_path: Path) -> None:
     answers = []
 
     def ask() -> None:
-        friend = ControlClient(address, keys.load(tmp_path / "keys.json"))
+        friend = ControlClient(address, keys.load(tmp_path / "control.json"))
         answers.append(friend.call("faults", 30.0))
         friend.close()
 

@@ -7,11 +7,14 @@ import pytest
 
 from harness.exits import BadInput
 from harness.standing.door import FOLDER, Door, doors, opened, the_door
+from node.net.keys import files_in
 
 
 def leave(results: Path, **changes: object) -> Path:
     """A door's file that nobody holds open."""
-    with opened(results, folder=results, control="127.0.0.1:1", nodes={1: "127.0.0.1:2"}, secret=results / "k") as door:
+    with opened(
+        results, folder=results, control="127.0.0.1:1", nodes={1: "127.0.0.1:2"}, keys=files_in(results)
+    ) as door:
         left = msgspec.structs.replace(door, **changes)
     path = results / FOLDER / f"{left.pid}.json"
     path.write_bytes(msgspec.json.encode(left))
@@ -20,7 +23,7 @@ def leave(results: Path, **changes: object) -> Path:
 
 def test_it_is_found_while_it_stands_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     with opened(
-        tmp_path, folder=tmp_path / "run", control="127.0.0.1:1", nodes={1: "a:2"}, secret=tmp_path / "k"
+        tmp_path, folder=tmp_path / "run", control="127.0.0.1:1", nodes={1: "a:2"}, keys=files_in(tmp_path)
     ) as door:
         (path,) = (tmp_path / FOLDER).iterdir()
         assert path.stat().st_mode & 0o777 == 0o600
