@@ -9,11 +9,9 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from node.net.clients import HEARTBEAT_MS, SILENCE_MS
 from node.net.keys import Keys
 from node.net.protocol import FromNode, decode_from_node
-
-HEARTBEAT_MS = 500
-SILENCE_MS = 2000  # a node whose process is stopped keeps its connection open; only the missing heartbeats show it
 
 _BROKEN = {
     zmq.Event.DISCONNECTED: "the connection broke",

@@ -33,8 +33,8 @@ class Received(msgspec.Struct, frozen=True):
 class Refused(msgspec.Struct, frozen=True):
     """Something was not let in: `count` times since the last report of its kind; `why` is the latest reason.
 
-    `what` is `frame` (then `peer` is the node it claims to be from, if that is one of ours), `stranger` (a handshake
-    without the run's key) or `request` (on the control port).
+    `what` is `frame` (then `peer` is the node it claims to be from, if that is one of ours), `client` (what a client
+    sent), `stranger` (a handshake without the key of the port) or `request` (on the control port).
     """
 
     what: str

@@ -116,6 +116,9 @@ class Server:
         now = self.clock.now_ns()
         self.commands.due(now)
         self.links.tick(now)
+        self.clients.tick(now)
+        for refused in self.control.tick(now):
+            self.replica.refused(refused)
         for _ in self.replica.round(self.clock.now_ns, frames, clients):
             pass  # the disk writes
         self.trace_channels()

@@ -4,6 +4,7 @@ It listens on 127.0.0.1 and has the key pair of the ensemble's control ports, so
 are done one after another, in the thread that holds the ensemble, between two looks at the nodes.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ class Desk:
         """Do what is asked for within so much time, and return as soon as something was."""
         if self._port.socket.poll(max(1, int(seconds * 1000)), zmq.POLLIN):
             self._port.serve()
+        self._port.tick(time.monotonic_ns())
 
     def broken(self) -> list[str]:
         """What was broken here and is not whole again."""

@@ -2,7 +2,9 @@
 
 A ROUTER cannot close one client's connection, so a client is "dropped" by telling it why (REJECTED) and forgetting it:
 it is told nothing more, and what it sends is refused until it begins again with HELLO. ROUTER_MANDATORY makes a client
-that is gone, and one that does not read, show up as an error of `send` instead of as silence.
+that is gone, and one that does not read, show up as an error of `send` instead of as silence. So that they also show up
+when there is nothing to tell them, `tick` sends each client an empty answer once a second, and ZeroMQ's heartbeats end
+the connection of one whose machine is gone.
 """
 
 import contextlib
@@ -13,16 +15,21 @@ import msgspec
 import zmq
 
 from node.config import Limits
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
+from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp
 from node.net.address import bind
 from node.net.keys import Keys
 from node.net.protocol import VERSION, Answers, Bye, Hello, Rejected, Requests, Welcome, decode_from_client, encode
-from node.net.refusals import Refusals
+from node.net.refusals import REPORT_NS, Refusals
+from node.net.strangers import Strangers
 from node.tree.outcomes import Outcome
 
 CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
 FRAME_REQUESTS = 4  # a frame holds at most so many times the bytes of the largest request
 FRAME_HARD = 4  # and ZeroMQ cuts the connection, without words, at so many times that: it would fill the memory
+TICK_NS = REPORT_NS  # a client that is gone is noticed after this time
+HEARTBEAT_MS = 500
+SILENCE_MS = 2000  # a stopped process or a machine that is gone leaves its connections open; the heartbeats show it
+_PROBE = encode(Answers([]))
 
 
 class ClientPort:
@@ -38,10 +45,13 @@ class ClientPort:
         self._identities: dict[int, bytes] = {}
         self._events: list[ClientEvent] = []
         self._refusals = Refusals()
+        self._tick_ns = 0
         self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         try:
             self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self._socket.setsockopt(zmq.LINGER, 0)
+            self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+            self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
             self._socket.setsockopt(zmq.SNDHWM, limits.queue_frames)
             self._socket.setsockopt(zmq.MAXMSGSIZE, FRAME_HARD * self._frame_bytes)
             keys.server(self._socket)
@@ -49,6 +59,7 @@ class ClientPort:
         except BaseException:
             self._socket.close()
             raise
+        self._strangers = Strangers(context, self._socket, "clients")
 
     @property
     def address(self) -> str:
@@ -69,7 +80,7 @@ class ClientPort:
 
         `woken`: the sockets that a poll found readable; None asks.
 
-        To be called in every round of the loop, not only when the socket is readable: `send` notices things too.
+        To be called in every round of the loop, not only when the socket is readable: `send` and `tick` notice things too.
         """
         for _ in range(limit if woken is None or self._socket in woken else 0):
             try:
@@ -94,11 +105,16 @@ class ClientPort:
             self._tell(identity, why)
             self._forget(identity)
 
-    def due(self, now_ns: int) -> list[Refused]:
-        """Refusals that were counted and not reported yet, once a second at most."""
-        return self._refusals.due(now_ns)
+    def tick(self, now_ns: int) -> None:
+        """Once a second: look which clients are gone, and count who was refused. `receive` tells both."""
+        if now_ns < self._tick_ns:
+            return
+        self._tick_ns = now_ns + TICK_NS
+        self._events += self._strangers.refused(self._refusals) + self._refusals.due(now_ns)
+        self._sweep()
 
     def close(self) -> None:
+        self._strangers.stop()
         self._socket.close(linger=0)
 
     def _take(self, identity: bytes, frames: list[bytes]) -> None:
@@ -183,4 +199,4 @@ class ClientPort:
     def _sweep(self) -> None:
         """Find clients that left without a word: an empty answer cannot be sent to them."""
         for identity in list(self._clients):
-            self._send(identity, encode(Answers([])))
+            self._send(identity, _PROBE)

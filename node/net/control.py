@@ -15,6 +15,8 @@ import zmq
 from node.events import Refused
 from node.net.address import bind
 from node.net.keys import Keys
+from node.net.refusals import REPORT_NS, Refusals
+from node.net.strangers import Strangers
 
 _REQUEST_BYTES = 2**20
 _LOOK_MS = 20  # how often a waiting client looks whether the node still lives
@@ -39,6 +41,8 @@ class ControlPort:
     def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, handler: Handler) -> None:
         self.refused = 0  # malformed requests so far
         self._handler = handler
+        self._refusals = Refusals()
+        self._tick_ns = 0
         self._socket: zmq.Socket[Any] = context.socket(zmq.ROUTER)
         self._socket.linger = 0
         self._socket.maxmsgsize = _REQUEST_BYTES
@@ -48,6 +52,7 @@ class ControlPort:
         except BaseException:
             self._socket.close()
             raise
+        self._strangers = Strangers(context, self._socket, "control ports")
 
     @property
     def socket(self) -> zmq.Socket[Any]:
@@ -79,8 +84,16 @@ class ControlPort:
         self.refused += refused
         return [Refused("request", why, None, refused)] if refused else []
 
+    def tick(self, now_ns: int) -> list[Refused]:
+        """Once a second: who called without the key, for the trace."""
+        if now_ns < self._tick_ns:
+            return []
+        self._tick_ns = now_ns + REPORT_NS
+        return self._strangers.refused(self._refusals) + self._refusals.due(now_ns)
+
     def close(self) -> None:
         """Close the port; answers that have not left yet get a moment to."""
+        self._strangers.stop()
         self._socket.close(linger=200)
 
 

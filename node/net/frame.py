@@ -28,7 +28,7 @@ from node.channel.header import Header, Kind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
-SESSION_MAX = 2**62  # out of reach for honest counting, and the next one still fits the header
+NUMBER_MAX = 2**62  # of a session or a life: out of reach for honest counting, and the next one still fits the header
 _HEADER = Struct(">4sIQBIIQQQQI")
 _SUMMED = 8  # offset from which on the checksum counts
 HEADER_BYTES = _HEADER.size
@@ -78,8 +78,9 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
         raise BadFrame("the checksum does not fit", header.sender)
     if header.kind > Kind.THANKS or (header.kind and data[HEADER_BYTES:] != EMPTY):
         raise BadFrame("neither messages nor an empty greeting", header.sender)
-    if header.session > SESSION_MAX:
-        raise BadFrame(f"session {header.session} is out of range", header.sender)
+    for name, number in (("session", header.session), ("life", header.incarnation), ("life", header.to)):
+        if number > NUMBER_MAX:
+            raise BadFrame(f"{name} {number} is out of range", header.sender)
     if header.receiver != receiver:
         raise BadFrame(f"addressed to node {header.receiver}", header.sender)
     return header

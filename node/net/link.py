@@ -28,8 +28,8 @@ from node.net.address import AddressError, AddressInUse, bind
 from node.net.dial import Dial
 from node.net.frame import BadFrame
 from node.net.keys import Keys
-from node.net.monitor import Monitor
 from node.net.refusals import Refusals
+from node.net.strangers import Strangers
 
 __all__ = [
     "AddressError",
@@ -99,9 +99,7 @@ class Links:
         self._inbox.rcvhwm = self._limits.queue_frames
         self._inbox.maxmsgsize = 2 * self._limits.frame_bytes  # up to here we can say who; beyond, ZeroMQ hangs up
         bind(self._inbox, address, "peers")
-        # Only a protocol error says that a stranger called: a cut link, too, makes handshakes that just end.
-        events = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-        self._strangers = Monitor(self._context, self._inbox, events)
+        self._strangers = Strangers(self._context, self._inbox, "links")
 
     @property
     def pending(self) -> bool:
@@ -138,8 +136,8 @@ class Links:
         for peer, dial in self._dials.items():
             if woken is None or dial.monitor.socket in woken:
                 self._connection(peer, dial.monitor.read())
-        for _ in self._strangers.read() if woken is None or self._strangers.socket in woken else ():
-            self._refuse("stranger", "the handshake failed: whoever called does not hold the run's key", None)
+        if woken is None or self._strangers.socket in woken:
+            self._events.extend((report, None) for report in self._strangers.refused(self._refusals))
         return out
 
     def _hand_out(self, out: list[LinkEvent]) -> bool:

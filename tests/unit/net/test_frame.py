@@ -55,7 +55,11 @@ def test_a_greeting_is_an_empty_array(kind: Kind) -> None:
 
 def test_extreme_numbers_fit_the_header() -> None:
     widest = HEADER._replace(
-        sender=2**32 - 1, incarnation=2**64 - 1, to=2**64 - 1, session=frame.SESSION_MAX, sequence=2**64 - 1
+        sender=2**32 - 1,
+        incarnation=frame.NUMBER_MAX,
+        to=frame.NUMBER_MAX,
+        session=frame.NUMBER_MAX,
+        sequence=2**64 - 1,
     )
     header, _ = read(bytes(frame.pack(widest, [])))
     assert header == widest._replace(length=1)
@@ -81,6 +85,8 @@ def test_the_cluster_hash_is_stable_and_tells_names_apart() -> None:
         (bytes(frame.pack(HEADER._replace(cluster=1), [])), "from another ensemble", None),
         (bytes(frame.pack(HEADER._replace(receiver=3), [])), "addressed to node 3", 2),
         (bytes(frame.pack(HEADER._replace(session=2**63), [])), "session 9223372036854775808 is out of range", 2),
+        (bytes(frame.pack(HEADER._replace(incarnation=2**62 + 1), [])), "life 4611686018427387905 is out of range", 2),
+        (bytes(frame.pack(HEADER._replace(to=2**64 - 1), [])), "life 18446744073709551615 is out of range", 2),
         (bytes(frame.pack(HEADER._replace(kind=4), [])), "neither messages nor an empty greeting", 2),
         (bytes(frame.pack(HEADER._replace(kind=1), [Ack(1, zxid(1, 2))])), "neither messages nor an empty", 2),
         (bytes(frame.pack(HEADER, [Propose(1, Run(zxid(1, 1), [bytes(LIMIT)]), zxid(0, 0), 0)])), "oversized", 2),

@@ -132,7 +132,7 @@ def test_strangers_are_counted_and_get_nothing_in(net: Any, greeted: Any, pair: 
         stranger.send(frame.pack(greeted.header(Kind.MESSAGES), ["let me in"]))
         net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].what == "stranger"
-    assert "does not hold the run's key" in net.refused(1)[0].why
+    assert "does not hold the run's key for links" in net.refused(1)[0].why
     greeted.say(0, "undisturbed")
     net.until(lambda: bool(net.of(1, Received)))
     assert net.messages(1, 2) == ["undisturbed"]
