@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from model.simserver import SimServer
 
 
+TICK_NS = 1_000_000_000  # as node.net.clients has it
+
+
 class SimPort:
     """Knows each client by the connection that it came over last; a connection is a client's count of its attempts."""
 
@@ -21,6 +24,7 @@ class SimPort:
         self._connected: list[tuple[SimClient, int]] = []  # whoever would notice if this process died
         self._events: list[ClientEvent] = []
         self.pending = False  # `receive` has something
+        self._tick_ns = 0
 
     def connect(self, client: "SimClient", attempt: int) -> None:
         """A connection stands, as far as the machine is concerned; the process need not have noticed."""
@@ -58,14 +62,24 @@ class SimPort:
 
     def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None:
         found = self._clients.get(client)
-        if found is None:
-            return
-        if found[0].attempt != found[1]:
-            del self._clients[client]
-            self._events.append(ClientGone(client, "its connection is gone"))
-            self.pending = True
-        else:
+        if found is not None and not self._lost(*found):
             self._say(*found, "answers", answers)
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second: look which clients are gone."""
+        if now_ns >= self._tick_ns:
+            self._tick_ns = now_ns + TICK_NS
+            for found in list(self._clients.values()):
+                self._lost(*found)
+
+    def _lost(self, client: "SimClient", attempt: int) -> bool:
+        """Forget a client whose connection is gone. ROUTER_MANDATORY tells it to whoever sends."""
+        if client.attempt == attempt:
+            return False
+        del self._clients[client.number]
+        self._events.append(ClientGone(client.number, "its connection is gone"))
+        self.pending = True
+        return True
 
     def drop(self, client: int, why: str) -> None:
         found = self._clients.pop(client, None)

@@ -192,6 +192,7 @@ class SimServer:
                 return
             if not links.quiet:
                 links.tick(now)
+            port.tick(now)
             self._run(replica.round, lambda now=now: now, frames, clients)
             if self._busy or not self.alive or not (inbox or self._asked or links.pending or port.pending):
                 return

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from node.application import Application
+from node.claims import Claims
 from node.config import NodeConfig
 from node.core.broadcast import Peer
 from node.core.machine import MS, Settings
@@ -84,6 +85,7 @@ class Replica:
             request_bytes=limits.request_bytes,
             patience=timing.timeout_ms * MS,
         )
+        self.claims = Claims(timing.timeout_ms * MS)
         if recovered.snapshot is not None:
             self.application.tree.load(recovered.snapshot[2], recovered.snapshot[0])
         self.driver = Driver(
@@ -136,6 +138,8 @@ class Replica:
         if not application.idle(machine):
             application.follow_machine(machine, time)
             self.answer_clients()
+        if self.claims:
+            self.drop_false_claims(time)
         self._end_round(time)
 
     def _end_round(self, time: int) -> None:
@@ -201,14 +205,22 @@ class Replica:
             elif type(event) is ClientUp:
                 self.trace.add("client", {"state": "connected", "client": event.client})
                 sessions.hello(event.client, event.seen)
+                self.claims.made(event.client, event.seen, self.application.tree.zxid)
             elif type(event) is ClientGone:
                 self.client_gone(event.client)
             elif type(event) is Refused:
                 self.refused(event)
 
+    def drop_false_claims(self, time: int) -> None:
+        """Whoever says that it has seen what this ensemble has not: it would wait here for ever."""
+        for client, why in self.claims.false(self.machine, self.application.tree.zxid, time):
+            self.clients.drop(client, why)
+            self.client_gone(client)
+
     def client_gone(self, client: int) -> None:
         self.trace.add("client", {"state": "gone", "client": client})
         self.application.sessions.gone(client)
+        self.claims.dropped(client)
 
     def refused(self, event: Refused) -> None:
         fields = {"what": event.what, "why": event.why, "peer": event.peer, "count": event.count}

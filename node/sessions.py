@@ -20,6 +20,7 @@ from node.tree.txns import Txn, decode
 
 Passed = tuple[int, int, Write]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
+SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
 
 
 class _Entry:
@@ -42,7 +43,7 @@ class _Entry:
 class _Session:
     """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused."""
 
-    __slots__ = ("behind", "client", "last_seq", "open", "queue", "refusals", "seen")
+    __slots__ = ("behind", "bytes", "client", "last_seq", "open", "queue", "refusals", "seen")
 
     def __init__(self, client: int, seen: Zxid, behind: bool) -> None:
         self.client = client
@@ -50,6 +51,7 @@ class _Session:
         self.behind = behind
         self.last_seq = -1
         self.queue: deque[_Entry] = deque()
+        self.bytes = 0
         self.open: dict[int, _Entry] = {}
         self.refusals = 0
 
@@ -57,8 +59,9 @@ class _Session:
 class Sessions:
     """All clients of the node `node` in its life `life`.
 
-    `waiting` and `waiting_bytes` bound the requests that are not answered yet, of all clients together; what goes
-    beyond fails with "overloaded". A client that sends on and on without listening to that is dropped (see `receive`).
+    `waiting` and `waiting_bytes` bound the requests that are not answered yet, of all clients together, and each client
+    may hold one `SHARE`-th of that; what goes beyond fails with "overloaded". A client that sends on and on without
+    listening to that is dropped (see `receive`).
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class Sessions:
         self._tree = tree
         self._limit = waiting
         self._limit_bytes = waiting_bytes
+        self._share = max(1, waiting // SHARE)
+        self._share_bytes = max(1, waiting_bytes // SHARE)
         self._count = 0  # entries in all queues, and their size
         self._bytes = 0
         self._sessions: dict[int, _Session] = {}
@@ -112,6 +117,8 @@ class Sessions:
         for seq, request in batch:
             if seq <= session.last_seq:
                 return f"request {seq} came after request {session.last_seq}; a client's numbers must ascend"
+            if len(session.queue) >= 2 * self._share:
+                return f"{len(session.queue)} of its requests are waiting here and the client goes on sending"
             if self._count >= 2 * self._limit:
                 return f"{self._count} requests are waiting here and the client goes on sending"
             session.last_seq = seq
@@ -196,11 +203,13 @@ class Sessions:
         size = len(request.path) if isinstance(request, READS) else weight(request)
         entry = _Entry(seq, request, size)
         session.queue.append(entry)
+        session.bytes += size
         self._count += 1
         self._bytes += size
-        if self._count > self._limit or self._bytes > self._limit_bytes:
-            waiting = f"{self._count - 1} requests of {self._bytes - size} bytes are waiting on this node already"
-            entry.outcome = Failed(OVERLOADED, waiting)
+        if len(session.queue) > self._share or session.bytes > self._share_bytes:
+            entry.outcome = Failed(OVERLOADED, _waiting(len(session.queue), session.bytes, size, " of this client"))
+        elif self._count > self._limit or self._bytes > self._limit_bytes:
+            entry.outcome = Failed(OVERLOADED, _waiting(self._count, self._bytes, size, ""))
         elif not isinstance(request, READS):
             session.open[seq] = entry
             if not session.behind:
@@ -234,6 +243,7 @@ class Sessions:
             queue.popleft()
             self._count -= 1
             self._bytes -= entry.size
+            session.bytes -= entry.size
             self._answers.setdefault(session.client, []).append((entry.seq, outcome))
 
     def _resolve(self, session: _Session, entry: _Entry) -> Outcome | None:
@@ -257,3 +267,8 @@ class Sessions:
             self._advance(session)
             if not session.behind and not session.refusals:
                 del self._watched[client]
+
+
+def _waiting(count: int, total: int, size: int, whose: str) -> str:
+    """Why one more request, of `size` bytes, is too much."""
+    return f"{count - 1} requests{whose} of {total - size} bytes are waiting on this node already"

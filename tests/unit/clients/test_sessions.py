@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from node.core.zxid import ZERO, Zxid, zxid
-from node.sessions import Sessions
+from node.sessions import SHARE, Sessions
 from node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from node.tree.primary import Primary
 from node.tree.refusal import Refusal
@@ -213,18 +213,20 @@ def test_a_held_back_write_fails_without_a_leader() -> None:
 
 
 def test_beyond_the_bound_requests_fail_in_their_place() -> None:
-    sessions = make(waiting=2)
+    sessions = make(waiting=2 * SHARE)
     sessions.receive(ME, [(seq, Set("/k", b"")) for seq in (1, 2, 3)])
     assert [seq for _, seq, _ in sessions.writes()] == [1, 2]
     assert told(sessions) == []
     sessions.deliver(z(2), [set_txn(ME, 1, b""), set_txn(ME, 2, b"")])
     answers = told(sessions)
     assert kinds(answers) == [(1, "Ok"), (2, "Ok"), (3, "Failed")]
-    assert answers[2][1] == Failed("overloaded", "2 requests of 4 bytes are waiting on this node already")
+    assert answers[2][1] == Failed(
+        "overloaded", "2 requests of this client of 4 bytes are waiting on this node already"
+    )
 
 
 def test_bytes_are_bounded_too_and_come_back() -> None:
-    sessions = make(waiting_bytes=100)
+    sessions = make(waiting_bytes=100 * SHARE)
     sessions.receive(ME, [(1, Set("/k", bytes(90))), (2, Multi([Set("/k", bytes(9))]))])
     assert [seq for _, seq, _ in sessions.writes()] == [1]
     sessions.deliver(z(2), [set_txn(ME, 1, b"")])
@@ -234,11 +236,34 @@ def test_bytes_are_bounded_too_and_come_back() -> None:
 
 
 def test_a_client_that_floods_is_to_be_dropped() -> None:
-    sessions = make(waiting=2)
+    sessions = make(waiting=2 * SHARE)
     why = sessions.receive(ME, [(seq, Set("/k", b"")) for seq in range(1, 6)])
-    assert why == "4 requests are waiting here and the client goes on sending"
+    assert why == "4 of its requests are waiting here and the client goes on sending"
     sessions.gone(ME)
     assert (sessions.waiting, sessions.writes()) == (0, [])
+
+
+@pytest.mark.parametrize("limits", [{"waiting": 4 * SHARE}, {"waiting_bytes": 12 * SHARE}], ids=["requests", "bytes"])
+def test_a_client_that_is_stuck_leaves_room_for_the_others(limits: dict[str, int]) -> None:
+    """It is behind for ever, and sends until it is dropped or is not heard any more."""
+    sessions = make(seen=zxid(9, 9), **limits)
+    sessions.receive(ME, [(seq, Set("/k", b"x")) for seq in range(8)])
+    sessions.hello(YOU, ZERO)
+    sessions.receive(YOU, [(seq, Set("/k", b"y")) for seq in range(4)])
+    assert [(client, seq) for client, seq, _ in sessions.writes()] == [(YOU, 0), (YOU, 1), (YOU, 2), (YOU, 3)]
+    sessions.deliver(z(2), [set_txn(YOU, seq, b"y") for seq in range(4)])
+    assert kinds(told(sessions, YOU)) == [(seq, "Ok") for seq in range(4)]
+
+
+def test_many_clients_together_are_bounded_as_well() -> None:
+    sessions = make(waiting=SHARE)
+    for client in range(10, 11 + SHARE):
+        sessions.hello(client, ZERO)
+        assert sessions.receive(client, [(1, Set("/k", b""))]) is None
+    assert [client for client, _, _ in sessions.writes()] == list(range(10, 10 + SHARE))
+    sessions.deliver(z(2), [set_txn(10 + SHARE, 9, b"")])
+    (refused,) = told(sessions, 10 + SHARE)
+    assert refused[1] == Failed("overloaded", f"{SHARE} requests of {2 * SHARE} bytes are waiting on this node already")
 
 
 def test_numbers_must_ascend() -> None:
