@@ -145,3 +145,13 @@ def test_noise_on_the_port_disturbs_nobody(net: Any, greeted: Any) -> None:
     greeted.say(0, "undisturbed")
     net.until(lambda: bool(net.of(1, Received)))
     assert not net.of(1, LinkDown)
+
+
+def test_a_life_that_cannot_be_does_not_shut_out_the_peer(net: Any, greeted: Any) -> None:
+    """What is larger than every later life would be the last that is ever heard."""
+    greeted.out.send(frame.pack(greeted.header(Kind.HELLO, incarnation=2**64 - 1, to=0), []))
+    net.until(lambda: bool(net.refused(1)))
+    assert net.refused(1)[0].why == f"life {2**64 - 1} is out of range"
+    assert not net.up(1, 2)
+    greeted.session = max(header.session for header, _ in greeted.heard()) + 1
+    net.until(lambda: greeted.welcome() or net.up(1, 2))

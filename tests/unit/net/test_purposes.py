@@ -1,0 +1,115 @@
+"""A run's three keys at the sockets of one real server: each opens the port of its purpose and no other."""
+
+import json
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from harness.ports import free_ports, release_ports
+from node.__main__ import live
+from node.channel.header import Header, Kind
+from node.config import NodeConfig
+from node.net import frame, keys
+from node.net.keys import KeyFiles, Keys
+from node.server import Server
+from node.trace import Trace
+
+PATIENCE = 3000  # rounds of 10 ms; only a failing test takes so many
+OPENED = zmq.EVENT_HANDSHAKE_SUCCEEDED
+CLOSED = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+
+
+class Node:
+    """Node 1 of three, alone, in rounds; and whoever calls at its ports."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "config").mkdir()
+        self.files: KeyFiles = keys.create_files(folder / "config")
+        self.ports = free_ports(5)
+        listen, control, client, *peers = (f"127.0.0.1:{port}" for port in self.ports)
+        self.addresses = KeyFiles(listen, control, client)  # type: ignore[arg-type]
+        self.config = NodeConfig(
+            id=1, cluster="test", listen=listen, control=control, client=client, peers=dict(zip((2, 3), peers, strict=True)),
+            link_keys=str(self.files.links), control_keys=str(self.files.control), client_keys=str(self.files.clients),
+            data=str(folder / "data"), trace=str(folder / "trace"),
+        )  # fmt: skip
+        (folder / "trace").mkdir()
+        self.trace = Trace(self.config.trace, 1, 1)
+        self.server: Server = live(self.config, Namespace(life=1, bootstrap=True, crash_at=None), self.trace)
+        self.context: zmq.Context[Any] = zmq.Context()
+        for _ in self.server.replica.start(self.server.clock.now_ns()):
+            pass
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(PATIENCE):
+            if condition():
+                return
+            self.server.round({source for source, _ in self.server.poller.poll(10)})
+        raise AssertionError(f"not reached; refused so far: {self.refused()}")
+
+    def call(self, purpose: str, kind: int, pair: Keys) -> zmq.Socket[Any]:
+        """A socket that connects to the port of this purpose, and tells of it."""
+        socket: zmq.Socket[Any] = self.context.socket(kind)
+        socket.linger = 0
+        pair.client(socket)
+        self.monitor = socket.get_monitor_socket(OPENED | CLOSED)
+        socket.connect(f"tcp://{getattr(self.addresses, purpose)}")
+        return socket
+
+    def lets_in(self, purpose: str, pair: Keys) -> bool:
+        """Whether the handshake at this port succeeds."""
+        with self.call(purpose, zmq.PUSH if purpose == "links" else zmq.DEALER, pair) as socket:
+            self.until(lambda: bool(self.monitor.poll(0)))
+            event = int(recv_monitor_message(self.monitor)["event"])
+            socket.disable_monitor()
+            self.monitor.close()
+        return event == OPENED
+
+    def refused(self) -> list[dict[str, Any]]:
+        lines = Path(self.config.trace, "node-1-1.jsonl").read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["event"] == "refused"]
+
+    def close(self) -> None:
+        self.server.close()
+        self.trace.close()
+        self.context.destroy(linger=0)
+        release_ports(self.ports)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    node.close()
+
+
+WORDS = {"links": "key for links", "control": "key for control ports", "clients": "key for clients"}
+
+
+@pytest.mark.parametrize("purpose", KeyFiles._fields)
+def test_a_key_opens_the_port_of_its_purpose_and_who_holds_another_is_traced(node: Node, purpose: str) -> None:
+    for held in KeyFiles._fields:
+        assert node.lets_in(purpose, keys.load(getattr(node.files, held))) is (held == purpose), held
+    node.until(lambda: sum(line["count"] for line in node.refused()) >= 2)
+    assert {line["what"] for line in node.refused()} == {"stranger"}
+    assert all(line["why"].endswith(WORDS[purpose]) for line in node.refused())
+
+
+def test_frames_forged_with_the_clients_key_do_not_arrive(node: Node) -> None:
+    forged = Header(frame.cluster_hash("test"), Kind.HELLO, 2, 1, 2**62, 0, 1, 0, 0)
+    with node.call("links", zmq.PUSH, keys.load(node.files.clients)) as socket:
+        socket.send(frame.pack(forged, []))
+        node.until(lambda: bool(node.refused()))
+        assert node.server.links.frames == {2: 0, 3: 0}
+        socket.disable_monitor()
+        node.monitor.close()
+    with node.call("links", zmq.PUSH, keys.load(node.files.links)) as socket:  # as the test would see them otherwise
+        socket.send(frame.pack(forged, []))
+        node.until(lambda: node.server.links.frames[2] == 1)
+        socket.disable_monitor()
+        node.monitor.close()
