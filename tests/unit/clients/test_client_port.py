@@ -1,6 +1,9 @@
 """The client port against raw sockets: whatever comes in is an event or a counted refusal, never a crash."""
 
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -181,6 +184,82 @@ def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, 
         port.socket.poll(10)  # the connection's end is noticed by ZeroMQ's own thread
         got = port.receive()
     assert got == [ClientGone(1, "its connection is gone")]
+
+
+def until_gone(port: ClientPort) -> list[ClientEvent]:
+    """What is told once the port has looked often enough; nothing is sent to any client."""
+    got: list[ClientEvent] = []
+    for second in range(1, 1000):
+        port.tick(second * clients.TICK_NS)
+        port.socket.poll(10)
+        got = port.receive()
+        if got:
+            break
+    return got
+
+
+def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(port: ClientPort, dial: Dial) -> None:
+    leaving, staying = dial(), dial()
+    greet(port, leaving, 1)
+    greet(port, staying, 2)
+    leaving.close(0)
+    assert until_gone(port) == [ClientGone(1, "its connection is gone")]
+    staying.send(encode(Requests([(1, Get("/"))])))
+    assert events(port, 1) == [ClientRequests(2, [(1, Get("/"))])]
+    assert heard(staying) == Answers([])
+
+
+def test_it_looks_once_a_second(port: ClientPort, dial: Dial) -> None:
+    dealer = dial()
+    greet(port, dealer)
+    for now in (1, clients.TICK_NS, clients.TICK_NS + 1, 2 * clients.TICK_NS):
+        port.tick(now)
+    port.send(1, [(1, Ok(ZERO))])
+    told = [heard(dealer) for _ in range(3)]
+    assert told == [Answers([]), Answers([]), Answers([(1, Ok(ZERO))])]
+
+
+STOPPED = """
+import sys, zmq
+from node.core.zxid import ZERO
+from node.net.keys import Keys
+from node.net.protocol import VERSION, Hello, encode
+dealer = zmq.Context().socket(zmq.DEALER)
+Keys(sys.argv[2].encode(), b"").client(dealer)
+dealer.connect("tcp://" + sys.argv[1])
+dealer.send(encode(Hello(VERSION, 1, ZERO)))
+dealer.recv()
+print("here", flush=True)
+dealer.recv()
+"""
+
+
+def test_a_client_whose_process_is_stopped_is_gone(context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection stays open; only the heartbeats show that nobody is there."""
+    monkeypatch.setattr(clients, "HEARTBEAT_MS", 100)
+    monkeypatch.setattr(clients, "SILENCE_MS", 300)
+    port = ClientPort(context, "127.0.0.1:0", KEYS, LIMITS)
+    command = [sys.executable, "-c", STOPPED, port.address, KEYS.public.decode()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        try:
+            assert events(port, 1) == [ClientUp(1, ZERO)]
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"here\n"
+            client.send_signal(signal.SIGSTOP)
+            assert until_gone(port) == [ClientGone(1, "its connection is gone")]
+        finally:
+            client.kill()
+            port.close()
+
+
+def test_who_does_not_hold_the_key_is_told_of(context: zmq.Context[Any], port: ClientPort) -> None:
+    with context.socket(zmq.DEALER) as stranger:
+        stranger.linger = 0
+        Keys(*zmq.curve_keypair()).client(stranger)
+        stranger.connect(f"tcp://{port.address}")
+        (refused,) = until_gone(port)
+    assert isinstance(refused, Refused)
+    assert (refused.what, refused.peer) == ("stranger", None)
 
 
 def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientPort, dial: Dial) -> None:
