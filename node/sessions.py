@@ -114,13 +114,16 @@ class Sessions:
         session = self._sessions.get(client)
         if session is None:
             return "requests came before HELLO, or after this node had forgotten the client"
+        if len(session.queue) + len(batch) > 2 * self._share:
+            return (
+                f"{len(session.queue)} of the client's requests are waiting here and it sends {len(batch)} more; "
+                f"{self._share} of one client may wait"
+            )
+        if self._count + len(batch) > 2 * self._limit:
+            return f"{self._count} requests are waiting here and the client sends {len(batch)} more; {self._limit} may wait"
         for seq, request in batch:
             if seq <= session.last_seq:
                 return f"request {seq} came after request {session.last_seq}; a client's numbers must ascend"
-            if len(session.queue) >= 2 * self._share:
-                return f"{len(session.queue)} of its requests are waiting here and the client goes on sending"
-            if self._count >= 2 * self._limit:
-                return f"{self._count} requests are waiting here and the client goes on sending"
             session.last_seq = seq
             self._accept(session, seq, request)
         self._advance(session)
@@ -202,12 +205,13 @@ class Sessions:
     def _accept(self, session: _Session, seq: int, request: Request) -> None:
         size = len(request.path) if isinstance(request, READS) else weight(request)
         entry = _Entry(seq, request, size)
-        session.queue.append(entry)
+        queue = session.queue
+        queue.append(entry)
         session.bytes += size
         self._count += 1
         self._bytes += size
-        if len(session.queue) > self._share or session.bytes > self._share_bytes:
-            entry.outcome = Failed(OVERLOADED, _waiting(len(session.queue), session.bytes, size, " of this client"))
+        if len(queue) > self._share or session.bytes > self._share_bytes:
+            entry.outcome = Failed(OVERLOADED, _waiting(len(queue), session.bytes, size, " of this client"))
         elif self._count > self._limit or self._bytes > self._limit_bytes:
             entry.outcome = Failed(OVERLOADED, _waiting(self._count, self._bytes, size, ""))
         elif not isinstance(request, READS):
