@@ -1,0 +1,24 @@
+"""What docker-compose.yml's ensemble finds when it begins."""
+
+from pathlib import Path
+
+import msgspec
+
+from harness.containers.compose import NODES, prepare
+from harness.results import RunFolder
+from node.config import NodeConfig
+from node.net import keys
+
+
+def test_every_node_finds_the_three_key_files_and_they_stay_the_same(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    prepare(folder)
+    files = keys.files_in(tmp_path / "config")
+    made = [keys.load(path) for path in files]
+    assert len({pair.public for pair in made}) == 3
+    for node in NODES:
+        config = msgspec.json.decode((tmp_path / "config" / f"node-{node}.json").read_bytes(), type=NodeConfig)
+        assert (config.link_keys, config.control_keys, config.client_keys) == tuple(map(str, files))
+    (tmp_path / "run.json").unlink()
+    prepare(folder)  # as after a start that was cut short
+    assert [keys.load(path) for path in files] == made

@@ -1,0 +1,31 @@
+"""What `zab clean` removes of runs that were killed, and what it lets alone."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import forgotten
+from node.net import keys
+from node.net.keys import KeyFiles
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[KeyFiles]:
+    """The keys of two runs, with a node's configuration beside them."""
+    monkeypatch.setattr(forgotten, "lock_files", list)  # of this machine, not of the test
+    found = []
+    for name in ("killed", "goes-on"):
+        config = tmp_path / "scenario" / name / "config"
+        config.mkdir(parents=True)
+        (config / "node-1.json").touch()
+        found.append(keys.create_files(config))
+    return found
+
+
+def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], tmp_path: Path) -> None:
+    killed, goes_on = runs
+    with forgotten.held(goes_on.links), forgotten.held(goes_on.control), forgotten.held(goes_on.clients):
+        assert forgotten.remove(tmp_path) == sorted(killed)
+    assert not any(path.exists() for path in killed)
+    assert all(path.exists() for path in goes_on)
+    assert len(list(tmp_path.rglob("node-1.json"))) == 2
