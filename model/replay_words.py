@@ -19,8 +19,11 @@ from node.core.messages import (
     Cepoch,
     Commit,
     CommitLeader,
+    Confirm,
+    Confirmed,
     Fetch,
     History,
+    Member,
     Message,
     NewEpoch,
     NewLeader,
@@ -90,7 +93,9 @@ def message(m: Message) -> str:
 def _says(m: Message) -> str:
     match m:
         case Vote():
-            return f"for {m.leader} (f.a={m.epoch} {zx.show(m.zxid)}) round={m.round} {m.role.name}{_amnesiac(m)}"
+            whom = f"for {m.leader} (f.a={m.epoch} {zx.show(m.zxid)})" if m.leader else "for nobody"
+            established = " established" if m.established else ""
+            return f"{whom} round={m.round} {m.role.name}{established}{_amnesiac(m)}"
         case Cepoch():
             return f"f.p={m.accepted_epoch}{_amnesiac(m)}"
         case NewEpoch():
@@ -108,6 +113,10 @@ def _says(m: Message) -> str:
             return f"e={m.epoch} last={zx.show(m.last_zxid)}{_amnesiac(m)}"
         case CommitLeader():
             return f"e={m.epoch} upto={zx.show(m.committed)}"
+        case Confirm() | Confirmed():
+            return f"e={m.epoch} number={m.number}"
+        case Member():
+            return f"e={m.epoch} quorum={','.join(map(str, m.quorum))}"
         case Propose():
             return f"e={m.epoch} {span(m.run.first, len(m.run.txns))}"
         case Ack() | Commit():

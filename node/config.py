@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     segment_bytes: int = 16 * 2**20  # preallocated size of a log segment
     request_bytes: int = 2**20  # one client request
     frame_bytes: int = 128 * 2**20  # one frame on a link
+    counter_max: int = 2**32 - 1  # transactions of one epoch; then the leader resigns and the next epoch begins
     queue_frames: int = 1000  # frames queued towards one peer; a full queue closes the session
 
 

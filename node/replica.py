@@ -74,6 +74,7 @@ class Replica:
             finalize=timing.finalize_ms * MS,
             sync_timeout=timing.sync_timeout_ms * MS,
             outstanding=limits.outstanding,
+            counter_max=limits.counter_max,
         )
         if recording is not None:
             recording.add(Booted(life, settings, recovered))

@@ -2,11 +2,21 @@
 
 Steps: f.1.1 CEPOCH, l.1.1 NEWEPOCH, f.1.2 ACK-E, l.1.2 the choice of the initial history I_e'. If the best history is
 not the leader's own, it is fetched first (section V-A).
+
+Disks that are lost. The paper's proof intersects the quorum that promised e' with every quorum that acknowledged a
+transaction of an older epoch, and takes for granted that a promise is kept. A node that lost its disk keeps none, and the
+leader that counts its ACK-E may not have noticed. So before the choice the leader asks those that promised once more
+(CONFIRM), and chooses from the histories of a quorum that answers, each in the session of its ACK-E: when the question
+left, all those promises were on disks that were whole. The other half is in `synchronization`: a node that lost its disk
+counts again only when a quorum of members has confirmed, after it got the history, that it follows this leader still; so no
+leader of an older epoch can bring it back. docs/protocol.md has the argument.
 """
 
+from collections.abc import Callable
+
 from node.core.election import Election
-from node.core.machine import Follower
-from node.core.messages import AckEpoch, Cepoch, Fetch, History, NewEpoch, Phase, Role
+from node.core.machine import Follower, Inquiry
+from node.core.messages import AckEpoch, Cepoch, Confirm, Confirmed, Fetch, History, NewEpoch, Phase, Role
 from node.core.ready import EpochRecord
 
 
@@ -19,9 +29,14 @@ class Discovery(Election):
     promised: tuple[int, int] | None = None  # (epoch, leader): to whom this life gave its last promise
     fetching: int | None = None  # the follower whose history is being fetched
     highest_promise = 0  # the highest promise heard of; keeps a new epoch above promises outside the quorum
+    inquiries: dict[int, Inquiry]  # open ones by number
+    last_inquiry = 0  # numbers go on over iterations
+    choice: int | None = None  # the inquiry before the choice of a history
 
     def abandon(self) -> None:
         self.followers = {}
+        self.inquiries = {}
+        self.choice = None
         self.epoch = None
         self.epoch_durable = False
         self.fetching = None
@@ -74,6 +89,11 @@ class Discovery(Election):
         )
         self.send_after_sync(leader, ack)
 
+    def on_confirm(self, source: int, message: Confirm) -> None:
+        """In its leader's session and since its promise a follower has promised no later epoch."""
+        if message.epoch == self.accepted_epoch and not self.amnesiac:
+            self.send(source, Confirmed(message.epoch, message.number))
+
     def on_fetch(self, source: int, message: Fetch) -> None:
         if message.epoch == self.accepted_epoch:
             sync = self.history.difference(message.shape)
@@ -85,6 +105,7 @@ class Discovery(Election):
         self.finalize_at = None
         self.deadline = self.now + self.settings.timeout
         self.enter(Role.LEADING, Phase.DISCOVERY, self.me, "elected")
+        self.send_all(self.standing_vote())  # who reaches nobody else hears it from nobody else
         early, self.early = self.early, {}
         for peer in sorted(early):
             self.on_cepoch(peer, early[peer])
@@ -97,16 +118,26 @@ class Discovery(Election):
         if self.role == Role.FOLLOWING:
             self.reset(source, "not leading")
             return
-        if not message.amnesiac:
-            self.highest_promise = max(self.highest_promise, message.accepted_epoch)
+        self.highest_promise = max(self.highest_promise, message.accepted_epoch)
         self.followers[source] = Follower(message.accepted_epoch, message.amnesiac)
         if self.epoch is None:
             self.choose_epoch()
-        elif message.accepted_epoch > self.epoch and not message.amnesiac:
-            # It can never follow this epoch, and the next one must be above its promise.
+        elif self.too_low_for(message):
             self.look(f"node {source} has promised epoch {message.accepted_epoch}")
         else:
             self.send_after_sync(source, NewEpoch(self.epoch))
+
+    def too_low_for(self, message: Cepoch) -> bool:
+        """Whether this leader's epoch is one that the follower can't promise, so that the next one must be above it.
+
+        The same epoch will do once the history is chosen: the follower is then bound to this leader's history and counts
+        in no choice. Before, it may have promised that epoch to somebody else, and waiting for it would be in vain.
+        """
+        assert self.epoch is not None
+        promised = message.accepted_epoch
+        return promised > self.epoch or (
+            promised == self.epoch and self.phase == Phase.DISCOVERY and not message.amnesiac
+        )
 
     def counted(self) -> set[int]:
         """Who counts in a quorum: followers that have kept their disk, and this node if it has."""
@@ -138,19 +169,27 @@ class Discovery(Election):
         if follower is None or message.epoch != self.epoch:
             return
         follower.ack_epoch = message
+        self.highest_promise = max(self.highest_promise, message.epoch)
         if self.phase == Phase.DISCOVERY:
             self.choose_history()
         else:
             self.send_new_leader(source)
 
     def choose_history(self) -> None:
-        """l.1.2: with a quorum's histories known, the best of them becomes I_e'."""
-        acks = {p: f.ack_epoch for p, f in self.followers.items() if f.ack_epoch and f.ack_epoch.promised}
-        if not self.epoch_durable or self.fetching is not None:
+        """l.1.2: with a quorum's promises known, and confirmed, the best of their histories becomes I_e'."""
+        if not self.epoch_durable or self.fetching is not None or not self.quorum.has(self.promised_to_me()):
             return
-        if not self.quorum.has({*acks, self.me} & self.counted()):
-            return
-        best = self.best_history({peer: acks[peer] for peer in sorted(acks.keys() & self.counted())})
+        inquiry = self.inquiries.get(self.choice) if self.choice is not None else None
+        if inquiry is None or not self.quorum.has(inquiry.asked | {self.me}):
+            self.choice = self.inquire(self.promised_to_me() - {self.me}, self.choose_from)
+
+    def promised_to_me(self) -> set[int]:
+        """Who counts and has promised this leader's epoch to it, itself included."""
+        return {p for p in self.counted() if p == self.me or ((ack := self.followers[p].ack_epoch) and ack.promised)}
+
+    def choose_from(self, confirmed: set[int]) -> None:
+        acks = {peer: ack for peer in sorted(confirmed) if (ack := self.followers[peer].ack_epoch) is not None}
+        best = self.best_history(acks)
         assert self.epoch is not None
         if best == self.me:
             self.begin_synchronization(None)
@@ -172,14 +211,52 @@ class Discovery(Election):
 
     def follower_gone(self, peer: int) -> None:
         self.followers.pop(peer, None)
+        for inquiry in self.inquiries.values():
+            inquiry.asked.discard(peer)
+            inquiry.confirmed.discard(peer)
         if peer == self.fetching:
             self.look(f"node {peer}, whose history was to be fetched, is gone")
-        elif self.phase != Phase.DISCOVERY and not self.quorum.has(self.supporting()):
+        elif self.epoch is not None and not self.quorum.has(self.supporting()):
             self.look("lost the quorum")
+        elif self.phase == Phase.DISCOVERY and self.epoch is not None:
+            self.choose_history()  # if the open inquiry can't succeed without the one that is gone, others are asked
 
     def supporting(self) -> set[int]:
-        """Who has promised this leader's epoch and is still connected, this node included."""
+        """Whom this leader still has in its present phase, itself included: those that answered CEPOCH; those that
+        promised its epoch to it, and so can establish it; those that joined it."""
+        if self.phase == Phase.DISCOVERY:
+            return self.counted()
+        if self.phase == Phase.SYNCHRONIZATION:
+            return self.promised_to_me()
         return {p for p in self.counted() if p == self.me or self.followers[p].ack_epoch is not None}
+
+    # ---- inquiries ----
+
+    def inquire(self, followers: set[int], done: Callable[[set[int]], None]) -> int:
+        """Ask them whether they follow this leader in its epoch still. With this leader's own word a quorum has to."""
+        self.last_inquiry += 1
+        self.inquiries[self.last_inquiry] = Inquiry(set(), done)
+        for peer in sorted(followers):
+            self.ask(self.last_inquiry, peer)
+        self.conclude(self.last_inquiry)
+        return self.last_inquiry
+
+    def ask(self, number: int, peer: int) -> None:
+        assert self.epoch is not None
+        self.inquiries[number].asked.add(peer)
+        self.send(peer, Confirm(self.epoch, number))
+
+    def on_confirmed(self, source: int, message: Confirmed) -> None:
+        inquiry = self.inquiries.get(message.number)
+        if inquiry is not None and message.epoch == self.epoch and source in inquiry.asked:
+            inquiry.confirmed.add(source)
+            self.conclude(message.number)
+
+    def conclude(self, number: int) -> None:
+        inquiry = self.inquiries[number]
+        if self.quorum.has(inquiry.confirmed & self.counted() | {self.me}):
+            del self.inquiries[number]
+            inquiry.done(inquiry.confirmed & self.counted())
 
     # ---- the next phase's part ----
 

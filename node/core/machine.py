@@ -9,11 +9,12 @@ them. A phase calls another one only through the abstract methods declared here.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from node.core import digest as dg
 from node.core import zxid as zx
+from node.core.agreement import Agreement
 from node.core.history import History
 from node.core.messages import (
     Ack,
@@ -22,7 +23,10 @@ from node.core.messages import (
     Cepoch,
     Commit,
     CommitLeader,
+    Confirm,
+    Confirmed,
     Fetch,
+    Member,
     Message,
     NewEpoch,
     NewLeader,
@@ -40,6 +44,7 @@ from node.core.ready import Deliver, Event, Install, Ready, Record, Recovered
 from node.core.zxid import ZERO, Zxid
 
 MS = 1_000_000  # nanoseconds
+PATIENCE_HEARTBEATS = 3  # in so many every peer that can be heard has said what its digest is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,15 @@ class Follower:
     acked: Zxid = ZERO  # durable at the follower up to here
 
 
+@dataclass(slots=True)
+class Inquiry:
+    """A leader's question to followers, whether they follow it in its epoch still. `done` hears who confirmed, a quorum."""
+
+    asked: set[int]
+    done: Callable[[set[int]], None]
+    confirmed: set[int] = field(default_factory=set)
+
+
 # Where a message is expected. Anything else is a stray of an iteration that is over, and is dropped: sessions make
 # that rare, and no promise rests on it.
 _LEADING = Role.LEADING
@@ -83,11 +97,14 @@ EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
     NewLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
     AckLeader: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
     CommitLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    Confirm: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    Confirmed: frozenset({(_LEADING, Phase.DISCOVERY), (_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
+    Member: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
     Propose: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
     Ack: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
     Commit: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
 }
-FROM_LEADER = frozenset({NewEpoch, Fetch, NewLeader, CommitLeader, Propose, Commit})
+FROM_LEADER = frozenset({NewEpoch, Fetch, NewLeader, CommitLeader, Confirm, Member, Propose, Commit})
 
 # The same by (role, phase): what is expected there.
 EXPECTED_IN: dict[tuple[Role, Phase], frozenset[type]] = {
@@ -107,6 +124,9 @@ HANDLERS: dict[type, str] = {
     NewLeader: "on_new_leader",
     AckLeader: "on_ack_leader",
     CommitLeader: "on_commit_leader",
+    Confirm: "on_confirm",
+    Confirmed: "on_confirmed",
+    Member: "on_member",
     Propose: "on_propose",
     Ack: "on_ack",
     Commit: "on_commit",
@@ -157,6 +177,7 @@ class Machine:
         self.delivered = recovered.snapshot[0] if recovered.snapshot else ZERO
         self.digest = recovered.snapshot[1] if recovered.snapshot else dg.EMPTY
         self.committed = self.delivered
+        self.agreement = Agreement(self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat)
         self.now = 0
         self.deadline: int | None = None  # the current phase must be over by then
         self.finalize_at: int | None = None  # the election is decided by then
@@ -184,6 +205,7 @@ class Machine:
     def link_up(self, peer: int) -> None:
         """A new session with `peer` is open in both directions."""
         self.links.add(peer)
+        self.agreement.forget(peer)
         self._heard[peer] = self.now
         self._silent_at = min(self._silent_at, self.now + self.settings.timeout + 1)
         self.on_link_up(peer)
@@ -221,6 +243,8 @@ class Machine:
             self._pinged = now
             self.on_heartbeat()
         self.on_tick()
+        if self.agreement.disputed:
+            self.settle_dispute()
 
     def _look_for_silence(self, now: int) -> None:
         """Close the sessions in which nothing came for too long; the next look is due when the others could be silent."""
@@ -335,6 +359,7 @@ class Machine:
             assert snapshot is not None
             self._out.deliveries.append(Install(*snapshot))
             self.delivered, self.digest = snapshot[0], snapshot[1]
+            self.agreement.remember(*snapshot[:2])
             if target <= self.delivered:
                 return
         for batch in self.history.between(self.delivered, target):
@@ -345,14 +370,19 @@ class Machine:
             self.digest = digest
             self._out.deliveries.append(Deliver(batch.first, batch.txns, batch.digests, digest))
             self.delivered = Zxid(z - 1)
+            self.agreement.remember(self.delivered, digest)
 
     def check_digest(self, zxid: Zxid, digest: int, source: int) -> None:
-        """Nodes that delivered the same prefix have the same digest; anything else stops the server."""
-        if zxid == self.delivered and digest != self.digest:
-            raise SanityCheckFailed(
-                f"digest of the history up to {zx.show(zxid)} is {dg.show(self.digest)} here "
-                f"but {dg.show(digest)} at node {source}"
-            )
+        """Nodes that delivered the same prefix have the same digest; whoever has another one than the rest stops."""
+        self.agreement.hear(source, zxid, digest, self.delivered, self.digest, self.now)
+        if self.agreement.disputed:
+            self.settle_dispute()
+
+    def settle_dispute(self) -> None:
+        """End, if this node is the one that is wrong. If its leader is, that one finds out by itself."""
+        why = self.agreement.wrong(self.leader if self.role is Role.FOLLOWING else None, self.now)
+        if why is not None:
+            self._out.abort = why
 
     def adopt(self, sync: Sync, epoch: int) -> None:
         """Make this history equal to the leader's, given as a difference. The caller closes the group (NEWLEADER)."""

@@ -58,7 +58,10 @@ class Sync(Wire, frozen=True):
 
 
 class Vote(Wire, frozen=True, tag="VOTE"):
-    """A FastLeaderElection notification: the vote, the voter's round and role."""
+    """A FastLeaderElection notification: the vote, the voter's round and role. `leader` 0: the voter votes for nobody.
+
+    `established`: the voter leads, and its epoch is established.
+    """
 
     round: int
     leader: int
@@ -66,6 +69,7 @@ class Vote(Wire, frozen=True, tag="VOTE"):
     epoch: int
     role: Role
     amnesiac: bool
+    established: bool = False
 
 
 class Cepoch(Wire, frozen=True, tag="CEPOCH"):
@@ -137,6 +141,27 @@ class CommitLeader(Wire, frozen=True, tag="COMMIT-LD"):
     digest: int
 
 
+class Confirm(Wire, frozen=True, tag="CONFIRM"):
+    """The leader to a follower: do you follow me in this epoch still? `number` names the inquiry (see `discovery`)."""
+
+    epoch: int
+    number: int
+
+
+class Confirmed(Wire, frozen=True, tag="ACK-CONFIRM"):
+    """A follower to its leader: yes, this node has promised no later epoch, and has its disk since it promised this one."""
+
+    epoch: int
+    number: int
+
+
+class Member(Wire, frozen=True, tag="MEMBER"):
+    """The leader to a node that had lost its disk: it counts in quorums again. `quorum`: the members that confirmed it."""
+
+    epoch: int
+    quorum: list[int]
+
+
 class Propose(Wire, frozen=True, tag="PROPOSE"):
     """l.3.1: transactions of the current epoch, in order. (`committed`, `digest`) is the leader's sanity check."""
 
@@ -180,6 +205,9 @@ Message = (
     | NewLeader
     | AckLeader
     | CommitLeader
+    | Confirm
+    | Confirmed
+    | Member
     | Propose
     | Ack
     | Commit
@@ -198,6 +226,9 @@ NAMES: dict[type, str] = {
         NewLeader,
         AckLeader,
         CommitLeader,
+        Confirm,
+        Confirmed,
+        Member,
         Propose,
         Ack,
         Commit,

@@ -11,7 +11,16 @@ from node.core import digest as dg
 from node.core import zxid as zx
 from node.core.discovery import Discovery
 from node.core.machine import SanityCheckFailed
-from node.core.messages import AckEpoch, AckLeader, CommitLeader, NewLeader, Phase, Role, Sync
+from node.core.messages import (
+    AckEpoch,
+    AckLeader,
+    CommitLeader,
+    Member,
+    NewLeader,
+    Phase,
+    Role,
+    Sync,
+)
 from node.core.ready import MemberRecord, NewLeaderRecord, SnapRecord, TruncRecord
 from node.core.zxid import Zxid
 
@@ -21,11 +30,13 @@ class Synchronization(Discovery):
 
     established = False
     own_history_durable = False  # the leader's own ACK-LD
+    admissions: dict[int, int]  # nodes that lost their disk and hold the history now; the inquiry about each
 
     def abandon(self) -> None:
         super().abandon()
         self.established = False
         self.own_history_durable = False
+        self.admissions = {}
 
     # ---- both sides ----
 
@@ -134,13 +145,39 @@ class Synchronization(Discovery):
         if self.established:
             if first:
                 self.send(source, CommitLeader(self.epoch, self.delivered, self.digest))
+            self.admit(source)
             self.commit_due = True
         else:
             self.try_establish()
 
+    def admit(self, peer: int) -> None:
+        """It holds the history. If it had lost its disk, the members are asked; if it is one, it is asked about the others."""
+        if not self.followers[peer].amnesiac:
+            for number in sorted(self.admissions.values()):
+                self.ask(number, peer)
+        elif peer not in self.admissions:
+            number = self.inquire(self.members(), lambda confirmed: self.admitted(peer, confirmed))
+            if number in self.inquiries:
+                self.admissions[peer] = number
+
+    def members(self) -> set[int]:
+        """The followers that count and hold the history."""
+        return {peer for peer in self.counted() - {self.me} if self.followers[peer].active}
+
+    def admitted(self, peer: int, confirmed: set[int]) -> None:
+        assert self.epoch is not None
+        self.admissions.pop(peer, None)
+        self.send(peer, Member(self.epoch, sorted(confirmed | {self.me})))
+
+    def follower_gone(self, peer: int) -> None:
+        number = self.admissions.pop(peer, None)
+        if number is not None:
+            del self.inquiries[number]
+        super().follower_gone(peer)
+
     def acknowledged(self) -> set[int]:
         """Whose ACK-LD counts."""
-        nodes = {p for p, f in self.followers.items() if f.active} & self.counted()
+        nodes = {p for p in self.promised_to_me() - {self.me} if self.followers[p].active}
         return nodes | {self.me} if self.own_history_durable else nodes
 
     def try_establish(self) -> None:
@@ -163,6 +200,7 @@ class Synchronization(Discovery):
         for peer in self.follower_ids():
             if self.followers[peer].active:
                 self.send(peer, CommitLeader(self.epoch, self.delivered, self.digest))
+                self.admit(peer)
 
     # ---- follower ----
 
@@ -193,13 +231,16 @@ class Synchronization(Discovery):
         self.enter(Role.FOLLOWING, Phase.BROADCAST, source, "established")
         self.deliver()
         self.check_digest(message.committed, message.digest, source)
-        if self.amnesiac:
-            self.record(MemberRecord(), self.in_this_iteration(self.become_member))
 
-    def become_member(self) -> None:
+    def on_member(self, source: int, message: Member) -> None:
+        if self.amnesiac and message.epoch == self.current_epoch:
+            quorum = message.quorum
+            self.record(MemberRecord(), self.in_this_iteration(lambda: self.become_member(quorum)))
+
+    def become_member(self, quorum: list[int]) -> None:
         """The disk holds an established leader's history: what this node promises from now on, it can keep."""
         self.amnesiac = False
-        self.event("member", epoch=self.current_epoch)
+        self.event("member", epoch=self.current_epoch, quorum=quorum)
         assert self.leader is not None
         self.send(self.leader, AckLeader(self.current_epoch, self.durable, amnesiac=False))
 

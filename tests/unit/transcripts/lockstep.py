@@ -349,7 +349,11 @@ def _span(f: dict[str, Any]) -> str:
 EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "role": lambda f: f"{f['role']}{'' if f['leader'] is None else ' ' + str(f['leader'])} ({f['why']})",
     "phase": lambda f: f"phase {f['phase']}",
-    "vote": lambda f: f"vote for {f['leader']} (f.a={f['epoch']} {_pair(f['zxid'])}) round={f['round']}",
+    "vote": lambda f: (
+        f"vote for {f['leader']} (f.a={f['epoch']} {_pair(f['zxid'])}) round={f['round']}"
+        if f["leader"] is not None
+        else f"vote for nobody round={f['round']}"
+    ),
     "accepted_epoch": lambda f: f"accepted_epoch {f['epoch']}",
     "current_epoch": lambda f: f"current_epoch {f['epoch']}, history to {_pair(f['last_zxid'])}",
     "established": lambda f: f"established e={f['epoch']} by {' '.join(map(str, f['quorum']))}",
@@ -357,5 +361,5 @@ EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "accept": lambda f: f"accept {_span(f)}",
     "truncate": lambda f: f"truncate from {_pair(f['last'])} to {_pair(f['keep'])}",
     "snapshot": lambda f: f"snapshot {f['kind']} at {_pair(f['zxid'])}",
-    "member": lambda f: f"member again in epoch {f['epoch']}",
+    "member": lambda f: f"member again in epoch {f['epoch']}, confirmed by {' '.join(map(str, f['quorum']))}",
 }

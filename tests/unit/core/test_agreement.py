@@ -1,0 +1,94 @@
+"""One flipped bit ends one node: the one that is wrong in its leader's or the majority's eyes."""
+
+import pytest
+
+from node.core.agreement import REMEMBERED, Agreement
+from node.core.zxid import Zxid
+from tests.unit.transcripts.lockstep import Lockstep
+
+
+def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> Lockstep:
+    """An ensemble that has delivered something, in which then one bit of one node's digest is flipped."""
+    net = Lockstep(nodes)
+    net.begin()
+    net.submit(nodes, "a")
+    net.crash(*down)
+    net.peer(wrong).digest ^= 1
+    return net
+
+
+def ended(net: Lockstep) -> list[int]:
+    return [i for i, node in net.nodes.items() if node.peer is None]
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 5])
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_follower_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
+    net = flipped(nodes, 1)
+    if busy:
+        net.submit(nodes, "b")
+    net.tick(1000)
+    assert ended(net) == [1]
+    assert any("1: aborts: digest of the history up to" in line for line in net.lines)
+    assert net.peer(nodes).primary
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 5])
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_leader_that_is_wrong_ends_alone(nodes: int, busy: bool) -> None:
+    net = flipped(nodes, nodes)
+    if busy:
+        net.submit(nodes, "b")
+    net.tick(2000)
+    assert ended(net) == [nodes]
+    assert net.peer(nodes - 1).primary
+    net.submit(nodes - 1, "c")
+    assert net.nodes[1].state[-1] == "c"
+
+
+def test_where_nobody_else_is_left_to_ask_the_leader_is_believed() -> None:
+    net = flipped(3, 1, down=(2,))
+    net.tick(1000)
+    assert ended(net) == [1, 2]
+    assert any("the leader is believed" in line for line in net.lines)
+
+
+def test_a_node_that_lags_behind_is_compared_where_it_stands() -> None:
+    net = flipped(3, 1)
+    net.hold("COMMIT", (3, 1))
+    net.submit(3, "b")
+    net.submit(3, "c")
+    net.tick(300)
+    assert ended(net) == [1]
+
+
+def test_what_was_settled_does_not_count_again() -> None:
+    agreement = Agreement(quorum=2, patience=100)
+    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert agreement.disputed
+    agreement.hear(3, Zxid(1), 6, Zxid(1), 6, now=1)
+    assert agreement.wrong(2, now=200) is None
+    assert not agreement.disputed
+    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=300)
+    assert agreement.wrong(2, now=399) is None
+    assert "the leader is believed" in str(agreement.wrong(2, now=400))
+
+
+def test_a_peer_that_started_again_is_heard_anew() -> None:
+    agreement = Agreement(quorum=2, patience=100)
+    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    agreement.forget(2)
+    agreement.hear(3, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert agreement.wrong(None, now=1000) is None
+    agreement.hear(2, Zxid(1), 5, Zxid(1), 6, now=0)
+    assert "2 nodes contradict" in str(agreement.wrong(None, now=1000))
+
+
+def test_only_so_many_digests_are_remembered() -> None:
+    agreement = Agreement(quorum=2, patience=100)
+    for z in range(REMEMBERED + 10):
+        agreement.remember(Zxid(z), z)
+    agreement.hear(2, Zxid(9), 0, Zxid(10**6), 0, now=0)
+    assert not agreement.disputed, "too long ago to tell"
+    agreement.hear(2, Zxid(REMEMBERED), 0, Zxid(10**6), 0, now=0)
+    assert agreement.disputed

@@ -1,0 +1,247 @@
+"""What a node said in an earlier life, on a disk that is lost, counts nowhere.
+
+Five nodes, of which 2 loses its disk: within the fault model. The schedules are those in which a leader has not noticed it yet.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+
+from node.core.broadcast import Peer
+from node.core.messages import Confirm, Confirmed, NewEpoch, Phase
+from node.core.zxid import show
+from tests.unit.transcripts.lockstep import Lockstep
+
+
+def part(net: Lockstep, *pairs: tuple[int, int]) -> None:
+    """Nothing passes between the nodes of a pair any more, and nobody is told."""
+    for a, b in pairs:
+        for channel in ((a, b), (b, a)):
+            net.cut.add(channel)
+            if net.queues[channel]:
+                net.holed.add((channel, net.session[channel]))
+                net.lose(channel)
+
+
+def join(net: Lockstep, *pairs: tuple[int, int]) -> None:
+    """They reach each other again, in a new session."""
+    for a, b in pairs:
+        for end, other in ((a, b), (b, a)):
+            net.cut.discard((end, other))
+            net.lose((end, other))
+            net.down(end, other, "closed")
+    net.settle()
+
+
+def notice(net: Lockstep, node: int, *peers: int) -> None:
+    """This end, and no other, finds that its links are silent."""
+    for peer in peers:
+        net.down(node, peer, "silent")
+    net.settle()
+
+
+def between(ones: Iterable[int], others: Iterable[int]) -> list[tuple[int, int]]:
+    return [(a, b) for a in ones for b in others]
+
+
+def four_counts_on_two(peer_type: type[Peer]) -> Lockstep:
+    """4 wants to lead epoch 2 and has the promise of 2 for it; 1 and 3 have promised nothing. 2 then loses its disk, which 4
+    does not notice, and is made a member of epoch 1 again, under 5, by 1, 3 and 5."""
+    net = Lockstep(5)
+    net.peer_type = peer_type
+    net.begin()
+    net.submit(5, "first")
+    net.hold("NEWEPOCH", (4, 1))
+    net.hold("VOTE", (4, 3), (1, 3))  # what they say now reaches 3 late
+    part(net, (1, 5), (2, 5), (4, 5))
+    for node in (1, 2, 4):
+        notice(net, node, 5)
+    net.tick(50)
+    assert net.peer(4).phase == Phase.DISCOVERY
+    assert net.peer(4).followers[2].ack_epoch is not None
+
+    part(net, (1, 4), (2, 4))
+    notice(net, 1, 4)
+    join(net, (1, 5))
+    net.tick(110)
+    assert net.peer(1).leader == 5
+    net.crash(2)
+    net.wipe(2)
+    join(net, (2, 5))
+    net.start(2)
+    net.tick(110)
+    return net
+
+
+def test_the_promise_of_a_lost_disk_counts_no_more() -> None:
+    """T is committed by 1, 2 and 5. Then 3, which does not have it, promises epoch 2 to 4, as 2 had done on its old disk."""
+    net = four_counts_on_two(Peer)
+    assert not net.peer(2).amnesiac
+    assert any("member again in epoch 1, confirmed by 1 3 5" in line for line in net.lines)
+
+    part(net, (3, 5), (3, 2))
+    net.hold("COMMIT", (5, 1))
+    net.submit(5, "T")
+    assert net.nodes[5].state == ["first", "T"]
+    notice(net, 3, 5, 2)
+    net.release("VOTE")
+    net.tick(50)
+    assert net.peer(3).accepted_epoch == 2, "3 has promised epoch 2"
+
+    part(net, (1, 2))
+    notice(net, 1, 5, 2)
+    net.release()
+    join(net, (1, 4), (1, 3))
+    net.tick(200)
+    assert not any("truncate" in line for line in net.lines), "\n".join(net.lines[-60:])
+    assert net.peer(1).history.last == net.peer(5).history.last, show(net.peer(1).history.last)
+
+    net.heal()
+    net.tick(3000)
+    net.check()
+    assert {tuple(node.state) for node in net.nodes.values()} == {("first", "T")}
+
+
+class ConfirmsOnPaper(Peer):
+    """Takes every ACK-E for one that is kept still: what the paper's proof may do, where no disk is lost."""
+
+    def conclude(self, number: int) -> None:
+        inquiry = self.inquiries[number]
+        inquiry.confirmed |= inquiry.asked
+        super().conclude(number)
+
+
+def test_without_the_question_that_schedule_truncates_what_was_delivered() -> None:
+    net = four_counts_on_two(ConfirmsOnPaper)
+    part(net, (3, 5), (3, 2))
+    net.hold("COMMIT", (5, 1))
+    net.submit(5, "T")
+    notice(net, 3, 5, 2)
+    net.release("VOTE")
+    net.tick(50)
+    part(net, (1, 2))
+    notice(net, 1, 5, 2)
+    net.release()
+    join(net, (1, 4), (1, 3))
+    net.tick(200)
+    assert any("1: truncate from 1:2 to 1:1" in line for line in net.lines)
+
+
+def stale_leader(peer_type: type[Peer]) -> Lockstep:
+    """5 and 1 wait for their disks and notice nothing; meanwhile 2, 3 and 4 go on in epoch 2, and commit T. 2 loses its disk
+    and comes back where 5 leads."""
+    net = Lockstep(5)
+    net.peer_type = peer_type
+    net.begin()
+    net.submit(5, "first")
+    part(net, *between((1, 5), (2, 3, 4)))
+    net.stick(1, 5)
+    net.submit(5, "stuck")
+    net.tick(1500)
+    net.submit(4, "T")
+    assert net.nodes[2].state == ["first", "T"]
+    net.crash(2)
+    net.wipe(2)
+    part(net, *between((2,), (3, 4)))
+    net.unstick(1, 5)
+    join(net, (1, 2), (2, 5))
+    net.start(2)
+    return net
+
+
+def test_a_leader_that_is_over_makes_nobody_a_member() -> None:
+    net = stale_leader(Peer)
+    assert (net.peer(2).leader, net.peer(2).amnesiac) == (5, True)
+    net.submit(5, "wrong")
+    assert net.nodes[5].state == ["first"], "two members and one without memory are no quorum of five"
+    net.heal()
+    net.tick(3000)
+    net.check()
+    assert {tuple(node.state) for node in net.nodes.values()} == {("first", "T")}
+
+
+class AdmitsAlone(Peer):
+    """Makes a node a member because it holds the history, and asks nobody."""
+
+    def admit(self, peer: int) -> None:
+        if self.followers[peer].amnesiac:
+            self.admitted(peer, set())
+
+
+def test_without_the_members_word_two_histories_are_delivered() -> None:
+    net = stale_leader(AdmitsAlone)
+    net.submit(5, "wrong")
+    assert net.nodes[5].state[:1] == ["first"] and "T" not in net.nodes[5].state
+    assert len(net.nodes[5].state) > 1
+
+
+def test_a_question_is_answered_in_the_epoch_that_was_promised_and_by_nobody_without_memory() -> None:
+    net = Lockstep(3)
+    net.begin()
+    follower = net.peer(1)
+    follower.step(3, Confirm(follower.accepted_epoch, 7))
+    assert (3, Confirmed(follower.accepted_epoch, 7)) in follower.ready().messages
+    follower.step(3, Confirm(follower.accepted_epoch + 1, 8))
+    assert not follower.ready().messages
+    follower.amnesiac = True
+    follower.step(3, Confirm(follower.accepted_epoch, 9))
+    assert not follower.ready().messages
+
+
+def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> None:
+    """Leader 3 has the promises of 1 and 2, asks, and 1 goes away before it answers: 2's word is enough."""
+    net = Lockstep(5)
+    net.hold("ACK-CONFIRM", (1, 5))
+    net.hold("CONFIRM", (5, 2))
+    net.start(1, 2, 3, 4, 5)
+    assert net.peer(5).phase == Phase.DISCOVERY
+    net.crash(1)
+    net.release()
+    net.tick(100)
+    assert net.peer(5).primary
+
+
+def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
+    """2 has promised epoch 2 to somebody else when 3, which waits for a second promise of epoch 2, hears of it: 3 goes on with
+    epoch 3 at once, and not after a deadline."""
+    net = Lockstep(3)
+    net.begin()
+    net.crash(1, 2)
+    net.tick(100)
+    net.hold("ACK-E", (1, 3))
+    net.start(1)
+    net.tick(60)
+    assert net.peer(3).phase == Phase.DISCOVERY
+    assert net.peer(3).epoch == 2
+    net.promise(2, 2)
+    net.start(2)
+    net.crash(1)
+    net.tick(200)
+    assert net.peer(3).primary
+    assert net.peer(3).epoch == 3
+
+
+@pytest.mark.parametrize("promised", [1, 9])
+def test_a_node_without_memory_comes_back_whatever_it_promised_since(promised: int) -> None:
+    net = Lockstep(5)
+    net.begin()
+    net.crash(1)
+    net.wipe(1)
+    net.promise(1, promised)
+    net.start(1)
+    net.tick(1000)
+    assert not net.peer(1).amnesiac
+    assert net.peer(1).in_broadcast
+
+
+def test_epochs_of_new_epoch_messages_only_grow() -> None:
+    """A leader that hears of a promise above its own epoch begins again above that, once."""
+    net = Lockstep(3)
+    net.begin()
+    net.crash(1)
+    net.promise(1, 7)
+    net.start(1)
+    net.tick(100)
+    told = [int(line.split("e=")[1]) for line in net.lines if "NEWEPOCH" in line]
+    assert told == [8, 8]
+    assert NewEpoch(8).epoch == net.peer(3).epoch
