@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from faults.defects.channels import RawLinks
-from faults.defects.choosing import BestHistoryIgnored, PrematureZxid
-from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady
+from faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
+from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
 from faults.defects.durability import (
     AckBeforeSync,
     AckLeaderBeforeSync,
@@ -255,6 +255,23 @@ TORN_TAIL_KEPT = Defect(
     replace=_store(TornTailKept),
 )
 
+STALE_ADMISSION = Defect(
+    name="stale-admission",
+    about="a leader that is over makes a node without memory a member, and asks no other member",
+    ticket=None,
+    property="agreement",
+    scenario="stale-admission",
+    replace=_peer(StaleAdmission),
+)
+VOTES_OUT_OF_REACH = Defect(
+    name="votes-out-of-reach",
+    about="a node is voted for by those that can't reach it, and stands although it reaches no quorum",
+    ticket=None,
+    property="progress",
+    scenario="votes-out-of-reach",
+    replace=_peer(VotesOutOfReach),
+)
+
 DEFECTS: dict[str, Defect] = {
     defect.name: defect
     for defect in (
@@ -280,5 +297,7 @@ DEFECTS: dict[str, Defect] = {
         BEST_HISTORY_IGNORED,
         PREMATURE_ZXID,
         TORN_TAIL_KEPT,
+        STALE_ADMISSION,
+        VOTES_OUT_OF_REACH,
     )
 }

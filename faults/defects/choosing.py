@@ -1,4 +1,6 @@
-"""Bugs in whose history wins: elections and discovery that take a worse one for the best."""
+"""Bugs in who is elected and whose history wins."""
+
+import builtins
 
 from node.core import zxid as zx
 from node.core.broadcast import Peer
@@ -29,6 +31,24 @@ class PushesOwnHistory(Peer):
 
 class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
     """Both: neither bug shows without the other (ZooKeeper's peerEpoch in votes, and waitForEpochAck)."""
+
+
+class VotesOutOfReach(Peer):
+    """Everybody stands, and is voted for by whoever hears of it, also by those that can't reach it.
+
+    Two methods: a candidate is heard of from anybody, and stands whomever it reaches.
+    """
+
+    @builtins.property
+    def stands(self) -> bool:
+        return not self.amnesiac
+
+    def best_candidate(self) -> Vote:
+        best = self.own_vote() if self.stands else self.no_vote()
+        for vote in self.tally.values() if self.stands else ():
+            if self.better(vote, best):
+                best = vote
+        return best
 
 
 class PrematureZxid(Peer):

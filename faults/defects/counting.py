@@ -54,3 +54,14 @@ class AmnesiacVotes(Peer):
 
     def __init__(self, settings: Settings, recovered: Recovered) -> None:
         super().__init__(settings, replace(recovered, amnesiac=False))
+
+
+class StaleAdmission(Peer):
+    """A leader makes a node that lost its disk a member as soon as it holds the history, and asks no other member.
+
+    One method. A leader that is over, and does not know it yet, so gets a quorum for its old epoch again.
+    """
+
+    def admit(self, peer: int) -> None:
+        if self.followers[peer].amnesiac:
+            self.admitted(peer, set())

@@ -171,7 +171,8 @@ class AdmitsAlone(Peer):
 def test_without_the_members_word_two_histories_are_delivered() -> None:
     net = stale_leader(AdmitsAlone)
     net.submit(5, "wrong")
-    assert net.nodes[5].state[:1] == ["first"] and "T" not in net.nodes[5].state
+    assert net.nodes[5].state[:1] == ["first"]
+    assert "T" not in net.nodes[5].state
     assert len(net.nodes[5].state) > 1
 
 

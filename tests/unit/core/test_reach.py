@@ -49,12 +49,13 @@ def test_nobody_votes_for_whom_it_can_not_reach() -> None:
     world.until(lambda: world.leader() in (1, 2, 3), 3000)
     assert elections(world) == 1
     world.run(2000)
-    assert world.servers[4].peer is not None and world.servers[4].peer.leader == 3
+    assert world.servers[4].peer is not None
+    assert world.servers[4].peer.leader == 3
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_whoever_reaches_a_quorum_gets_one_led(seed: int) -> None:
-    """Random links that do not change: if some node reaches a quorum, someone leads within two silences, and goes on leading."""
+    """Random links that do not change: if a node reaches a quorum, someone leads within two silences, and goes on leading."""
     world = Ensemble(5, seed=seed)
     world.start()
     world.until(lambda: world.leader() is not None)

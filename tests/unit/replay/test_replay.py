@@ -219,7 +219,7 @@ def test_a_forged_recording_without_one_input_is_caught(run: Path, life: tuple[i
     content = blocks(path)
     places = [(b, e) for b, block in enumerate(content) for e, entry in enumerate(block) if matters(entry)]
     assert len(places) > 20
-    for b, e in places[:: 1 + len(places) // 40]:
+    for b, e in places[: -1 : 1 + len(places) // 40]:  # after the last one a killed life shows nothing more
         if content[b][e] == Answered(b""):
             continue  # asking a core that has nothing to do may well change nothing
         forged = list(content)
