@@ -4,7 +4,7 @@ import builtins
 
 from node.core import zxid as zx
 from node.core.broadcast import Peer
-from node.core.messages import AckEpoch, Vote
+from node.core.messages import AckEpoch, Role, Vote
 from node.core.zxid import ZERO, Zxid
 
 
@@ -36,7 +36,8 @@ class BestHistoryIgnored(VotesByZxid, PushesOwnHistory):
 class VotesOutOfReach(Peer):
     """Everybody stands, and is voted for by whoever hears of it, also by those that can't reach it.
 
-    Two methods: a candidate is heard of from anybody, and stands whomever it reaches.
+    Three methods: a candidate stands whomever it reaches, is heard of from anybody, and is joined only when a quorum is known
+    to have joined it.
     """
 
     @builtins.property
@@ -49,6 +50,13 @@ class VotesOutOfReach(Peer):
             if self.better(vote, best):
                 best = vote
         return best
+
+    def check_settled(self, leader: int) -> None:
+        behind = {peer for peer, vote in self.settled.items() if vote.leader == leader and not vote.amnesiac}
+        head = self.settled.get(leader)
+        if head is not None and head.role == Role.LEADING and self.quorum.has(behind | {self.me}):
+            self.round = max(self.round, head.round)
+            self.follow(leader)
 
 
 class PrematureZxid(Peer):
