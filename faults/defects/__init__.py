@@ -259,7 +259,7 @@ STALE_ADMISSION = Defect(
     name="stale-admission",
     about="a leader that is over makes a node without memory a member, and asks no other member",
     ticket=None,
-    property="agreement",
+    property="committed stays",
     scenario="stale-admission",
     replace=_peer(StaleAdmission),
 )
