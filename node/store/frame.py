@@ -8,10 +8,14 @@
 A batch is what one sync makes durable. The header's CRC starts from the record's place (segment and offset),
 so bytes that look like a record are one only where they were written.
 
-MARK and TRAILER are the last bytes of header and record. Power that goes in the middle of a write leaves zeros there,
-while no single flipped bit can turn them into zero: that is how a torn record and a damaged one are told apart.
+The last byte of every 512-byte sector of the file is no part of any record's fields: a record that goes on beyond it puts
+SECTOR_END there. So each piece of a record, one a sector, ends with a byte that is not zero: SECTOR_END or TRAILER. Power
+that goes in the middle of a sync leaves zeros there if the sector (or the page that it is in) was not written, while no
+single flipped bit can turn such a byte into zero: that is how a torn record and a damaged one are told apart (`reader`).
+MARK does the same for a header whose length can't be believed.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -45,8 +49,11 @@ class Kind(IntEnum):
 KINDS = frozenset(Kind)
 LAST = 0x80  # in the kind: a batch's last record
 
+SECTOR = 512  # bytes; no disk writes less at once, and pages are whole sectors
+SECTOR_END = 0x3C
 MARK = 0x5A
 TRAILER = 0xA5
+_SECTOR_END = bytes([SECTOR_END])
 _TRAILER = bytes([TRAILER])
 _HEAD = Struct("<BIIQI")
 _SEAL = Struct("<IB")
@@ -130,8 +137,15 @@ def record_of(frame: Frame) -> Record:
 
 
 def size(batch_items: list[Item]) -> int:
-    """Bytes that these take in a segment."""
+    """Bytes of these records without sector ends; `end_of` says where they reach."""
     return sum([len(item[2]) for item in batch_items]) + OVERHEAD_BYTES * len(batch_items)
+
+
+def end_of(offset: int, length: int) -> int:
+    """Where `length` bytes of records that begin at `offset` end, sector ends included."""
+    room = SECTOR - 1 - offset % SECTOR
+    ends = 0 if length <= room else 1 + (length - room - 1) // (SECTOR - 1)
+    return offset + length + ends
 
 
 def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[bytes]:
@@ -143,16 +157,46 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[
         left -= 1
         head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
         frame = head + seal(crc32(head, salt + offset), MARK) + payload + _TRAILER
+        if offset % SECTOR + len(frame) >= SECTOR:
+            frame = _with_sector_ends(frame, offset)
         frames.append(frame)
         offset += len(frame)
     return frames
 
 
+def _with_sector_ends(frame: bytes, offset: int) -> bytes:
+    room = SECTOR - 1 - offset % SECTOR
+    return _SECTOR_END.join([frame[:room], *[frame[i : i + SECTOR - 1] for i in range(room, len(frame), SECTOR - 1)]])
+
+
+def bytes_at(data: bytes, offset: int, length: int) -> bytes:
+    """The `length` bytes of a record that begin at `offset`, without sector ends; fewer if the data ends before."""
+    room = SECTOR - 1 - offset % SECTOR
+    if length <= room:
+        return data[offset : offset + length]
+    raw = data[offset : end_of(offset, length)]
+    return b"".join([raw[:room], *[raw[i : i + SECTOR - 1] for i in range(room + 1, len(raw), SECTOR)]])
+
+
+def has_sector_ends(data: bytes, offset: int, end: int) -> bool:
+    """Whether all sector ends between `offset` and `end` are what they have to be."""
+    ends = data[offset | SECTOR - 1 : end : SECTOR]
+    return ends == _SECTOR_END * len(ends)
+
+
+def pieces(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """What lies between `offset` and `end`, cut at the sectors' ends: where each piece ends, and the piece."""
+    for start in (offset, *range((offset // SECTOR + 1) * SECTOR, end, SECTOR)):
+        stop = min((start // SECTOR + 1) * SECTOR, end)
+        yield stop, data[start:stop]
+
+
 def header_at(data: bytes, offset: int, salt: int) -> Header | None:
     """The header that was written at `offset`, or None if what lies there is none."""
-    if offset + HEADER_BYTES > len(data):
+    head = bytes_at(data, offset, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
         return None
-    kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack_from(data, offset)
-    if mark != MARK or crc != crc32(data[offset : offset + _HEAD.size], salt + offset):
+    kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack(head)
+    if mark != MARK or crc != crc32(head[: _HEAD.size], salt + offset):
         return None
     return Header(kind & ~LAST, bool(kind & LAST), length, batch, argument, payload_crc)

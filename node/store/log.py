@@ -59,7 +59,7 @@ class Log:
         if not items:
             return
         size = frame.size(items)
-        if self._file is None or self._offset + size > self._size:
+        if self._file is None or frame.end_of(self._offset, size) > self._size:
             self.roll(size)
         assert self._file is not None
         frames = frame.encode(items, self._batch, self._salt, self._offset)
@@ -71,7 +71,7 @@ class Log:
                 self._write_each(self.crash, self._file, items, frames)
         except OSError as error:
             raise DiskFailed(self._doing[0], error) from error
-        self._offset += size
+        self._offset = frame.end_of(self._offset, size)
         self._batch += 1
         for record in records:
             self.state.apply(record)
@@ -111,7 +111,7 @@ class Log:
         number = self._segments[-1][0] + 1 if self._segments else 1
         checkpoint = Checkpoint(
             number=number,
-            size=max(self._segment_bytes, CHECKPOINT_BYTES + room),
+            size=max(self._segment_bytes, frame.end_of(CHECKPOINT_BYTES, room)),
             previous_end=self._offset,
             accepted_epoch=self.state.accepted_epoch,
             current_epoch=self.state.current_epoch,

@@ -1,12 +1,18 @@
 """Reads one segment, and decides what a bad record means: the end, a torn tail, or damage.
 
-Power that goes during a sync leaves, of that one batch, whole records, zeros, or a prefix with zeros behind it. All
-that can be told apart from damage:
+A batch is written only after the one before it was synced, so power that goes can tear one batch: the last one. Of that
+one the disk may hold any of the sectors (or pages) and zeros in the place of the others, any of the records, or a prefix
+that is cut anywhere. A bad record is therefore torn, and the log is cut off before it, only if both hold:
 
-- all zeros where a header should be: nothing was written here. If valid records of the same batch lie behind, the
-  disk had reordered the writes. If one of a later batch does, then this batch had been synced: damage.
-- a header without its mark, or a record without its trailer, and only zeros behind: torn.
-- anything else: damage. Garbage in the zeros behind the last record is cut off like a torn record.
+- something of it was never written: one of its sectors holds nothing but zeros of it, though it would end in a byte that
+  is not zero (see `frame`), or the written bytes end inside of it.
+- no record of a later batch lies behind: that would mean that this batch had been synced.
+
+Anything else is damage. Records of the same batch behind a torn one are cut off with it: nothing of the batch was promised.
+Garbage in the zeros behind the last record is cut off like a torn record.
+
+Not to be told apart: a sector of the last synced batch that the disk itself has turned into zeros (a latent sector error,
+or a lie about the sync) looks as if it had never been written, and the batch is cut off from there on.
 """
 
 from collections.abc import Iterator
@@ -60,51 +66,58 @@ class SegmentReader:
 
     def record_at(self, offset: int, batch: int) -> Frame | None:
         """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
-        head = self.data[offset : offset + HEADER_BYTES]
-        if not head.strip(b"\0"):
-            self._check_hole(offset, batch)
-            return None
-        if len(head) < HEADER_BYTES or head[-1] == 0:
-            self._check_torn(offset, offset + len(head))
+        if offset >= self.written:
             return None
         header = frame.header_at(self.data, offset, self._salt)
         if header is None:
-            raise CorruptLog(self.name, offset, "the record's header is damaged")
+            end = frame.end_of(offset, HEADER_BYTES)
+            self._check_torn(offset, end, batch, "the record's header is damaged")
+            return None
         if header.kind not in KINDS:
             raise CorruptLog(self.name, offset, f"a record of kind {header.kind}, which this program does not know")
         if header.batch != batch:
             raise CorruptLog(self.name, offset, f"a record of sync {header.batch} where sync {batch} wrote")
-        start = offset + HEADER_BYTES
-        end = start + header.length + 1
-        payload = self.data[start : end - 1]
-        found = Frame(header.kind, header.last, batch, header.argument, payload, offset, end)
+        start = frame.end_of(offset, HEADER_BYTES)
+        end = frame.end_of(start, header.length + 1)
         if end > len(self.data):
             raise CorruptLog(self.name, offset, "the record reaches beyond the end of the file")
-        if self.data[end - 1] == 0:
-            return self.unfinished(found)
-        if self.data[end - 1] != TRAILER or crc32(payload) != header.payload_crc:
-            raise CorruptLog(self.name, offset, f"the {header.length} bytes of the record are damaged")
-        return found
+        payload = frame.bytes_at(self.data, start, header.length)
+        found = Frame(header.kind, header.last, batch, header.argument, payload, offset, end)
+        if self._is_whole(found, header.payload_crc):
+            return found
+        self._check_torn(offset, end, batch, f"the {header.length} bytes of the record are damaged")
+        return self.unfinished(found)
 
     def unfinished(self, found: Frame) -> Frame | None:
-        """A record whose header is whole and whose end never reached the disk: it is torn, and never read."""
-        self._check_torn(found.offset, found.end)
+        """A record whose header is whole, and of which some never reached the disk: it is torn, and never read."""
         return None
 
-    def _check_torn(self, offset: int, end: int) -> None:
-        if self.written > end:
-            why = f"the record is incomplete, yet there are bytes behind it, up to {self.written}"
-            raise CorruptLog(self.name, offset, why)
+    def _is_whole(self, found: Frame, payload_crc: int) -> bool:
+        return (
+            self.data[found.end - 1] == TRAILER
+            and crc32(found.payload) == payload_crc
+            and frame.has_sector_ends(self.data, found.offset, found.end)
+        )
 
-    def _check_hole(self, offset: int, batch: int) -> None:
+    def _check_torn(self, offset: int, end: int, batch: int, damage: str) -> None:
+        """Raises CorruptLog unless what lies from `offset` to `end` can be what a power cut left of `batch`."""
+        if not any(self._unwritten(stop, piece) for stop, piece in frame.pieces(self.data, offset, end)):
+            raise CorruptLog(self.name, offset, damage)
+        self.check_hole(offset, batch)
+
+    def _unwritten(self, end: int, piece: bytes) -> bool:
+        """Whether the disk did not get this piece of a record, or not all of it and nothing behind it."""
+        return not piece.strip(b"\0") or (self.written < end and piece[-1] == 0)
+
+    def check_hole(self, offset: int, batch: int) -> None:
         """A batch is written only after the one before it was synced, so what lies behind must be of the same one."""
-        mark = self.data.find(MARK, offset + HEADER_BYTES - 1, self.written)
+        mark = self.data.find(MARK, offset, self.written)
         while mark != -1:
-            start = mark - HEADER_BYTES + 1
-            header = frame.header_at(self.data, start, self._salt)
-            if header is not None and header.batch != batch:
-                why = (
-                    f"zeros where sync {batch} wrote, although a record of sync {header.batch} lies behind, at {start}"
-                )
-                raise CorruptLog(self.name, offset, why)
+            for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # with a sector's end inside of it, or without
+                header = frame.header_at(self.data, start, self._salt) if start >= offset else None
+                if header is not None and header.batch != batch:
+                    why = (
+                        f"the record of sync {batch} is incomplete, although one of sync {header.batch} lies behind, at {start}"
+                    )
+                    raise CorruptLog(self.name, offset, why)
             mark = self.data.find(MARK, mark + 1, self.written)

@@ -15,7 +15,7 @@ from node.store import frame
 from node.store.disk import Disk, DiskFile
 from node.store.errors import disk_work
 
-VERSION = 1  # of the format of log and CHECKPOINT
+VERSION = 2  # of the format of log and CHECKPOINT
 TEMPORARY = ".tmp"
 _NAME = re.compile(r"log-(\d{8,})")
 _PAYLOAD = Struct("<IQQQQQB")
