@@ -70,7 +70,8 @@ class StaleOffset(Log):
         super().sync()
         if self.lost:
             self.close()
-            self.resume(self._segments, self._size, self._offset + self.lost, self._batch)
+            self._offset += self.lost
+            self._file = self._disk.open(self._name, self._offset)
             self.lost = 0
 
 

@@ -34,24 +34,32 @@ class Log:
         self.syncs = 0  # so far
         self._unsynced: list[str] = []  # with a crash hook: the records that the next sync covers
 
-    def resume(self, segments: list[tuple[int, Zxid]], size: int, offset: int, batch: int) -> None:
-        """Go on in the newest of the segments that recovery has read."""
+    def resume(self, segments: list[tuple[int, Zxid]], size: int, good: bytes, batch: int) -> None:
+        """Go on behind the good bytes of the newest of the segments that recovery has read."""
         self._segments = list(segments)
-        self._size, self._offset, self._batch = size, offset, batch
+        self._size, self._offset, self._batch = size, len(good), batch
         self._enter(segments[-1][0])
-        with disk_work(f"opening {self._name}"):
-            self._file = self._disk.open(self._name, offset)
+        with disk_work(f"making {self._name} durable again"):
+            self._file = self.make_durable_again(good)
+
+    def make_durable_again(self, good: bytes) -> DiskFile:
+        """The newest segment, open behind its good bytes; they and the folder are durable, whatever they were before.
+
+        What recovery has read may never have been synced: a killed process leaves its writes in the page cache, and after
+        a failed fsync the kernel may take pages for clean that the disk does not hold. So they are written again, which
+        makes them dirty, and synced. The bytes are equal: power that goes meanwhile takes nothing that was durable.
+        Whatever lies before the newest segment was synced before that was made.
+        """
+        file = self._disk.open(self._name, 0)
+        file.write(good)
+        file.sync()
+        self._disk.sync_directory()
+        return file
 
     def _enter(self, number: int) -> None:
         """From here on records go to this segment."""
         self._name, self._salt = segment_name(number), segment.salt(number)
         self._doing = f"writing {self._name}", f"syncing {self._name}"
-
-    def resume_behind(self, segments: list[tuple[int, Zxid]], cut: int) -> None:
-        """Begin a new segment, as the newest one is good only up to `cut`."""
-        self._segments = list(segments)
-        self._offset = cut
-        self.roll()
 
     def write(self, records: list[Record]) -> None:
         """Hand one batch to the disk: with one write, or one by one if each is a crash point."""

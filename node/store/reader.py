@@ -58,7 +58,7 @@ class SegmentReader:
             if found is None and end is None:
                 return
             if found is None:
-                raise CorruptLog(self.name, offset, f"zeros, but the next segment says that records reach {end}")
+                raise CorruptLog(self.name, offset, f"no whole record, but the next segment says that records reach {end}")
             yield found
             offset, batch = found.end, found.batch + found.last
         if offset != end:

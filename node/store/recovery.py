@@ -49,9 +49,9 @@ class Found:
     report: Report
     segments: list[tuple[int, Zxid]]  # number and the last zxid before it, ascending
     size: int  # of the newest segment's file
-    end: int  # offset in it up to which records are good
+    good: bytes  # its content up to the end of the last good record
     batch: int  # number of the next batch in it
-    sealed: bool  # it can't be gone on with: something behind `end` was cut off
+    sealed: bool  # it can't be gone on with: something behind `good` was cut off
     superfluous: list[str]  # files that nothing depends on: orphans, older snapshots, temporary files
 
 
@@ -159,7 +159,7 @@ class Recovery:
             ),
             segments=segments,
             size=reader.checkpoint.size,
-            end=end,
+            good=reader.data[:end],
             batch=frames[-1].batch + 1 if frames else 1,
             sealed=torn > 0 or (bool(frames) and not frames[-1].last),
             superfluous=self.superfluous(snapshot),

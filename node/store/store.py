@@ -14,7 +14,7 @@ from node.store.crash import CrashHook
 from node.store.disk import Disk
 from node.store.errors import DiskFailed, disk_work
 from node.store.log import Log
-from node.store.recovery import Found, Recovery, Report
+from node.store.recovery import Recovery, Report
 from node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
 from node.store.state import State
 
@@ -42,7 +42,7 @@ class Store:
     def open(
         cls, disk: Disk, *, bootstrap: bool, segment_bytes: int, crash: CrashHook | None = None
     ) -> tuple[Self, Recovered, Report]:
-        """Recover what the disk holds, and go on from there.
+        """Recover what the disk holds, make it durable again, and go on from there.
 
         On an empty disk, `bootstrap` is the birth certificate of a new ensemble's member; without it the node has
         lost its disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is
@@ -61,8 +61,10 @@ class Store:
             recovered = Recovered(amnesiac=state.amnesiac)
             report = Report(kind="amnesiac" if state.amnesiac else "fresh")
             return cls(disk, log), recovered, report
-        _remove(disk, found.superfluous)
-        _go_on(log, found)
+        log.resume(found.segments, found.size, found.good, found.batch)
+        _remove(disk, found.superfluous)  # a snapshot that replaces them has been made durable
+        if found.sealed:
+            log.roll()
         return cls(disk, log), found.recovered, found.report
 
     @property
@@ -161,10 +163,3 @@ def _remove(disk: Disk, names: list[str]) -> None:
         for name in names:
             disk.remove(name)
         disk.sync_directory()
-
-
-def _go_on(log: Log, found: Found) -> None:
-    if found.sealed:
-        log.resume_behind(found.segments, found.end)
-    else:
-        log.resume(found.segments, found.size, found.end, found.batch)
