@@ -1,15 +1,27 @@
-"""What can be wrong with a disk: slow, full, failing, or losing its power at the next sync."""
+"""What can be wrong with a disk: slow, full, failing, or losing its power at the next sync; and what that leaves."""
 
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Literal, TypeVar, get_args
 
-Variant = Literal["plain", "torn", "reordered"]
+Variant = Literal["plain", "torn", "reordered", "pages", "killed"]
+"""What is left of unsynced bytes, and of directory changes that no sync covered, each drawn from a seed:
+
+- plain: nothing.
+- torn: a strict prefix of the bytes, and a prefix of the changes.
+- reordered: a proper subset of the writes, each whole, and a prefix of the changes.
+- pages: for each file a subset of the 4 KiB pages, and a subset of the changes: a file may be there without its bytes, a
+  later change without an earlier one.
+- killed: no power cut. The process alone dies, in the middle of a write: a strict prefix of the bytes is in the page
+  cache, and all the changes; the next life sees them, and none is durable.
+"""
+PAGE = 4096
 Failing = Literal["write", "sync"]
 _File = TypeVar("_File")
+_Change = TypeVar("_Change")
 
 
 class DiskFaults:
@@ -72,15 +84,15 @@ class VirtualFaults(DiskFaults):
             self._fail_if("sync")
 
 
-def survivors(writes: list[tuple[_File, int, bytes]], variant: Variant, seed: int) -> list[tuple[_File, int, bytes]]:
-    """Which of the unsynced writes (file, offset, data) reach the platter although nobody synced them.
-
-    "torn": a seeded strict prefix of the bytes. "reordered": a seeded proper subset of the writes, each whole.
-    """
-    random = Random(seed)
+def surviving_writes(
+    writes: list[tuple[_File, int, bytes]], variant: Variant, random: Random
+) -> list[tuple[_File, int, bytes]]:
+    """Which of the unsynced writes (file, offset, data) are left although nobody synced them; see `Variant`."""
     total = sum(len(data) for _, _, data in writes)
     if variant == "plain" or total == 0:
         return []
+    if variant == "pages":
+        return list(_pages(writes, random))
     if variant == "reordered":
         return random.sample(writes, random.randrange(len(writes)))
     left = random.randrange(total)
@@ -89,3 +101,23 @@ def survivors(writes: list[tuple[_File, int, bytes]], variant: Variant, seed: in
         torn.append((file, offset, data[:left]))
         left -= min(left, len(data))
     return torn
+
+
+def _pages(writes: list[tuple[_File, int, bytes]], random: Random) -> Iterator[tuple[_File, int, bytes]]:
+    kept: dict[tuple[_File, int], bool] = {}
+    for file, offset, data in writes:
+        for page in range(offset // PAGE, -(-(offset + len(data)) // PAGE)):
+            if (file, page) not in kept:
+                kept[file, page] = random.random() < 0.5
+            if kept[file, page]:
+                start, end = max(offset, page * PAGE), min(offset + len(data), (page + 1) * PAGE)
+                yield file, start, data[start - offset : end - offset]
+
+
+def surviving_changes(changes: Sequence[_Change], variant: Variant, random: Random) -> list[_Change]:
+    """Which of the pending directory changes are durable although nobody synced the folder; see `Variant`."""
+    if variant == "plain":
+        return []
+    if variant == "pages":
+        return [change for change in changes if random.random() < 0.5]
+    return list(changes[: random.randrange(len(changes) + 1)])

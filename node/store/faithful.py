@@ -7,177 +7,133 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from node.store.disk_faults import DiskFaults, Variant, survivors
+from node.store import page_cache
+from node.store.disk_faults import DiskFaults
+from node.store.page_cache import CachedInode, PageCache
 from node.store.platter import (
     VOLATILE,
     empty_volatile,
     fdatasync,
     lay_zeros,
-    open_new,
+    new_file,
     open_old,
     sync_folder,
     write_at,
 )
+from node.store.volatile import Change, Extent, Inode, VolatileDisk, unique
 
 
 def _kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class _Inode:
-    """A file apart from its name: where its durable bytes are, and those that would not survive."""
+class FolderInode(Inode):
+    """A file whose durable bytes are in a real one: under its name, or hidden as long as no durable name stands for it."""
 
-    __slots__ = ("durable", "laid_down", "path", "reserve", "unsynced")
+    __slots__ = ("_fd", "laid_down", "path")
 
-    def __init__(self, path: Path, durable: int, reserve: int, *, laid_down: bool) -> None:
+    def __init__(self, path: Path, reserve: int, *, linked: bool, laid_down: bool) -> None:
+        super().__init__(reserve, linked=linked)
         self.path = path
-        self.durable = durable  # offset at which the first unsynced write belongs
-        self.reserve = reserve
         self.laid_down = laid_down  # preallocation is a write too: it reaches the file at the first sync
-        self.unsynced: list[bytes] = []
+        self._fd: int | None = None
 
-    def content(self) -> bytes:
-        """What a reader sees, durable or not."""
-        content = bytearray(self.path.read_bytes())
-        content.extend(bytes(max(0, self.reserve - len(content))))
-        new = b"".join(self.unsynced)
-        content[self.durable : self.durable + len(new)] = new
-        return bytes(content)
+    @property
+    def fd(self) -> int:
+        if self._fd is None:
+            self._fd = open_old(self.path)
+        return self._fd
 
-    def writes(self) -> list[tuple["_Inode", int, bytes]]:
-        """The unsynced writes, each with its offset, in order."""
-        found = []
-        offset = self.durable
-        for data in self.unsynced:
-            found.append((self, offset, data))
-            offset += len(data)
-        return found
+    def durable(self) -> bytes:
+        return self.path.read_bytes()
 
+    def put(self, extents: Sequence[Extent]) -> None:
+        for offset, data in extents:
+            write_at(self.fd, data, offset)
 
-class FaithfulFile:
-    """A file whose unsynced bytes are in this process's memory and nowhere else."""
-
-    def __init__(self, disk: "FaithfulDisk", inode: _Inode, name: str, fd: int) -> None:
-        self.name = name
-        self.size = inode.durable
-        self._disk = disk
-        self._inode = inode
-        self._fd = fd
-
-    def write(self, data: bytes) -> None:
-        self.write_all((bytes(data),))
-
-    def write_all(self, parts: Sequence[bytes]) -> None:
-        self._disk.faults.before_write()
-        self._inode.unsynced.extend(parts)
-        self.size += sum(map(len, parts))
-
-    def sync(self) -> None:
-        inode, faults = self._inode, self._disk.faults
-        faults.before_sync()
-        if faults.power_cut is not None and any(inode.unsynced):
-            self._disk.cut(*faults.power_cut)
-        if not inode.laid_down:
-            lay_zeros(self._fd, inode.reserve)
-            inode.laid_down = True
-        data = b"".join(inode.unsynced)
-        write_at(self._fd, data, inode.durable)
-        fdatasync(self._fd)
-        inode.durable += len(data)
-        inode.unsynced.clear()
+    def settle(self) -> None:
+        if not self.laid_down:
+            lay_zeros(self.fd, self.reserve)
+            self.laid_down = True
+        self.put(self.joined())
+        fdatasync(self.fd)
+        self.unsynced.clear()
 
     def close(self) -> None:
-        os.close(self._fd)
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
-class FaithfulDisk:
+class FaithfulDisk(VolatileDisk[FolderInode]):
     """A folder that holds only what is durable; the process sees its own unsynced changes on top of it.
 
-    `die` is called when the power goes; by default it is SIGKILL for this process. Directory changes wait in
-    order and are done at `sync_directory`; until then a new file's synced bytes are kept in a hidden folder, which is
-    emptied when a disk is opened.
+    `die` is called when the process is to end; by default it is SIGKILL for this process. Until a directory change is
+    synced, a new file's synced bytes are kept in a hidden folder. That is emptied when a disk is opened, unless the process
+    before was killed in a way that keeps the page cache (`Variant`): then this one sees what that one did.
     """
 
     def __init__(self, root: str | Path, die: Callable[[], None] = _kill_this_process) -> None:
+        super().__init__()
         self.root = Path(root)
         self.faults = DiskFaults(can_cut_power=True)
         self._die = die
-        self._created = 0
-        self._directory_changes: list[Callable[[], None]] = []
         (self.root / VOLATILE).mkdir(parents=True, exist_ok=True)
-        empty_volatile(self.root)
-        self._names = {path.name: self._found(path) for path in sorted(self.root.iterdir()) if path.is_file()}
+        cache = page_cache.take(self.root)
+        empty_volatile(self.root, keep={inode.path for inode in cache.inodes} if cache else ())
+        self._durable = {path.name: self._found(path) for path in sorted(self.root.iterdir()) if path.is_file()}
+        self._names = dict(self._durable)
+        if cache is not None:
+            self._see(cache)
 
     @staticmethod
-    def _found(path: Path) -> _Inode:
-        size = path.stat().st_size
-        return _Inode(path, size, size, laid_down=True)
+    def _found(path: Path) -> FolderInode:
+        return FolderInode(path, path.stat().st_size, linked=True, laid_down=True)
 
-    @property
-    def unsynced_bytes(self) -> int:
-        """What a power cut would take, directory changes not counted."""
-        return sum(len(data) for inode in list(self._names.values()) for data in inode.unsynced)
+    def _new_inode(self, reserve: int) -> FolderInode:
+        return FolderInode(new_file(self.root / VOLATILE), reserve, linked=False, laid_down=reserve == 0)
 
-    def list(self) -> list[str]:
-        return sorted(self._names)
+    def _link(self, inode: FolderInode, name: str) -> None:
+        inode.path = inode.path.rename(self.root / name)
 
-    def read(self, name: str) -> bytes:
-        return self._inode(name).content()
-
-    def create(self, name: str, preallocate: int = 0) -> FaithfulFile:
-        if preallocate:
-            self.faults.before_write()
-        if name in self._names:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-        self._created += 1
-        path = self.root / VOLATILE / str(self._created)
-        inode = self._names[name] = _Inode(path, 0, preallocate, laid_down=preallocate == 0)
-        fd = open_new(path)
-        self._directory_changes.append(lambda: self._move(inode, name))
-        return FaithfulFile(self, inode, name, fd)
-
-    def open(self, name: str, size: int) -> FaithfulFile:
-        inode = self._inode(name)
-        inode.durable = size
-        return FaithfulFile(self, inode, name, open_old(inode.path))
-
-    def rename(self, old: str, new: str) -> None:
-        inode = self._inode(old)
-        del self._names[old]
-        self._names[new] = inode
-        self._directory_changes.append(lambda: self._move(inode, new))
-
-    def remove(self, name: str) -> None:
-        inode = self._inode(name)
-        del self._names[name]
-        self._directory_changes.append(lambda: inode.path.unlink())
+    def _unlink(self, inode: FolderInode, name: str) -> None:
+        inode.path.unlink()
 
     def sync_directory(self) -> None:
-        self.faults.before_sync()
-        while self._directory_changes:
-            self._directory_changes[0]()
-            del self._directory_changes[0]
+        super().sync_directory()
         sync_folder(self.root)
 
-    def cut(self, variant: Variant, seed: int) -> NoReturn:
-        """The power goes now. Of the unsynced bytes nothing, a prefix or a subset of the writes survives.
-
-        "torn": a seeded strict prefix of them. "reordered": a seeded proper subset of the writes, each whole.
-        Does not return: when `die` does, raises OSError.
-        """
-        self.faults.check_variant(variant)
-        writes = [write for inode in list(self._names.values()) for write in inode.writes()]
-        for inode, offset, data in survivors(writes, variant, seed):
-            fd = open_old(inode.path)
-            write_at(fd, data, offset)
-            os.close(fd)
+    def _end(self) -> NoReturn:
         self._die()
         raise OSError(errno.EIO, "the power is cut")
 
-    def _inode(self, name: str) -> _Inode:
-        if name not in self._names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        return self._names[name]
+    # ---- the page cache ----
 
-    def _move(self, inode: _Inode, name: str) -> None:
-        inode.path = inode.path.rename(self.root / name)
+    def _keep_cache(self) -> None:
+        inodes = unique((*self._names.values(), *(change.inode for change in self._changes)))
+        number = {id(inode): i for i, inode in enumerate(inodes)}
+        page_cache.save(
+            self.root,
+            PageCache(
+                [self._cached(inode) for inode in inodes],
+                {name: number[id(inode)] for name, inode in self._names.items()},
+                [(number[id(change.inode)], change.name, change.removes) for change in self._changes],
+            ),
+        )
+
+    def _cached(self, inode: FolderInode) -> CachedInode:
+        path = str(inode.path.relative_to(self.root))
+        return CachedInode(path, inode.reserve, inode.linked, inode.laid_down, inode.extents())
+
+    def _see(self, cache: PageCache) -> None:
+        """Go on where the process before was killed."""
+        inodes = []
+        for saved in cache.inodes:
+            inode = self._durable.get(saved.path)
+            if inode is None:
+                inode = FolderInode(self.root / saved.path, 0, linked=saved.linked, laid_down=False)
+            inode.reserve, inode.laid_down = saved.reserve, saved.laid_down
+            inode.unsynced = [(offset, (data,)) for offset, data in saved.unsynced]
+            inodes.append(inode)
+        self._names = {name: inodes[i] for name, i in cache.names.items()}
+        self._changes = [Change(inodes[i], name, removes) for i, name, removes in cache.changes]

@@ -1,7 +1,9 @@
 """What both real disks ask of the operating system. Offsets and sizes are bytes."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 VOLATILE = ".volatile"  # the hidden folder of files that no durable directory entry names yet
@@ -40,6 +42,17 @@ def open_old(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
 
-def empty_volatile(root: Path) -> None:
+def new_file(folder: Path) -> Path:
+    """An empty file with a name that no other one there has."""
+    for number in count():
+        with suppress(FileExistsError):
+            os.close(open_new(folder / str(number)))
+            return folder / str(number)
+    raise AssertionError("numbers do not end")
+
+
+def empty_volatile(root: Path, keep: Collection[str] = ()) -> None:
+    """`keep`: paths below `root`."""
     for lost in (root / VOLATILE).glob("*"):
-        lost.unlink()
+        if str(lost.relative_to(root)) not in keep:
+            lost.unlink()

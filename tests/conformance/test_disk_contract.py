@@ -113,9 +113,11 @@ def test_faults_raise_what_a_real_disk_raises(start: Start) -> None:
     assert number(file.sync) == errno.EIO
     assert number(disk.sync_directory) == errno.EIO
     disk.faults.error = None
+    file.sync()  # after a failed sync nothing is known of what was written before it
+    file.write(b"z")
     file.sync()
     file.close()
-    assert disk.read("a") == b"y"
+    assert disk.read("a") in (b"yz", b"\0z")
 
 
 def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: Start) -> None:

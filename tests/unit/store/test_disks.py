@@ -129,6 +129,7 @@ def test_an_armed_cut_waits_for_a_sync_that_has_something_to_lose(tmp_path: Path
     disk = faithful(tmp_path)
     file = disk.create("a", 10)
     file.sync()
+    disk.sync_directory()
     disk.faults.power_cut = ("plain", 0)
     file.sync()
     disk.sync_directory()
@@ -137,6 +138,15 @@ def test_an_armed_cut_waits_for_a_sync_that_has_something_to_lose(tmp_path: Path
         file.sync()
     file.close()
     assert faithful(tmp_path).read("a") == bytes(10)
+
+
+def test_a_directory_change_is_something_to_lose(tmp_path: Path) -> None:
+    disk = faithful(tmp_path)
+    disk.create("a").close()
+    disk.faults.power_cut = ("plain", 0)
+    with pytest.raises(PowerGone):
+        disk.sync_directory()
+    assert faithful(tmp_path).list() == []
 
 
 def test_a_cut_never_returns_even_if_the_process_survives(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""The page cache of a faithful disk, on file: what a killed process leaves to the next one, and a power cut takes."""
+
+from pathlib import Path
+
+import msgspec
+
+from node.store.platter import VOLATILE
+
+_NAME = "page-cache"
+
+
+class CachedInode(msgspec.Struct, array_like=True):
+    """One file, durable or not. `path` is below the disk's folder."""
+
+    path: str
+    reserve: int
+    linked: bool
+    laid_down: bool
+    unsynced: list[tuple[int, bytes]]
+
+
+class PageCache(msgspec.Struct, array_like=True):
+    """Names and changes (file, name, whether it removes) hold numbers of files."""
+
+    inodes: list[CachedInode]
+    names: dict[str, int]
+    changes: list[tuple[int, str, bool]]
+
+
+def save(root: Path, cache: PageCache) -> None:
+    (root / VOLATILE / _NAME).write_bytes(msgspec.msgpack.encode(cache))
+
+
+def take(root: Path) -> PageCache | None:
+    """What was saved, once; None if the power went, or nothing was left."""
+    path = root / VOLATILE / _NAME
+    if not path.exists():
+        return None
+    cache = msgspec.msgpack.decode(path.read_bytes(), type=PageCache)
+    path.unlink()
+    return cache
