@@ -98,8 +98,9 @@ def surviving_writes(
     left = random.randrange(total)
     torn = []
     for file, offset, data in writes:
-        torn.append((file, offset, data[:left]))
-        left -= min(left, len(data))
+        if left > 0 and data:
+            torn.append((file, offset, data[:left]))
+        left -= len(data)
     return torn
 
 

@@ -73,7 +73,7 @@ def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_pa
     assert [state for i, state in enumerate(seen) if state not in seen[:i]] == legal, "each in its turn"
 
 
-@pytest.mark.parametrize("variant", ["plain", "torn", "reordered"])
+@pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages", "killed"])
 def test_a_power_cut_during_sync_leaves_all_that_was_synced(variant: str, tmp_path: Path) -> None:
     outcomes = []
     for seed in range(40):
@@ -86,8 +86,11 @@ def test_a_power_cut_during_sync_leaves_all_that_was_synced(variant: str, tmp_pa
         with pytest.raises(PowerGone):
             store.sync()
         store.close()
-        outcomes.append(recover(folder))
+        store, recovered, _ = Store.open(faithful(folder), bootstrap=False, segment_bytes=SEGMENT)
+        store.close()
+        outcomes.append(told(recovered))
         assert outcomes[-1] in prefixes(model, BATCH)
+        assert recover(folder) == outcomes[-1], "what recovery has told is durable"
     assert len({str(outcome) for outcome in outcomes}) > (0 if variant == "plain" else 1)
 
 

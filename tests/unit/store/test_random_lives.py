@@ -2,12 +2,14 @@
 
 from copy import deepcopy
 from pathlib import Path
+from typing import get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
 from node.core.zxid import Zxid, zxid
+from node.store.disk import Variant
 from node.store.store import Store
 from tests.unit.store.shelf import (
     SEGMENT,
@@ -34,7 +36,7 @@ step = st.one_of(
     st.tuples(st.just("member"), st.none()),
     st.tuples(st.just("sync"), st.none()),
     st.tuples(st.just("snapshot"), st.integers(0, 3)),
-    st.tuples(st.just("cut"), st.tuples(st.sampled_from(["plain", "torn", "reordered"]), st.integers(0, 99))),
+    st.tuples(st.just("cut"), st.tuples(st.sampled_from(list(get_args(Variant))), st.integers(0, 99))),
 )
 
 

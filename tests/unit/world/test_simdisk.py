@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -63,6 +64,12 @@ class Pair:
         self.sim.lose_power()
         self.sim.new_life()
 
+    def cut(self, variant: Variant, seed: int) -> None:
+        for disk in (self.real, self.sim):
+            with pytest.raises(PowerGone):
+                disk.cut(variant, seed)
+        self.power_off()
+
 
 def step(pair: Pair, random: Random) -> None:
     """One drawn thing that a store might do."""
@@ -99,7 +106,26 @@ def test_same_calls_same_bytes_also_after_power_cuts(tmp_path: Path, seed: int) 
         pair.look()
 
 
-@pytest.mark.parametrize("variant", ["torn", "reordered"])
+@pytest.mark.parametrize("variant", get_args(Variant))
+@pytest.mark.parametrize("seed", range(12))
+def test_what_survives_of_anything_is_the_same(tmp_path: Path, seed: int, variant: Variant) -> None:
+    """Bytes and directory changes alike; also when the power goes again before anything was synced."""
+    random = Random(seed)
+    pair = Pair(tmp_path)
+    for life in range(6):
+        for _ in range(random.randrange(1, 40)):
+            step(pair, random)
+        pair.cut(variant, seed + life)
+        pair.look()
+        for name in pair.real.list():
+            if random.random() < 0.5:
+                pair.files[name] = tuple(pair.both("open", name, random.randrange(50)))  # type: ignore[arg-type, assignment]
+        if random.random() < 0.3:
+            pair.power_off()
+            pair.look()
+
+
+@pytest.mark.parametrize("variant", ["torn", "reordered", "pages", "killed"])
 @pytest.mark.parametrize("seed", range(8))
 def test_what_survives_a_cut_is_the_same(tmp_path: Path, seed: int, variant: Variant) -> None:
     pair = Pair(tmp_path)
