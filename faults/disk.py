@@ -8,12 +8,14 @@ from faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, N
 from faults.process import Killed, came_up, named, start_dead
 from faults.rules import choice, whole
 
+VARIANTS = ("plain", "torn", "reordered", "pages")
+
 
 class PowerCut(Killed):
     """All the targets lose power at one instant; only on the faithful disk, where unsynced bytes can be lost.
 
-    `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn` and `reordered`: each node dies at
-    its next sync with unsynced bytes, of which a seeded part survives, or after `within_ms` if it never syncs.
+    `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn`, `reordered` and `pages`: each node dies
+    at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs.
     """
 
     def inject(self) -> None:
@@ -22,21 +24,7 @@ class PowerCut(Killed):
         if self.params["variant"] == "plain":
             self.kill()
         else:
-            self._arm()
-
-    def _arm(self) -> None:
-        self.pids = {node: self.cluster.pid(node) for node in self.nodes}
-        for node in self.nodes:
-            self.cluster.control(
-                node,
-                "power-cut",
-                variant=self.params["variant"],
-                seed=self.scene.random.getrandbits(32),
-                within_ms=self.params["within_ms"],
-            )
-        seconds = self.params["within_ms"] / 1000 + self.scene.patience
-        found = {node: self.cluster.wait_exit(node, seconds) for node in self.nodes}
-        self.exits = {node: status for node, status in found.items() if status is not None}
+            self.kill_at_sync(self.nodes, self.params["variant"], self.params["within_ms"])
 
     def injected(self) -> Confirmation:
         return Confirmation(*self.deaths())
@@ -119,7 +107,7 @@ class SlowDisk(DiskFault):
 
 
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
-    return {"variant": random.choice(("plain", "torn", "reordered"))}
+    return {"variant": random.choice(VARIANTS)}
 
 
 KINDS = (
@@ -130,15 +118,16 @@ KINDS = (
         keys=(
             Key(
                 name="variant",
-                rule=choice("plain", "torn", "reordered"),
+                rule=choice(*VARIANTS),
                 default="plain",
-                doc="what survives of the unsynced bytes: nothing, a prefix, or some of the writes",
+                doc="what survives of the unsynced bytes: nothing, a prefix, some of the writes, or some of the 4 KiB pages; "
+                "of directory changes nothing, a prefix, a prefix, or some",
             ),
             Key(
                 name="within_ms",
                 rule=whole(1, 60_000, "milliseconds"),
                 default=500,
-                doc="torn, reordered: die after this time if no sync comes",
+                doc="torn, reordered, pages: die after this time if no sync comes",
             ),
         ),
         need=Need.UP,

@@ -8,10 +8,11 @@ import psutil
 
 from faults.crashpoints import point
 from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from faults.rules import choice
+from faults.rules import choice, truth
 
 CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
 STEP = 0.02
+WITHIN_MS = 500  # how long a process that is to die in the middle of a write may wait for one
 
 
 class NodeDown(Fault):
@@ -49,6 +50,16 @@ class Killed(NodeDown):
         self.pids = {node: self.cluster.pid(node) for node in alive}
         self.exits = self.cluster.kill_all(alive) if alive else {}
 
+    def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
+        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`)."""
+        self.pids = {node: self.cluster.pid(node) for node in nodes}
+        for node in nodes:
+            seed = self.scene.random.getrandbits(32)
+            self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
+        seconds = within_ms / 1000 + self.scene.patience
+        found = {node: self.cluster.wait_exit(node, seconds) for node in nodes}
+        self.exits = {node: status for node, status in found.items() if status is not None}
+
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
@@ -57,10 +68,18 @@ class Killed(NodeDown):
 
 
 class Crash(Killed):
-    """SIGKILL. On the faithful disk that is a power cut; on the ordinary one the page cache survives."""
+    """SIGKILL. On the faithful disk that is a power cut; on the ordinary one the page cache survives.
+
+    With `keeps_cache` it survives on the faithful one too: each node dies in the middle of its next write, the next life
+    sees what was written, and a later power cut takes it if that life did not sync it.
+    """
 
     def inject(self) -> None:
-        self.kill()
+        asleep = any(self.cluster.paused(node) for node in self.nodes if self.cluster.alive(node))
+        if self.params.get("keeps_cache") and self.cluster.faithful and not asleep:
+            self.kill_at_sync([node for node in self.nodes if self.cluster.alive(node)], "killed", WITHIN_MS)
+        else:
+            self.kill()
 
     def injected(self) -> Confirmation:
         return Confirmation(*self.deaths())
@@ -245,10 +264,19 @@ KINDS = (
         name="crash",
         doc="SIGKILL; healed by a restart on the same disk",
         make=Crash,
+        keys=(
+            Key(
+                name="keeps_cache",
+                rule=truth(),
+                default=False,
+                doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
+                "machine, and not durable; on the ordinary disk that is what every crash does",
+            ),
+        ),
         need=Need.ALIVE,
         leaves="down",
         order=HealOrder.DOWN,
-        draw=lambda _random: {},
+        draw=lambda random: {"keeps_cache": random.random() < 0.25},
     ),
     Kind(
         name="restart",
