@@ -20,7 +20,14 @@ from faults.defects.durability import (
     LeaderPromiseNotDurable,
     PromiseNotDurable,
 )
-from faults.defects.storing import DirtySnapshot, StaleHandle, TornTailKept, TruncateErrorIgnored
+from faults.defects.storing import (
+    DirtySnapshot,
+    RecoveredNotSynced,
+    StaleHandle,
+    SyncErrorIgnored,
+    TornTailKept,
+    TruncateErrorIgnored,
+)
 from faults.defects.taking import GapAccepted, JoinRace, MemoryNotLog, NoTruncate, StaleEpochAccepted, TruncateTooFar
 from node.core.broadcast import Peer
 from node.parts import Parts
@@ -254,6 +261,22 @@ TORN_TAIL_KEPT = Defect(
     scenario="torn-tail-kept",
     replace=_store(TornTailKept),
 )
+RECOVERED_NOT_SYNCED = Defect(
+    name="recovered-not-synced",
+    about="what a killed process left in the page cache counts as durable when the next one has read it",
+    ticket=None,
+    property="recovery",
+    scenario="recovered-not-synced",
+    replace=_store(RecoveredNotSynced),
+)
+SYNC_ERROR_IGNORED = Defect(
+    name="sync-error-ignored",
+    about="a node goes on after a sync that failed",
+    ticket=None,
+    property="committed stays",
+    scenario="sync-error-ignored",
+    replace=_store(SyncErrorIgnored),
+)
 
 STALE_ADMISSION = Defect(
     name="stale-admission",
@@ -299,5 +322,7 @@ DEFECTS: dict[str, Defect] = {
         TORN_TAIL_KEPT,
         STALE_ADMISSION,
         VOTES_OUT_OF_REACH,
+        RECOVERED_NOT_SYNCED,
+        SYNC_ERROR_IGNORED,
     )
 }

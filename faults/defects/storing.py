@@ -1,9 +1,12 @@
-"""Bugs in what a disk is taken to hold: snapshots, truncations and torn tails."""
+"""Bugs in what a disk is taken to hold: snapshots, truncations, torn tails, and what was never synced."""
+
+from contextlib import suppress
 
 from node.core import digest as dg
 from node.core.ready import Record, SnapRecord, TruncRecord, TxnRecords
 from node.core.zxid import Zxid
 from node.store import frame
+from node.store.disk import DiskFile
 from node.store.errors import DiskFailed
 from node.store.frame import Frame
 from node.store.log import Log
@@ -126,3 +129,31 @@ class TornTailKept(Store):
     """Recovery reads the torn record at the end of the log as a valid one, with bytes that nobody broadcast."""
 
     recovery = KeepsTornTail
+
+
+class GoesOnAtTheEnd(Log):
+    """Takes what recovery has read for durable."""
+
+    def make_durable_again(self, good: bytes) -> DiskFile:
+        return self._disk.open(self._name, len(good))
+
+
+class RecoveredNotSynced(Store):
+    """What recovery finds in the page cache counts as durable, although the process before was killed before its sync.
+
+    A record that is only half there sends the log on to a new segment, so no later sync covers what lies before it: the
+    next power cut takes it, and the new segment's CHECKPOINT tells of records that are gone.
+    """
+
+    log_type = GoesOnAtTheEnd
+
+
+class SyncErrorIgnored(Store):
+    """A sync that failed is taken for one that worked: what it was to make durable is acknowledged, and gone.
+
+    After a failed fsync the kernel may drop the pages, or take them for clean: no later sync writes them.
+    """
+
+    def make_durable(self) -> None:
+        with suppress(DiskFailed):
+            super().make_durable()
