@@ -58,7 +58,9 @@ class SegmentReader:
             if found is None and end is None:
                 return
             if found is None:
-                raise CorruptLog(self.name, offset, f"no whole record, but the next segment says that records reach {end}")
+                raise CorruptLog(
+                    self.name, offset, f"no whole record, but the next segment says that records reach {end}"
+                )
             yield found
             offset, batch = found.end, found.batch + found.last
         if offset != end:
@@ -116,8 +118,6 @@ class SegmentReader:
             for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # with a sector's end inside of it, or without
                 header = frame.header_at(self.data, start, self._salt) if start >= offset else None
                 if header is not None and header.batch != batch:
-                    why = (
-                        f"the record of sync {batch} is incomplete, although one of sync {header.batch} lies behind, at {start}"
-                    )
+                    why = f"the record of sync {batch} is incomplete, although one of sync {header.batch} lies behind, at {start}"
                     raise CorruptLog(self.name, offset, why)
             mark = self.data.find(MARK, mark + 1, self.written)

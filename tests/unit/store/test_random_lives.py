@@ -1,9 +1,12 @@
 """Random records, syncs, snapshots and power cuts: a store never shows anything but a legal state."""
 
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import get_args
+from random import Random
+from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +17,7 @@ from node.store.store import Store
 from tests.unit.store.shelf import (
     SEGMENT,
     History,
+    Legal,
     Model,
     PowerGone,
     faithful,
@@ -27,7 +31,10 @@ from tests.unit.store.shelf import (
     txns,
 )
 
+Cut = tuple[Variant, int]
+
 payloads = st.lists(st.binary(max_size=60) | st.just(b"Z" * 26 + b"\xa5"), min_size=1, max_size=4)
+cut = st.tuples(st.sampled_from(get_args(Variant)), st.integers(0, 99))
 step = st.one_of(
     st.tuples(st.just("promise"), st.none()),
     st.tuples(st.just("broadcast"), payloads),
@@ -36,20 +43,22 @@ step = st.one_of(
     st.tuples(st.just("member"), st.none()),
     st.tuples(st.just("sync"), st.none()),
     st.tuples(st.just("snapshot"), st.integers(0, 3)),
-    st.tuples(st.just("cut"), st.tuples(st.sampled_from(list(get_args(Variant))), st.integers(0, 99))),
+    st.tuples(st.just("cut"), st.lists(cut, min_size=1, max_size=3)),
+    st.tuples(st.just("cut_snapshot"), st.tuples(st.integers(0, 3), st.lists(cut, min_size=1, max_size=2))),
 )
 
 
 class Life:
     """A node's store through power cuts, beside the model of what it may have kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, segment_bytes: int) -> None:
+        self.segment_bytes = segment_bytes
         self.folder = folder
         self.model = Model()  # what is synced
         self.waiting: list[Record] = []
         self.floor: History = []  # committed and durable
         self.rising: History = []  # the same, once what waits is durable
-        self.store, _, _ = Store.open(faithful(folder), bootstrap=True, segment_bytes=SEGMENT)
+        self.store, _, _ = Store.open(faithful(folder), bootstrap=True, segment_bytes=segment_bytes)
 
     def ahead(self) -> Model:
         """The state once everything appended is durable."""
@@ -113,8 +122,9 @@ class Life:
             self.store.take_snapshot(Zxid(history[at - 1][0]), 1, freeze(history[:at]))
             self.settle()
 
-    def cut(self, argument: tuple[str, int]) -> None:
-        self.store.disk.faults.power_cut = argument  # type: ignore[attr-defined]
+    def cut(self, cuts: list[Cut]) -> None:
+        """The power goes at the next sync, and again while the store recovers."""
+        self.store.disk.faults.power_cut = cuts[0]  # type: ignore[attr-defined]
         legal = prefixes(self.model, self.waiting) if self.waiting else [self.model.legal()]
         try:
             self.store.sync()
@@ -122,10 +132,29 @@ class Life:
             pass
         else:
             assert not self.waiting
-        self.store.close()
-        self.store, recovered, _ = Store.open(faithful(self.folder), bootstrap=False, segment_bytes=SEGMENT)
-        found = told(recovered)
-        assert found in legal
+        self.recover(legal, cuts[1:])
+
+    def cut_snapshot(self, argument: tuple[int, list[Cut]]) -> None:
+        """The power goes while a snapshot is taken: in the middle of its file, or of what changes in the folder."""
+        self.sync(None)
+        below, cuts = argument
+        self.store.disk.faults.power_cut = cuts[0]  # type: ignore[attr-defined]
+        with suppress(PowerGone):
+            self.snapshot(below)
+        self.recover([self.model.legal()], cuts[1:])
+
+    def recover(self, legal: list[Legal], cuts: list[Cut]) -> None:
+        found = None
+        for again in [*cuts, None]:
+            self.store.close()
+            disk = faithful(self.folder)
+            disk.faults.power_cut = again
+            with suppress(PowerGone):
+                self.store, recovered, _ = Store.open(disk, bootstrap=False, segment_bytes=self.segment_bytes)
+                found = told(recovered)
+                assert found in legal
+                legal = [found]  # from here on it is durable
+        assert found is not None
         self.model = Model(*found[:3], list(found[3]))
         assert found[3][: len(self.floor)] == self.floor
         if found[3][: len(self.rising)] == self.rising:
@@ -134,14 +163,45 @@ class Life:
         self.waiting.clear()
 
 
-@settings(max_examples=60, database=None, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(step, max_size=20))
-def test_any_history_of_records_and_power_cuts_stays_legal(steps: list[tuple[str, object]], tmp_path: Path) -> None:
-    life = Life(lay_out(tmp_path / "disk", {}))
+def live(folder: Path, steps: list[tuple[str, Any]], segment_bytes: int) -> None:
+    life = Life(lay_out(folder / "disk", {}), segment_bytes)
     try:
         for what, argument in steps:
             life.do(what, argument)
         life.sync(None)
-        assert recover(lay_out(tmp_path / "copy", files(life.folder))) == life.model.legal()
+        assert recover(lay_out(folder / "copy", files(life.folder))) == life.model.legal()
     finally:
         life.store.close()
+
+
+@settings(max_examples=80, database=None, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(step, max_size=20))
+def test_any_history_of_records_and_power_cuts_stays_legal(steps: list[tuple[str, Any]], tmp_path: Path) -> None:
+    live(tmp_path, steps, SEGMENT)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_snapshots_under_heavy_load(seed: int, tmp_path: Path) -> None:
+    """Batches of several pages, a snapshot after each few, segments that two of them fill, and the power goes often."""
+    random = Random(seed)
+    variants = get_args(Variant)
+
+    def cuts() -> list[Cut]:
+        return [(random.choice(variants), random.randrange(100)) for _ in range(random.randrange(1, 4))]
+
+    def drawn() -> tuple[str, Any]:
+        data = [random.randbytes(random.choice((16, 100, 1000))) for _ in range(random.randrange(1, 12))]
+        match random.randrange(12):
+            case 0:
+                return "cut", cuts()
+            case 1:
+                return "cut_snapshot", (random.randrange(4), cuts())
+            case 2 | 3:
+                return "snapshot", random.randrange(4)
+            case 4:
+                return "synchronize", (random.randrange(4), data)
+            case 5 | 6:
+                return "sync", None
+        return "broadcast", data
+
+    live(tmp_path, [drawn() for _ in range(60)], 8192)
