@@ -2,14 +2,16 @@
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
 from node.core.zxid import Zxid, zxid
-from node.store.disk import FaithfulDisk, OrdinaryDisk
-from node.store.errors import DiskFailed
+from node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
+from node.store.errors import CorruptLog, DiskFailed
 from node.store.recovery import Recovery
 from node.store.store import Store
 from tests.unit.store.shelf import (
@@ -19,6 +21,7 @@ from tests.unit.store.shelf import (
     PowerGone,
     a_life,
     born,
+    die,
     faithful,
     files,
     freeze,
@@ -330,3 +333,94 @@ def test_a_full_disk_is_named_wherever_it_shows(tmp_path: Path) -> None:
     with pytest.raises(DiskFailed, match="beginning log-00000001"):
         Store.open(disk, bootstrap=True, segment_bytes=SEGMENT)
     assert recover(tmp_path) == model.legal()
+
+
+# ---- a process is killed, and the page cache stays ----
+
+
+class CutAtFolder(FaithfulDisk):
+    """The power goes at one of the syncs of the folder."""
+
+    def __init__(self, root: Path, nth: int, seed: int) -> None:
+        super().__init__(root, die)
+        self.left, self.seed = nth, seed
+
+    def sync_directory(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.cut("pages", self.seed)
+        super().sync_directory()
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_snapshot_is_durable_before_what_it_replaces_is_removed(nth: int, tmp_path: Path) -> None:
+    """Killed when a snapshot had its name and no sync covered that: the next life removes the older one, not too soon."""
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        store, model = born(folder), Model()
+        keep(store, model, txns(zxid(1, 1), b"a", b"b"))
+        store.take_snapshot(zxid(1, 2), 1, freeze(model.history))
+        keep(store, model, txns(zxid(1, 3), b"c"))
+
+        def hook(step: str, what: str, disk: FaithfulDisk = store.disk) -> None:  # type: ignore[assignment]
+            if step == "after-rename":
+                disk.cut("killed", 0)
+
+        store.crash = hook
+        with pytest.raises(PowerGone):
+            store.take_snapshot(zxid(1, 3), 1, freeze(model.history))
+        store.close()
+        disk = CutAtFolder(folder, nth, seed)
+        assert "snapshot-0000000100000003" in disk.list()
+        with suppress(PowerGone):
+            Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)[0].close()
+        assert recover(folder) == model.legal()
+
+
+def test_what_a_life_was_told_is_durable_before_anything_else(tmp_path: Path) -> None:
+    """Also if the segment can't be gone on with, so that no later sync would cover it."""
+    for seed in range(30):
+        folder = tmp_path / str(seed)
+        store, model = born(folder, 4096), Model()
+        base(store, model)
+        store.disk.faults.power_cut = ("killed", seed)  # type: ignore[attr-defined]
+        for record in BATCH:
+            store.append(record)
+        with pytest.raises(PowerGone):
+            store.sync()
+        store.close()
+        store, recovered, _ = Store.open(faithful(folder), bootstrap=False, segment_bytes=4096)
+        keep(store, Model(), EpochRecord(77))
+        store.close()
+        assert recover(folder) == (77, *told(recovered)[1:])
+
+
+def test_writing_the_good_bytes_again_takes_nothing_that_was_durable(tmp_path: Path) -> None:
+    store, model = born(tmp_path / "disk", 8192), Model()
+    keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"x" * 5000))
+    store.close()
+    content = files(tmp_path / "disk")
+    for variant in get_args(Variant):
+        for seed in range(6):
+            disk = faithful(lay_out(tmp_path / "copy", content))
+            disk.faults.power_cut = (variant, seed)
+            with pytest.raises(PowerGone):
+                Store.open(disk, bootstrap=False, segment_bytes=8192)
+            assert files(tmp_path / "copy") == content
+
+
+def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
+    """So a store that goes on after one, and syncs again, has a hole: the kernel takes the pages for clean."""
+    store, model = born(tmp_path, 4096), Model()
+    base(store, model)
+    store.disk.faults.error = "sync"  # type: ignore[attr-defined]
+    store.append(txns(zxid(1, 3), b"lost"))
+    with pytest.raises(DiskFailed):
+        store.sync()
+    store.disk.faults.error = None  # type: ignore[attr-defined]
+    store.failed = None
+    store.append(txns(zxid(1, 4), b"behind"))
+    store.sync()
+    store.close()
+    with pytest.raises(CorruptLog, match="incomplete"):
+        recover(tmp_path)
