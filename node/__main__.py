@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,6 +28,7 @@ from node.net.keys import KeyFileError
 from node.parts import parts_with
 from node.server import Server
 from node.store.disk import FaithfulDisk, OrdinaryDisk
+from node.store.errors import DiskFailed, disk_work
 from node.trace import Trace
 
 PR_SET_PDEATHSIG = 1
@@ -63,12 +65,14 @@ def arguments() -> argparse.Namespace:
 
 
 def end(code: int, why: str, trace: Trace | None = None) -> NoReturn:
-    """Say why on stderr and in the trace, and end."""
+    """Say why in the trace and on stderr, as far as the disk takes it, and end."""
     if trace is not None:
         trace.add("exit", {"code": code, "why": why})
-        trace.close()
+        with suppress(DiskFailed):
+            trace.close()
     if code:
-        print(f"node: {why}", file=sys.stderr, flush=True)  # noqa: T201
+        with suppress(OSError):
+            print(f"node: {why}", file=sys.stderr, flush=True)  # noqa: T201
     # A context whose peers are gone must not hold the process: everything is written by now.
     os._exit(code)
 
@@ -93,7 +97,8 @@ def read_config(path: Path) -> NodeConfig:
 def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
     """Recover, and build the server. Raises what ends a life before it began."""
     parts, defect = parts_with(config.defect)
-    disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
+    with disk_work(f"opening the folder {config.data}"):
+        disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
     begun = begin(
         config, parts.store, disk, trace,
         bootstrap=options.bootstrap, crash_at=options.crash_at, defect=defect, pid=os.getpid(), clock=time.monotonic_ns,
@@ -112,8 +117,9 @@ def main() -> None:
         from node.lockstep.process import live_in_lockstep
 
         end(*live_in_lockstep(config, options.life, options.lockstep, options.bootstrap, options.crash_at))
-    trace = Trace(config.trace, config.id, options.life)
+    trace = None
     try:
+        trace = Trace(config.trace, config.id, options.life)
         server = live(config, options, trace)
         signal.signal(signal.SIGTERM, lambda *_: server.stop("SIGTERM"))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the harness's to handle
@@ -121,7 +127,7 @@ def main() -> None:
         settle_memory()
         server.run()
     except OWN as error:
-        if isinstance(error, Aborted):
+        if isinstance(error, Aborted) and trace is not None:
             trace.add("abort", {"why": str(error)})
         end(exit_code(error), str(error), trace)
     except AddressInUse as error:

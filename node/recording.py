@@ -32,6 +32,7 @@ from node.core.ready import (
     TxnRecords,
 )
 from node.core.zxid import Zxid
+from node.store.errors import disk_work
 from node.whole import write_whole
 
 MAGIC = b"zabrec2\n"
@@ -181,10 +182,12 @@ class Recording:
 
     def __init__(self, folder: str, node: int, life: int) -> None:
         path = Path(folder) / f"node-{node}-{life}.bin"
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._doing = f"writing {path}"
+        with disk_work(self._doing):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._entries: list[Entry] = []
         self._running = 0
-        write_whole(self._fd, MAGIC)
+        self._write(MAGIC)
 
     def add(self, entry: Entry) -> None:
         """Gather one entry. What it holds must not change until `flush` writes it."""
@@ -195,7 +198,12 @@ class Recording:
             body = _encode(self._entries)
             self._entries.clear()
             header, self._running = seal(body, self._running)
-            write_whole(self._fd, header + body)
+            self._write(header + body)
+
+    def _write(self, data: bytes) -> None:
+        """Raises DiskFailed."""
+        with disk_work(self._doing):
+            write_whole(self._fd, data)
 
     def close(self) -> None:
         """The life ends by its own decision."""

@@ -12,15 +12,18 @@ from typing import Any
 
 import msgspec
 
+from node.store.errors import disk_work
 from node.whole import write_whole
 
 
 class Trace:
-    """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`."""
+    """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`. Raises DiskFailed."""
 
     def __init__(self, folder: str, node: int, life: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
         path = Path(folder) / f"node-{node}-{life}.jsonl"
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._doing = f"writing {path}"
+        with disk_work(self._doing):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._encode = msgspec.json.Encoder().encode
         self._clock = clock
         self._node = node
@@ -35,11 +38,12 @@ class Trace:
         self._lines.append(self._encode(common | fields))
 
     def flush(self) -> None:
-        """Write what was gathered. Call before any effect of it leaves the process."""
+        """Write what was gathered. Call before any effect of it leaves the process. Raises DiskFailed."""
         if self._lines:
             data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()
-            write_whole(self._fd, data)
+            with disk_work(self._doing):
+                write_whole(self._fd, data)
 
     def close(self) -> None:
         self.flush()

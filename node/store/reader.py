@@ -118,6 +118,6 @@ class SegmentReader:
             for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # with a sector's end inside of it, or without
                 header = frame.header_at(self.data, start, self._salt) if start >= offset else None
                 if header is not None and header.batch != batch:
-                    why = f"the record of sync {batch} is incomplete, although one of sync {header.batch} lies behind, at {start}"
-                    raise CorruptLog(self.name, offset, why)
+                    behind = f"one of sync {header.batch} lies behind, at {start}"
+                    raise CorruptLog(self.name, offset, f"the record of sync {batch} is incomplete, although {behind}")
             mark = self.data.find(MARK, mark + 1, self.written)

@@ -38,7 +38,7 @@ class Inode(ABC):
     def settle(self) -> None:
         """All that was written, and the preallocated zeros, are durable."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - there may be nothing to do
         """Nobody writes it any more."""
 
     def extents(self) -> list[Extent]:
