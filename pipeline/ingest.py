@@ -111,13 +111,11 @@ def _spread(spark: SparkSession, folders: Sequence[Folder], items: Sequence[Any]
 
 def _rows(every: DataFrame, table: c.Table) -> DataFrame:
     """The lines that belong to a table, with its columns."""
-    own = {"run": F.col("run"), "file": F.col("file"), "line": F.col("line")}
+    mine = every.where(F.col("table") == table.name)
     if table is c.QUARANTINE:
-        own |= {"reason": F.col("reason"), "torn": F.col("torn"), "text": F.substring("text", 1, 1000)}
-    elif table is c.EVENTS:
-        own["raw"] = F.when(~F.get_json_object("text", "$.event").isin(*_EVENTS), F.col("text"))
-    elif table is c.MILESTONES:
-        own["raw"] = F.col("text")
+        return mine.withColumn("text", F.substring("text", 1, 1000)).select(*table.names)
+    known = F.get_json_object("text", "$.event").isin(*_EVENTS) if table is c.EVENTS else F.lit(False)
+    own = {"run": F.col("run"), "line": F.col("line"), "raw": F.when(~known, F.col("text"))}
     said = F.from_json("text", c.ddl(column for column in table.columns if column.name not in own))
     columns = [own.get(name, F.col(f"said.{name}")).alias(name) for name in table.names]
-    return every.where(F.col("table") == table.name).withColumn("said", said).select(*columns)
+    return mine.withColumn("said", said).select(*columns)

@@ -17,7 +17,7 @@ from pipeline.folders import Folder
 
 LINE = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
 _FILES = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
-_EVENTS: dict[type[ev.Line], c.Table] = {
+_EVENTS: dict[Any, c.Table] = {
     ev.Broadcast: c.BROADCASTS,
     ev.Accept: c.ACCEPTS,
     ev.Deliver: c.DELIVERIES,
@@ -52,7 +52,7 @@ def lines(source: Source) -> Iterator[tuple[int, str, str, int, str | None, bool
             yield source.run, table.name, source.name, number, reason, torn, text.decode(errors="replace").rstrip("\n")
 
 
-def _place(record: ev.Line, name: str) -> tuple[c.Table, str | None]:
+def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
     """The table of a line of the file `name`, and what is wrong with it."""
     if name in _FILES:
         return _FILES[name], None

@@ -4,10 +4,9 @@ Latency counts from the time at which an operation was due, whether or not the c
 cannot hide behind a client that waits for it (no coordinated omission). Times are seconds unless the name says `ms`.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import columns as c
 from pipeline.tables import Rows
 
 PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -41,38 +40,12 @@ def throughput(rows: Rows) -> DataFrame:
 
 def unavailability(rows: Rows) -> DataFrame:
     """`run`, `begin` (since the first operation), `seconds` of each time in which writes were due and none succeeded."""
-    since = windows(rows).join(F.broadcast(_begin(rows).withColumnRenamed("begin", "first")), "run")
+    since = rows.pauses.join(F.broadcast(_begin(rows).withColumnRenamed("begin", "first")), "run")
     return since.select(
         "run",
         ((F.col("begin") - F.col("first")) / 1e9).alias("begin"),
         ((F.col("end") - F.col("begin")) / 1e9).alias("seconds"),
     ).where(F.col("seconds") >= NOTICED)
-
-
-def windows(rows: Rows) -> DataFrame:
-    """The times in which a write was due and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
-
-    Between two successes the time counts from the first write that came due after the former; after the last success it counts to
-    the end of the workload, or to the last thing that the clients wrote down.
-    """
-    writes = rows.operations.where("write")
-    due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"))
-    done = writes.where("ok").select("run", F.col("t").alias("at"), F.lit(0).alias("due"))
-    run = Window.partitionBy("run").orderBy("at", "due")
-    points = due.unionAll(done).select("*", F.sum(1 - F.col("due")).over(run).alias("successes"))
-    since = points.groupBy("run", "successes").agg(
-        F.min(F.when(F.col("due") == 1, F.col("at"))).alias("begin"),
-        F.min(F.when(F.col("due") == 0, F.col("at"))).alias("success"),
-        F.max("at").alias("latest"),
-    )
-    following = Window.partitionBy("run").orderBy("successes")
-    whole = Window.partitionBy("run")
-    spans = since.select(
-        "run", "begin", F.lead("success").over(following).alias("next"), F.max("latest").over(whole).alias("latest")
-    ).where("begin IS NOT NULL")
-    stops = rows.of(c.MILESTONES).where("event = 'workload-stopped'").groupBy("run").agg(F.max("t").alias("stopped"))
-    ended = spans.join(F.broadcast(stops), "run", "left")
-    return ended.select("run", "begin", F.coalesce("next", "stopped", "latest").alias("end")).where("end > begin")
 
 
 def _begin(rows: Rows) -> DataFrame:

@@ -4,7 +4,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline.metrics import windows
 from pipeline.tables import Rows, zxid
 
 FOREVER = 2**62
@@ -39,7 +38,7 @@ def recovery(rows: Rows) -> DataFrame:
         .otherwise(F.lit("looking"))
         .alias("role")
     )
-    still = windows(rows).join(F.broadcast(injects), "run").where("end > t AND begin < until")
+    still = rows.pauses.join(F.broadcast(injects), "run").where("end > t AND begin < until")
     still = still.groupBy("run", "line").agg((F.max(F.col("end") - F.col("begin")) / 1e9).alias("stood_still"))
     found = injects
     for one in (following, then, still):

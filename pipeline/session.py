@@ -67,6 +67,7 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each step of a query looks up its line
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
     if is_local(master):

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
@@ -63,6 +63,38 @@ class Rows:
             F.max(told & (F.col("outcome") == "failed")).alias("failed"),
         )  # fmt: skip
         return one.where("due IS NOT NULL").persist()
+
+    @cached_property
+    def pauses(self) -> DataFrame:
+        """The times in which a write was due and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
+
+        Between two successes the time counts from the first write that came due after the former; after the last success it counts to
+        the end of the workload, or to the last thing that the clients wrote down.
+        """
+        writes = self.operations.where("write")
+        due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"))
+        done = writes.where("ok").select("run", F.col("t").alias("at"), F.lit(0).alias("due"))
+        run = Window.partitionBy("run").orderBy("at", "due")
+        points = due.unionAll(done).select("*", F.sum(1 - F.col("due")).over(run).alias("successes"))
+        since = points.groupBy("run", "successes").agg(
+            F.min(F.when(F.col("due") == 1, F.col("at"))).alias("begin"),
+            F.min(F.when(F.col("due") == 0, F.col("at"))).alias("success"),
+            F.max("at").alias("latest"),
+        )
+        following = Window.partitionBy("run").orderBy("successes")
+        whole = Window.partitionBy("run")
+        spans = since.select(
+            "run", "begin", F.lead("success").over(following).alias("next"), F.max("latest").over(whole).alias("latest")
+        ).where("begin IS NOT NULL")
+        stops = (
+            self.of(c.MILESTONES).where("event = 'workload-stopped'").groupBy("run").agg(F.max("t").alias("stopped"))
+        )
+        ended = spans.join(F.broadcast(stops), "run", "left")
+        return (
+            ended.select("run", "begin", F.coalesce("next", "stopped", "latest").alias("end"))
+            .where("end > begin")
+            .persist()
+        )
 
     @cached_property
     def injects(self) -> DataFrame:
