@@ -1,4 +1,4 @@
-"""The verdicts: each run is judged by the one judge (`model.oracle`, or what it is part of), one run a task, on executors."""
+"""The verdicts: each run is judged by the one judge (`model.oracle`, or what it is part of), on executors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from pipeline.ingest import Run, Said
 
 Judge = Callable[[Path], Verdict]
 AT_ONCE = 500  # runs judged between two words of progress
+TASKS = 8  # for each core: so that long and short runs even out; a task of Spark's costs as much as ten short runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,12 @@ def judged(spark: SparkSession, rows: Sequence[Run], judge: Judge, said: Said) -
     for row in rows:
         same.setdefault(row["fingerprint"], []).append(row)
     firsts = [group[0] for group in same.values()]
-    verdicts: list[bytes] = []
+    context, verdicts = spark.sparkContext, list[bytes]()
     for begin in range(0, len(firsts), AT_ONCE):
         paths = [row["path"] for row in firsts[begin : begin + AT_ONCE]]
         said(f"judging runs {begin + 1} to {begin + len(paths)} of {len(firsts)}")
-        verdicts += spark.sparkContext.parallelize(paths, len(paths)).map(partial(_judged, judge)).collect()
+        tasks = min(len(paths), TASKS * context.defaultParallelism)
+        verdicts += context.parallelize(paths, tasks).map(partial(_judged, judge)).collect()
     return [
         Judged(
             row["run"], row["path"], row, msgspec.json.decode(text), [it["path"] for it in same[row["fingerprint"]][1:]]
