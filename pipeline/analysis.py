@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from model import oracle
 from model.verdict import Outcome, worst
 from pipeline.campaign import summary
+from pipeline.folders import Folder
 from pipeline.ingest import Said, ingest
 from pipeline.judging import Judge, Judged, judged
 from pipeline.measure import measured
@@ -32,15 +33,15 @@ class Analysis:
 
 
 def analyze(
-    spark: SparkSession, places: Sequence[str], out: Path, said: Said = lambda _: None, judge: Judge = oracle.judge
+    spark: SparkSession, found: Sequence[Folder], out: Path, said: Said = lambda _: None, judge: Judge = oracle.judge
 ) -> Analysis:
-    """Judge and measure every run in or below `places`. Raises NoRuns.
+    """Judge and measure these runs.
 
     Below `out`: `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a run's verdict a line, as in
     results/README.md) and `summary.json`. Executors must see the runs and `out` under the same paths.
     """
     out = out.absolute()
-    done = ingest(spark, places, out / "tables", said)
+    done = ingest(spark, found, out / "tables", said)
     verdicts = judged(spark, done.runs, judge, said)
     said("measuring")
     sound = [it for it in verdicts if it.json["properties"]]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import columns as c
-from pipeline.folders import Folder, find
+from pipeline.folders import Folder
 from pipeline.lines import LINE, described, lines, sources
 from pipeline.tables import read, save
 
@@ -33,10 +33,8 @@ class Ingested:
     read: list[int]
 
 
-def ingest(spark: SparkSession, places: Sequence[str], tables: Path, said: Said = lambda _: None) -> Ingested:
-    """Read all runs in or below `places` into the tables at `tables`. Raises NoRuns."""
-    said("looking for runs")
-    found = find(places)
+def ingest(spark: SparkSession, found: Sequence[Folder], tables: Path, said: Said = lambda _: None) -> Ingested:
+    """Read these runs into the tables at `tables`."""
     known, load = _known(spark, tables)
     changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
     have_read: list[int] = []

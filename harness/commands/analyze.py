@@ -19,7 +19,7 @@ from harness.judgement import judge
 from harness.results import write_whole
 from model import oracle
 from model.verdict import worst
-from pipeline.folders import NoRuns, matching
+from pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,9 +55,11 @@ def analyze_command(
     groups = [[it] for it in compare] if compare else [places]
     words = Path(out).absolute() / "spark.log"
     with _progress(console) as said:
+        said("looking for runs")
+        found = [_find(group) for group in groups]
         said("starting Spark")
         with executors.spark(master, memory, words) as spark:
-            analyses = [_analyze(spark, group, out, said, replay=replay) for group in groups]
+            analyses = [_analyze(spark, folders, out, said, replay=replay) for folders in found]
     if compare:
         worse = _compared(analyses, compare, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
@@ -115,13 +117,17 @@ def _progress(console: Console) -> Iterator[Said]:
         yield lambda words: console.print(Text(words), soft_wrap=True)
 
 
-def _analyze(spark: "SparkSession", places: Sequence[str], out: str, said: Said, *, replay: bool) -> "Analysis":
-    from pipeline.analysis import analyze
-
+def _find(places: Sequence[str]) -> list[Folder]:
     try:
-        return analyze(spark, places, Path(out), said, judge if replay else oracle.judge)
+        return find(places)
     except NoRuns as error:
         raise BadInput(str(error)) from error
+
+
+def _analyze(spark: "SparkSession", found: Sequence[Folder], out: str, said: Said, *, replay: bool) -> "Analysis":
+    from pipeline.analysis import analyze
+
+    return analyze(spark, found, Path(out), said, judge if replay else oracle.judge)
 
 
 def show(analysis: "Analysis", out: str, console: Console) -> None:

@@ -145,7 +145,7 @@ def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         harm(saved(root / harm.__name__))
     (root / "empty").mkdir()
     out = root.with_name("damaged-out")
-    analysis = analyze(spark, [str(root)], out)
+    analysis = analyze(spark, find([str(root)]), out)
     return {"root": root, "out": out, "verdicts": {Path(it.path).name: it for it in analysis.verdicts}}
 
 
@@ -219,7 +219,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
         saved(runs / name, ensemble(writes=3 if name == "a" else 4))
 
     def looked() -> tuple[int, int]:
-        done = ingest(spark, [str(runs)], tables)
+        done = ingest(spark, find([str(runs)]), tables)
         return len(done.runs), len(done.read)
 
     assert looked() == (2, 2)
@@ -232,7 +232,7 @@ def test_only_what_is_new_or_has_changed_is_read(spark: Any, tmp_path: Path) -> 
     assert looked() == (3, 2)
     shutil.rmtree(runs / "b")
     assert looked() == (2, 0)
-    newest = analyze(spark, [str(runs)], tmp_path)
+    newest = analyze(spark, find([str(runs)]), tmp_path)
     assert newest.read == 0
     assert [(Path(it.path).name, it.json["metrics"]["writes_acked"]) for it in newest.verdicts] == [("a", 7), ("c", 5)]
 
@@ -253,7 +253,7 @@ def test_places_may_be_named_in_many_ways(tmp_path: Path) -> None:
 def test_a_folder_with_an_odd_name_is_read_and_written(spark: Any, tmp_path: Path) -> None:
     odd = tmp_path / "a [1] {x} %20 ü"
     saved(odd / "run")
-    first, again = (analyze(spark, [str(odd / "run")], odd / "out") for _ in range(2))
+    first, again = (analyze(spark, find([str(odd / "run")]), odd / "out") for _ in range(2))
     assert [(it.verdict, it.json["metrics"]["durable_batches"]) for it in again.verdicts] == [("PASS", 15)]
     assert (first.read, again.read) == (1, 0)
 
@@ -321,7 +321,7 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
     }
     with (run / "ops.jsonl").open("a") as file:
         file.writelines(json.dumps(it) + "\n" for it in (asked, told, listed, made))
-    ingest(spark, [str(run)], tmp_path / "tables")
+    ingest(spark, find([str(run)]), tmp_path / "tables")
 
     def rows(table: c.Table, condition: str) -> list[Any]:
         return read(spark, tmp_path / "tables", table).where(condition).orderBy("line").collect()

@@ -16,6 +16,7 @@ from harness.sim import run_sim
 from model.oracle import judge
 from model.verdict import Verdict
 from pipeline.analysis import analyze
+from pipeline.folders import find
 from tests.corpus.build import CASES
 
 pytestmark = pytest.mark.timeout(900)  # of a machine that does other things too
@@ -36,7 +37,7 @@ def same(said: dict[str, Any], verdict: Verdict) -> None:
 
 
 def test_the_whole_corpus_in_one_call(spark: Any, corpus: Path, tmp_path: Path) -> None:
-    analysis = analyze(spark, [str(corpus)], tmp_path / "out")
+    analysis = analyze(spark, find([str(corpus)]), tmp_path / "out")
     assert len(analysis.verdicts) == len(CASES)
     for it in analysis.verdicts:
         same(it.json, judge(Path(it.path)))
@@ -67,7 +68,7 @@ def test_simulated_runs_are_replayed_too(spark: Any, tmp_path: Path) -> None:
     recording.write_bytes(held)
     found = {
         Path(it.path): it
-        for it in analyze(spark, [str(tmp_path / "runs")], tmp_path / "out", judge=judge_with_replay).verdicts
+        for it in analyze(spark, find([str(tmp_path / "runs")]), tmp_path / "out", judge=judge_with_replay).verdicts
     }
     assert len(found) == 3
     for folder, it in found.items():

@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 from harness.cli import main
 from model.oracle import judge as oracle
 from pipeline.columns import Table
+from pipeline.folders import find
 from pipeline.ingest import ingest
 from pipeline.measure import Numbers, measured
 from pipeline.metric_columns import METRICS
@@ -60,7 +61,7 @@ class Measured:
     def __init__(self, spark: SparkSession, folders: list[Path], out: Path) -> None:
         self.out = out
         self.spark = spark
-        done = ingest(spark, [str(folder) for folder in folders], out / "tables")
+        done = ingest(spark, find([str(folder) for folder in folders]), out / "tables")
         self.names = {row["run"]: Path(row["path"]).name for row in done.runs}
         judged = {row["run"]: oracle(Path(row["path"])).metrics for row in done.runs}
         rows = Rows(spark, out / "tables", done.runs)
