@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import metrics, metrics_recovery, metrics_work
-from pipeline.tables import Rows
+from pipeline.metric_columns import METRICS
+from pipeline.tables import Rows, literally
 
 Numbers = dict[str, Any]
 FRAMES = {
@@ -45,9 +46,10 @@ def measured(rows: Rows, place: Path, judged: dict[int, Numbers]) -> dict[int, N
 
 
 def _written(frame: DataFrame, place: Path) -> DataFrame:
-    kept = frame.persist()
-    kept.write.mode("overwrite").parquet(f"file://{place}")
-    return kept
+    """A metric as it is on disk now, with the columns of its table."""
+    (table,) = [it for it in METRICS if it.name == place.name]
+    frame.select(*table.names).write.mode("overwrite").parquet(f"file://{place}")
+    return frame.sparkSession.read.schema(table.ddl).parquet(literally(f"file://{place}"))
 
 
 def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:

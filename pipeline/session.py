@@ -64,6 +64,7 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
     """What every session is started with."""
     settings = {
         "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": "-Xss4m",  # Java serializes a long plan recursively; 1 MB is little for it
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -24,8 +24,12 @@ def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
 def read(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
     """A whole table, all loads, with the column `load`."""
     place = f"file://{tables}/{which.name}"
-    literal = re.sub(r"([\\\[\]{}*?])", r"\\\1", place)  # Spark takes what it reads for a pattern
-    return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(literal)
+    return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(literally(place))
+
+
+def literally(place: str) -> str:
+    """A path as a pattern that nothing but this path matches: Spark takes what it reads for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", place)
 
 
 class Rows:

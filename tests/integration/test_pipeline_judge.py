@@ -50,7 +50,7 @@ def simulated(name: str, results: Path, defect: str | None = None) -> Path:
     """A scenario in the simulated world: a defect's as it is, of the others the first seconds."""
     scenario = read(name, on="sim", nodes=None, defect=defect)
     if defect is None:
-        faults = [fault for fault in scenario.faults if fault.at < SECONDS - 1]
+        faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)
         scenario = replace(scenario, duration=SECONDS, faults=faults)
     wish = wish_for(name, scenario, seed=1, results=results, on="sim")
     return run_sim(scenario, wish, Quiet()).folder.path
