@@ -120,7 +120,7 @@ def newer(run: Path) -> None:
 DAMAGE: dict[Callable[[Path], None], tuple[str, str]] = {
     truncated: ("UNKNOWN", f"{NODE_1}:"),
     garbage: ("UNKNOWN", f"{NODE_1}:7 is not readable"),
-    other_form: ("UNKNOWN", f"{NODE_1}:16 is not readable"),
+    other_form: ("UNKNOWN", "is not readable: Expected `array` of length 2"),
     stranger: ("UNKNOWN", "is of node 2, life 1"),
     missing: ("UNKNOWN", "has nothing of node 2"),
     backwards: ("UNKNOWN", "is earlier than the line before it"),
