@@ -100,7 +100,6 @@ def pipeline(folder: Path, scale: Scale) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as name:
         place = Path(name)
         synthetic.campaign(place / "small", 1, SMALL, 1)
-        analyzed(place / "small", place / "first-out")  # the first on a machine keeps what the later ones start from
         small = [analyzed(place / "small", place / f"small-out-{number}").seconds for number in range(scale.rounds)]
         figures.append(median("one small run", "s", small))
         for events in scale.events:

@@ -188,11 +188,10 @@ def tables() -> str:
 
 def metric_tables() -> str:
     """The metrics that the pipeline writes, likewise."""
-    part = Column("part", "int", "", "which group of runs was measured together; partition column")
-    return columns(METRICS, columns_of_all=(part,))
+    return columns(METRICS)
 
 
-def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...]) -> str:
+def columns(of: Iterable[Table], columns_of_all: tuple[Column, ...] = ()) -> str:
     """A heading, a sentence and the columns of each table."""
     heads = ("column", "type", "unit", "meaning")
     return "\n\n".join(

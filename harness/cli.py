@@ -226,7 +226,7 @@ def report(
 def analyze(
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, patterns, or URIs.", show_default=False),
+        typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, or patterns.", show_default=False),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Two campaigns: what got worse from A to B.")

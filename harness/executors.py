@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import cache
 from harness.exits import HarnessError
 
 if TYPE_CHECKING:
@@ -19,9 +18,9 @@ NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what t
 
 
 @contextmanager
-def spark(master: str, memory: str, words: Path | None, *, small: bool = False) -> Iterator["SparkSession"]:
-    """A session on `master`. `memory` is the driver's heap, `words` the file for what Spark says, `small` as `session.start`
-    has it, with a local master only. Raises HarnessError."""
+def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
+    """A session on `master`, whose executors have what our packages import. `memory` is the driver's heap, `words` the file for
+    what Spark says. Raises HarnessError."""
     try:
         session = import_module("pipeline.session")
     except ImportError as error:
@@ -33,41 +32,28 @@ def spark(master: str, memory: str, words: Path | None, *, small: bool = False) 
     local = session.is_local(master)
     packages = [] if local else [Path(str(import_module(name).__file__)).parent for name in PACKAGES]
     try:
-        started = session.start(
-            master,
-            memory=memory,
-            words=words,
-            packages=packages,
-            small=small and local,
-            cache=cache.folder() / "spark",
-        )
+        with session.session(master, memory=memory, words=words, packages=packages) as started, _spoken(words):
+            _require(started)
+            yield started
     except (JavaMissing, session.NoCluster) as error:
         raise HarnessError(str(error)) from error
-    try:
-        with _spoken(words):
-            yield started
-    finally:
-        session.stop(started)
 
 
 @contextmanager
-def _spoken(words: Path | None) -> Iterator[None]:
+def _spoken(words: Path) -> Iterator[None]:
     """What Spark fails at, in a sentence, as long as it can still say it; all of it is beside what else it says."""
     errors = import_module("pyspark.errors")
     java = import_module("py4j.protocol")
     try:
         yield
     except (errors.PySparkException, java.Py4JError) as error:
-        where = ""
-        if words is not None:
-            with words.open("a", encoding="utf-8") as file:
-                file.write(f"{error}\n")
-            where = f" All that it says is in {words}"
-        raise HarnessError(f"Spark could not go on: {reason(error)}.{where}") from error
+        with words.open("a", encoding="utf-8") as file:
+            file.write(f"{error}\n")
+        raise HarnessError(f"Spark could not go on: {reason(error)}. All that it says is in {words}") from error
 
 
-def require(spark: "SparkSession") -> None:
-    """Raises HarnessError if an executor's Python lacks what our packages import. Judging itself runs no Python there."""
+def _require(spark: "SparkSession") -> None:
+    """Raises HarnessError if an executor's Python lacks what our packages import."""
     context = spark.sparkContext
     probes = context.defaultParallelism
     try:

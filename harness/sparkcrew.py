@@ -27,7 +27,6 @@ AHEAD = 4  # items handed out for each core, as `harness.explore` does
 def on_spark(master: str, words: Path) -> Iterator[Crew]:
     """All cores that `master` has. `words`: the file for what Spark says. Raises HarnessError."""
     with executors.spark(master, HEAP, words) as spark:
-        executors.require(spark)
         threads = ThreadPoolExecutor(spark.sparkContext.defaultParallelism, "item")
         try:
             yield SparkCrew(spark, threads)

@@ -25,9 +25,11 @@ from model.facts import Damage
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 _L = TypeVar("_L", bound=Line)
 
-_operation = msgspec.json.Decoder(Invoke | Complete)
-_fault = msgspec.json.Decoder(Inject | Heal)
-_milestone = msgspec.json.Decoder(Milestone)
+_DECODERS: dict[str, Callable[[bytes], Any]] = {
+    "ops.jsonl": msgspec.json.Decoder(Invoke | Complete).decode,
+    "faults.jsonl": msgspec.json.Decoder(Inject | Heal).decode,
+    "harness.jsonl": msgspec.json.Decoder(Milestone).decode,
+}
 
 
 class NoRun(Exception):
@@ -47,6 +49,12 @@ def read_run(folder: Path) -> Run:
         raise NoRun(f"{path} does not describe a run: {error}") from error
 
 
+def decoder(name: str) -> Callable[[bytes], Any]:
+    """What makes a typed record of one line of the file `name` (relative to the run's folder): any other than the three is
+    a trace. It raises msgspec.MsgspecError for a line without the documented form."""
+    return _DECODERS.get(name, event_from_json)
+
+
 class Reader:
     """The lines of one run's folder. `damaged` is told of each place that can't be read."""
 
@@ -61,13 +69,13 @@ class Reader:
         return merge(*streams, key=lambda event: (event.t, event.node, event.life))
 
     def operations(self) -> Iterator[Invoke | Complete]:
-        return self._lines("ops.jsonl", _operation.decode)
+        return self._lines("ops.jsonl")
 
     def faults(self) -> Iterator[Inject | Heal]:
-        return self._lines("faults.jsonl", _fault.decode)
+        return self._lines("faults.jsonl")
 
     def milestones(self) -> Iterator[Milestone]:
-        return self._lines("harness.jsonl", _milestone.decode)
+        return self._lines("harness.jsonl")
 
     def _lives(self) -> dict[int, list[int]]:
         """Node -> its lives that left a trace, ascending. Missing ones are damage."""
@@ -84,7 +92,7 @@ class Reader:
 
     def _trace(self, node: int, life: int) -> Iterator[Event]:
         latest = 0
-        for event in self._lines(trace_name(node, life), event_from_json, node):
+        for event in self._lines(trace_name(node, life), node):
             if (event.node, event.life) != (node, life):
                 what = f"is of node {event.node}, life {event.life}"
                 self._damaged(Damage(trace_name(node, life), event.line, what, node))
@@ -94,9 +102,9 @@ class Reader:
             latest = max(latest, event.t)
             yield event
 
-    def _lines(self, name: str, decode: Callable[[bytes], Any], node: int | None = None) -> Iterator[Any]:
+    def _lines(self, name: str, node: int | None = None) -> Iterator[Any]:
         """Each line of a file. An incomplete last line is damage too, but a kill excuses it."""
-        path = self.folder / name
+        path, decode = self.folder / name, decoder(name)
         if not path.exists():
             return
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
 """What a judge says about a run: `verdict.json`, its severities and its exit codes.
 
-Every judge (the oracle, the replay, the pipeline) speaks in these structs, so that their words can be put together with
+Every judge (the oracle, the replay) speaks in these structs, so that their words can be put together with
 `including` and compared. The format is described in results/README.md.
 """
 

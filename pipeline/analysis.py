@@ -1,87 +1,58 @@
-"""One call: folders to tables, tables to verdicts and metrics, and all of it written down."""
+"""One call: folders to tables, runs to verdicts, tables to metrics, and all of it written down."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from model import oracle
+from model.verdict import Outcome, worst
 from pipeline.campaign import summary
-from pipeline.facts import Facts
-from pipeline.files import locate, readable
-from pipeline.ingest import ingest
-from pipeline.judge import Verdict, judge, worst
-from pipeline.ledger import Ledger
-from pipeline.measure import measured, nothing
-
-Said = Callable[[str], None]
-Judge = Callable[[SparkSession, Sequence[Verdict]], None]
+from pipeline.folders import Folder
+from pipeline.ingest import Said, ingest
+from pipeline.judging import Judge, Judged, judged
+from pipeline.measure import measured
+from pipeline.tables import Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """What was found. `read` of the runs were read anew; `summary` is what summary.json holds."""
 
-    verdicts: list[Verdict]
+    verdicts: list[Judged]
     read: int
     summary: dict[str, Any]
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Outcome:
         """The worst of all."""
         return worst(it.verdict for it in self.verdicts)
 
 
 def analyze(
-    spark: SparkSession,
-    places: Sequence[str],
-    out: str,
-    said: Said = lambda _: None,
-    others: Mapping[str, Judge] | None = None,
+    spark: SparkSession, found: Sequence[Folder], out: Path, said: Said = lambda _: None, judge: Judge = oracle.judge
 ) -> Analysis:
-    """Judge and measure every run in or below `places`. Raises NoRuns. `others` judge too, by what they are doing meanwhile: each
-    adds what it found to the verdicts.
+    """Judge and measure these runs.
 
-    Below `out` (a path or a URI that Spark can write to): `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a
-    run's verdict a line, as in results/README.md) and `summary.json`.
+    Below `out`: `tables/` (docs/tables.md), `metrics/<name>/`, `verdicts.jsonl` (a run's verdict a line, as in
+    results/README.md) and `summary.json`. Executors must see the runs and `out` under the same paths.
     """
-    root = locate(out)
-    done = ingest(spark, places, f"{root}/tables", said)
-    numbers: dict[int, dict[str, Any]] = {row["run"]: nothing() for row in done.runs}
-    part = 0
-
-    def measure(facts: Facts, ledger: Ledger) -> None:
-        nonlocal part
-        part += 1
-        said("measuring")
-        measured(facts, ledger, f"{root}/metrics", part, numbers)
-
-    verdicts = judge(spark, f"{root}/tables", done, said, measure)
-    for verdict in verdicts:
-        verdict.json["metrics"] = numbers[verdict.run] if verdict.json["properties"] else {}
-    for doing, judges in (others or {}).items():
-        said(doing)
-        judges(spark, verdicts)
+    out = out.absolute()
+    done = ingest(spark, found, out / "tables", said)
+    verdicts = judged(spark, done.runs, judge, said)
+    said("measuring")
+    sound = [it for it in verdicts if it.json["properties"]]
+    rows = Rows(spark, out / "tables", [it.facts for it in sound])
+    numbers = measured(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound})
+    rows.forget()
+    for it in sound:
+        it.json["metrics"] = numbers[it.run]
     told = summary(verdicts)
-    lines = [
-        json.dumps({"path": it.path, "copies": it.copies, **it.json}, ensure_ascii=False) + "\n" for it in verdicts
-    ]
-    write_text(spark, f"{root}/verdicts.jsonl", "".join(lines))
-    write_text(spark, f"{root}/summary.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    with (out / "verdicts.jsonl").open("w", encoding="utf-8") as file:
+        for it in verdicts:
+            file.write(json.dumps({"path": it.path, "copies": it.copies, **it.json}, ensure_ascii=False) + "\n")
+    (out / "summary.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Analysis(verdicts, len(done.read), told)
-
-
-def write_text(spark: SparkSession, place: str, text: str) -> None:
-    """A file, wherever Spark can write."""
-    if place.startswith("file:/"):
-        path = Path(readable(place))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return
-    jvm: Any = spark.sparkContext._jvm
-    path_ = jvm.org.apache.hadoop.fs.Path(place)
-    stream = path_.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).create(path_, True)
-    stream.write(bytearray(text.encode()))
-    stream.close()

@@ -11,7 +11,8 @@ from math import ceil, sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
-from pipeline.judge import WORST_FIRST, Verdict, worst
+from model.verdict import WORST_FIRST, worst
+from pipeline.judging import Judged
 from pipeline.naming import experiment
 
 # 97.5 % points of Student's t by degrees of freedom; from 30 on they are within 4 % of the normal distribution's 1.96.
@@ -51,7 +52,7 @@ NUMBERS = (
 )
 
 
-def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def summary(verdicts: Sequence[Judged]) -> dict[str, Any]:
     """summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario, ensemble size and fault."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
@@ -67,7 +68,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     }
 
 
-def name_of(it: Verdict) -> str:
+def name_of(it: Judged) -> str:
     """The experiment that a run is one of."""
     return experiment(str(it.facts["scenario"] or "(no name)"), it.facts["defect"])
 
@@ -79,12 +80,12 @@ def interval(values: Sequence[float]) -> dict[str, Any]:
     return {"n": len(values), "mean": mean(values), "within": t95(len(values) - 1) * stdev(values) / sqrt(len(values))}
 
 
-def values_of(name: str, group: Iterable[Verdict]) -> list[float]:
+def values_of(name: str, group: Iterable[Judged]) -> list[float]:
     """A number of each run that has it."""
     return [value for it in group if (value := value_of(name, it)) is not None]
 
 
-def value_of(name: str, it: Verdict) -> float | None:
+def value_of(name: str, it: Judged) -> float | None:
     """One run's. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
     numbers = it.json["metrics"]
     if name == "recovery_s":
@@ -99,7 +100,7 @@ def t95(freedom: int) -> float:
     return _T[max(freedom, 1) - 1] if freedom <= len(_T) else 1.96
 
 
-def _run(it: Verdict) -> dict[str, Any]:
+def _run(it: Judged) -> dict[str, Any]:
     names = ("acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s", "elections")
     return {
         "path": it.path, "scenario": it.facts["scenario"], "nodes": it.facts["nodes"], "seed": it.facts["seed"],
@@ -108,9 +109,9 @@ def _run(it: Verdict) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _groups(verdicts: Sequence[Verdict], key: Callable[[Verdict], str]) -> list[dict[str, Any]]:
+def _groups(verdicts: Sequence[Judged], key: Callable[[Judged], str]) -> list[dict[str, Any]]:
     """Verdicts counted and numbers averaged, by a key."""
-    groups: dict[str, list[Verdict]] = {}
+    groups: dict[str, list[Judged]] = {}
     for it in verdicts:
         groups.setdefault(key(it), []).append(it)
     return [
@@ -124,7 +125,7 @@ def _groups(verdicts: Sequence[Verdict], key: Callable[[Verdict], str]) -> list[
     ]
 
 
-def _recovery(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+def _recovery(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
     """By kind of fault and role of what it hit: seconds to the next new commit (`mean`, `within`, all of them as `seconds`), how often
     there was `never` one, and the seconds for which writes `stood_still`."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -151,7 +152,7 @@ def _thinned(ascending: Sequence[float]) -> list[float]:
     return [ascending[max(0, ceil(i / (SHOWN - 1) * len(ascending)) - 1)] for i in range(SHOWN)]
 
 
-def _catching_up(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+def _catching_up(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
     """By kind: how often nodes got a history so, and how much they took: transactions, transactions cut off, bytes of snapshots."""
     sums: dict[str, Counter[str]] = {}
     for it in verdicts:
@@ -161,7 +162,7 @@ def _catching_up(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
     return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
 
 
-def _properties(verdicts: Iterable[Verdict]) -> dict[str, dict[str, int]]:
+def _properties(verdicts: Iterable[Judged]) -> dict[str, dict[str, int]]:
     """How often each property was judged how."""
     found: dict[str, Counter[str]] = {}
     for it in verdicts:

@@ -1,16 +1,12 @@
-"""The columns of the files that are read and of the tables that are written: types, units and meanings in one place.
+"""The columns of the tables: types, units and meanings in one place.
 
 Everything that reads or writes takes its Spark schema from here, and docs/tables.md is written from here (`make docs`), so the
-three cannot differ. A column keeps the name that the field has in
-the run's file (results/README.md). Zxids stay pairs `[epoch, counter]`.
+three cannot differ. A column keeps the name that the field has in the run's file (results/README.md). Zxids stay pairs
+`[epoch, counter]`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from pyspark.sql.types import StructType
-
-from pipeline.types import struct_of
 
 ZXID = "array<bigint>"
 NUMBER = "bigint"
@@ -50,11 +46,6 @@ def ddl(columns: Iterable[Column]) -> str:
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
-def struct(columns: Iterable[Column]) -> StructType:
-    """Columns as Spark's own type."""
-    return struct_of(ddl(columns))
-
-
 RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` has the path")
 LINE = Column("line", "int", "", "line number in the file, from 1")
 LOAD = Column("load", "int", "", "which call of the ingest wrote the row; partition column")
@@ -69,7 +60,7 @@ COMMON = (
 BATCH = (
     Column("epoch", NUMBER, "", "epoch of the transactions"),
     Column("first", NUMBER, "", "counter of the first transaction; the others follow without gaps"),
-    Column("digests", "array<bigint>", "CRC-32", "digest of each transaction's bytes"),
+    Column("digests", TEXT, "hex", "digest of each transaction's bytes (BLAKE2b, 64 bits), 16 digits each"),
 )
 OWN = (
     Column("disk", TEXT, "", "boot: what the disk was: fresh, recovered, torn, amnesiac"),
@@ -87,9 +78,11 @@ OWN = (
     Column("phase", TEXT, "", "phase: ELECTION, DISCOVERY, SYNCHRONIZATION, BROADCAST"),
     Column("epoch", NUMBER, "", "phase, vote, accepted_epoch, current_epoch, established, member: the epoch"),
     Column("round", NUMBER, "", "vote: the election's round (logical clock)"),
-    Column("quorum", "array<bigint>", "", "established: ids of those whose ACK-LD counted"),
+    Column(
+        "quorum", "array<int>", "", "established: ids of those whose ACK-LD counted; member: of those that confirmed it"
+    ),
     Column("keep", ZXID, "", "truncate: zxid that stays last"),
-    Column("last", TEXT, "", "truncate: zxid that was last, as JSON"),
+    Column("last", ZXID, "", "truncate: zxid that was last"),
     Column("kind", TEXT, "", "snapshot: taken, installed, restored"),
     Column("zxid", ZXID, "", "vote, snapshot: the zxid"),
     Column("digest", TEXT, "hex", "boot, snapshot: running digest of the history up to the snapshot's zxid"),
@@ -155,6 +148,7 @@ BROADCASTS = Table(
         *COMMON,
         *BATCH,
         Column("delivered", ZXID, "", "zxid of the last transaction that the node had delivered by then"),
+        Column("txns", TEXT, "JSON", "what each transaction does: [client, seq, [[op, path, version, value], ...]]"),
         LINE,
     ),
 )
@@ -208,12 +202,25 @@ OPERATIONS = Table(
         Column("seq", NUMBER, "", "the order in which the client sent"),
         Column("node", "int", "", "id of the node that was asked"),
         Column("op", TEXT, "", "invoke: create, set, delete, check, multi, get, exists, children"),
-        Column("path", TEXT, "", "invoke: the znode"),
+        Column("path", TEXT, "", "invoke: the znode; complete: of a create, the complete path"),
         Column("value", NUMBER, "CRC-32", "digest of the value that was written or read"),
         Column("version", NUMBER, "", "the version that was asked for or answered"),
+        Column("sequential", "boolean", "", "invoke: whether the create appends a number to the path"),
+        Column(
+            "steps",
+            TEXT,
+            "JSON",
+            "of a multi. invoke: [{op, path, value, version}, ...]; complete: [[path, version], ...]",
+        ),
+        Column("children", "array<string>", "", "complete: of a children read, the names"),
         Column("outcome", TEXT, "", "complete: ok, failed (certainly without effect) or unknown"),
         Column("error", TEXT, "", "complete: why it failed"),
-        Column("zxid", ZXID, "", "complete: of a write, its transaction; of a read, the last one delivered there"),
+        Column(
+            "zxid",
+            ZXID,
+            "",
+            "complete: of a write, its transaction, of a read or a refusal, the last one delivered there",
+        ),
         LINE,
     ),
 )
@@ -268,20 +275,3 @@ TABLES = {
         RUNS, EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, OPERATIONS, FAULTS, LINKS, MILESTONES, QUARANTINE,
     )
 }  # fmt: skip
-
-
-def trace_fields() -> str:
-    """The schema with which a line of a trace is read: every field of every event, and where Spark puts a bad line."""
-    found: dict[str, str] = {}
-    for table in (EVENTS, BROADCASTS, ACCEPTS, DELIVERIES, LINKS):
-        for column in table.columns:
-            if column not in (RUN, LINE) and column.name not in ("raw", "last"):
-                assert found.setdefault(column.name, column.type) == column.type, column
-    found["last"] = TEXT  # a zxid in `truncate`, a number in `channel`
-    return ", ".join(f"`{name}` {kind}" for name, kind in found.items()) + ", `_bad` string"
-
-
-def file_fields(table: Table) -> str:
-    """The schema with which a line of any other file is read."""
-    kept = [column for column in table.columns if column.name not in ("run", "line", "raw")]
-    return ddl(kept) + ", `_bad` string"

@@ -10,8 +10,9 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
+from model.verdict import WORST_FIRST
 from pipeline.campaign import NUMBERS, Number, interval, name_of, t95, value_of, values_of
-from pipeline.judge import WORST_FIRST, Verdict
+from pipeline.judging import Judged
 
 CHANGES = ("worse", "better", "only")
 
@@ -29,7 +30,7 @@ class Comparison:
         return any(it["change"] == "worse" for it in self.differences)
 
 
-def compare(before: Sequence[Verdict], after: Sequence[Verdict]) -> Comparison:
+def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
     """Scenario by scenario; a scenario with a defect is one of its own."""
     found: list[dict[str, Any]] = []
     compared = 0
@@ -48,7 +49,7 @@ def compare(before: Sequence[Verdict], after: Sequence[Verdict]) -> Comparison:
     return Comparison(sorted(found, key=lambda it: CHANGES.index(it["change"])), compared)
 
 
-def _verdicts(scenario: str, old: Sequence[Verdict], new: Sequence[Verdict]) -> list[dict[str, Any]]:
+def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> list[dict[str, Any]]:
     """Verdicts that one campaign has more often than the other, with runs that have them."""
     found = []
     for verdict in WORST_FIRST[:-1]:
@@ -71,7 +72,7 @@ def _verdicts(scenario: str, old: Sequence[Verdict], new: Sequence[Verdict]) -> 
 
 
 def _number(
-    scenario: str, number: Number, a: Sequence[float], b: Sequence[float], new: Sequence[Verdict]
+    scenario: str, number: Number, a: Sequence[float], b: Sequence[float], new: Sequence[Judged]
 ) -> list[dict[str, Any]]:
     """A difference that is more than chance, with the run of the second campaign that has the worst value."""
     difference, within = mean(b) - mean(a), welch(a, b)

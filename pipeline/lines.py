@@ -1,58 +1,83 @@
-"""Lines of text with their place: which run, which file, which line. Spark splits files and does not count."""
+"""What executors read of a run: what its run.json says, and every line of its files with the table that it belongs to.
 
-from collections.abc import Iterable, Sequence
+The judge's own decoders say whether a line has its documented form, so the tables hold exactly the lines that are judged.
+"""
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pipeline.files import LOCAL, Contents, File, as_pattern, named
-from pipeline.frames import alone, gathered, of_rows
+import msgspec
 
-_Block = tuple[str, int, int, int, int]  # path, start, first row, lines in earlier blocks, lines in the file
-_ROW = 2**33 - 1  # the part of a row's id that counts the rows of its task
-_PLACES = "path string, start bigint, base bigint, before bigint, total bigint, run bigint, file string, whole boolean"
+from model import events as ev
+from model import runfiles
+from pipeline import columns as c
+from pipeline.folders import Folder
 
-
-def numbered(spark: SparkSession, files: Sequence[tuple[int, File]], held: dict[str, Contents]) -> DataFrame:
-    """Every line of the files: `run`, `file` (relative), `line` (from 1), `text`, `torn` (the last one, without an end).
-
-    Spark reads a large file in blocks, each from its first line on, and numbers the rows of a task upwards. So a line's number is
-    its row's distance from the block's first row, plus what the blocks before it hold.
-    """
-    text = spark.read.text([as_pattern(file.path) for _, file in files], lineSep="\n").select(
-        F.col("value").alias("text"),
-        F.monotonically_increasing_id().alias("id"),
-        F.col("_metadata.file_path").alias("path"),
-        F.col("_metadata.file_block_start").alias("start"),
-    )
-    blocks = _alone(spark, files, held)
-    if blocks is None:
-        rows = text.groupBy("path", "start").agg(F.min("id").alias("base"), F.count("*").alias("lines")).collect()
-        blocks = _counted([(row["path"], row["start"], row["base"], row["lines"]) for row in rows])
-    else:
-        text = text.withColumns({"id": F.col("id").bitwiseAND(_ROW), "path": F.regexp_replace("path", *LOCAL)})
-    known = {file.path: (run, file.name, held[file.path].whole) for run, file in files}
-    places = of_rows(spark, [(*block, *known[named(block[0])]) for block in blocks], _PLACES)
-    line = (F.col("id") - F.col("base") + F.col("before") + 1).cast("int")
-    return (
-        gathered(text)
-        .join(F.broadcast(places), ["path", "start"])
-        .select("run", "file", line.alias("line"), "text", (~F.col("whole") & (line == F.col("total"))).alias("torn"))
-    )
+LINE = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
+_FILES = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
+_EVENTS: dict[Any, c.Table] = {
+    ev.Broadcast: c.BROADCASTS,
+    ev.Accept: c.ACCEPTS,
+    ev.Deliver: c.DELIVERIES,
+    ev.Channel: c.LINKS,
+}
+_TEXTS = ("run", "scenario", "backend", "defect", "disk", "commit", "command", "started", "ended")
 
 
-def _alone(spark: SparkSession, files: Sequence[tuple[int, File]], held: dict[str, Contents]) -> list[_Block] | None:
-    """Where the rows of each file begin if every task reads one file, and the lines were counted; else None."""
-    whole_files = [(file.path, held[file.path].lines) for _, file in files if file.size <= alone(spark)]
-    blocks = [(path, 0, 0, 0, lines) for path, lines in whole_files if lines is not None]
-    return blocks if len(blocks) == len(files) else None
+class Source(NamedTuple):
+    """One file with lines."""
+
+    run: int
+    folder: str
+    name: str
 
 
-def _counted(blocks: Iterable[tuple[str, int, int, int]]) -> list[_Block]:
-    """(path, start, first row, lines) -> blocks."""
-    totals: dict[str, int] = {}
-    found = []
-    for path, start, base, lines in sorted(blocks):
-        found.append((path, start, base, totals.get(path, 0)))
-        totals[path] = totals.get(path, 0) + lines
-    return [(*block, totals[block[0]]) for block in found]
+def sources(folder: Folder) -> list[Source]:
+    return [Source(folder.run, folder.path, name) for name in sorted(folder.files) if name.endswith(".jsonl")]
+
+
+def lines(source: Source) -> Iterator[tuple[int, str, str, int, str | None, bool, str]]:
+    """Every line, with the columns of `LINE`. One without its documented form belongs to the quarantine, with the reason.
+    `torn`: the last line of the file, without an end."""
+    decode = runfiles.decoder(source.name)
+    with Path(source.folder, source.name).open("rb") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                table, reason = _place(decode(text), source.name)
+            except msgspec.MsgspecError as error:
+                table, reason = c.QUARANTINE, f"is not readable: {error}"
+            torn = not text.endswith(b"\n")
+            yield source.run, table.name, source.name, number, reason, torn, text.decode(errors="replace").rstrip("\n")
+
+
+def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
+    """The table of a line of the file `name`, and what is wrong with it."""
+    if name in _FILES:
+        return _FILES[name], None
+    if ev.trace_name(record.node, record.life) != name:
+        return c.QUARANTINE, f"is of node {record.node}, life {record.life}"
+    if isinstance(record, ev.Other) and record.event == "link":
+        return c.LINKS, None
+    return _EVENTS.get(type(record), c.EVENTS), None
+
+
+def described(folder: Folder) -> dict[str, Any]:
+    """A run's row in `runs`, but for the load."""
+    path = Path(folder.path)
+    said: dict[str, Any] = {}
+    error = None
+    try:
+        runfiles.read_run(path)
+        said = json.loads((path / "run.json").read_bytes())
+    except runfiles.NoRun as no_run:
+        error = str(no_run)
+    facts = {name: None if said.get(name) is None else str(said[name]) for name in _TEXTS}
+    facts["name"] = facts["run"]
+    numbers = {name: said[name] if isinstance(said.get(name), int) else None for name in ("seed", "nodes")}
+    return {
+        **facts, **numbers, "run": folder.run, "path": folder.path, "stamp": folder.stamp, "fingerprint": folder.fingerprint(), "error": error,
+        "outcome": said.get("outcome", "finished"), "expect": json.dumps(said.get("expect", {})),
+        "files": sorted(folder.files), "record": bool(said.get("record")),
+    }  # fmt: skip

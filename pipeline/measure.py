@@ -1,127 +1,95 @@
 """The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
 
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import metrics, metrics_recovery, metrics_work
-from pipeline.facts import Facts
-from pipeline.frames import Rows, gathered, rows_of, threads
-from pipeline.ledger import Ledger
-from pipeline.unavailability import longest
+from pipeline.metric_columns import METRICS
+from pipeline.tables import Rows, literally
 
 Numbers = dict[str, Any]
+FRAMES = {
+    "latency": metrics.latency,
+    "throughput": metrics.throughput,
+    "unavailability": metrics.unavailability,
+    "recovery": metrics_recovery.recovery,
+    "hits": metrics_recovery.hits,
+    "elections": metrics_recovery.elections,
+    "catching_up": metrics_recovery.catching_up,
+    "messages": metrics_work.messages,
+    "batches": metrics_work.batches,
+}
+_NONE = (
+    "latency_p90_ms", "latency_p999_ms", "latency_max_ms", "acked_per_second", "election_s", "election_rounds",
+    "election_messages", "catch_up_s", "frames", "syncs", "frames_per_write", "messages_per_write", "syncs_per_write",
+    "transactions_per_batch",
+)  # fmt: skip
 
 
-def nothing() -> Numbers:
-    """The numbers of a run in which nothing happened. None: there is nothing to say, which is not 0."""
-    return {
-        "acked": 0, "failed": 0, "unknown": 0, "writes_acked": 0, "writes_failed": 0, "writes_unknown": 0, "delivered": 0,
-        "latency_p50_ms": None, "latency_p90_ms": None, "latency_p99_ms": None, "latency_p999_ms": None,
-        "latency_max_ms": None, "acked_per_second": None, "longest_unavailability_s": 0.0, "faults": [], "elections": 0,
-        "epochs": 0, "lives": 0, "election_s": None, "election_rounds": None, "election_messages": None,
-        "catch_up": [], "catch_up_s": None, "converged_s": None, "frames": None, "syncs": None, "messages": {},
-        "frames_per_write": None, "messages_per_write": None, "syncs_per_write": None, "durable_batches": 0,
-        "transactions_per_batch": None,
-    }  # fmt: skip
-
-
-def frames(facts: Facts, ledger: Ledger) -> dict[str, DataFrame]:
-    """Every metric that is written as a table, by name."""
-    return {
-        "latency": metrics.latency(facts),
-        "throughput": metrics.throughput(facts),
-        "unavailability": metrics.unavailability(facts),
-        "recovery": metrics_recovery.recovery(facts, ledger),
-        "hits": metrics_recovery.hits(facts),
-        "elections": metrics_recovery.elections(facts),
-        "catching_up": metrics_recovery.catching_up(facts),
-        "messages": metrics_work.messages(facts, ledger),
-        "batches": metrics_work.batches(facts),
+def measured(rows: Rows, place: Path, judged: dict[int, Numbers]) -> dict[int, Numbers]:
+    """Write the metrics of these runs below `place`. Each run's numbers: those that came with its verdict (`judged`), and ours.
+    None: there is nothing to say, which is not 0."""
+    kept = {name: _written(frame(rows), place / name) for name, frame in FRAMES.items()}
+    numbers = {
+        run: {**dict.fromkeys(_NONE), "catch_up": [], "messages": {}, "durable_batches": 0, **said}
+        for run, said in judged.items()
     }
+    _operations(kept, numbers)
+    _faults(kept, numbers)
+    _nodes(rows, kept, numbers)
+    for mine in numbers.values():
+        _ratios(mine)
+    return numbers
 
 
-def measured(facts: Facts, ledger: Ledger, place: str, part: int, numbers: dict[int, Numbers]) -> None:
-    """Write the metrics of these runs below `place`, and fill in each run's own numbers."""
-
-    def write(name: str, frame: DataFrame) -> DataFrame:
-        kept = facts.keep(gathered(frame))
-        kept.write.mode("overwrite").parquet(f"{place}/{name}/part={part}")
-        return kept
-
-    made = frames(facts, ledger)
-    with threads(facts.spark) as pool:
-        kept = dict(zip(made, pool.map(write, made, made.values()), strict=True))
-    told = rows_of(_asked(facts, ledger, kept))
-    _operations(told, numbers)
-    _faults(told, numbers)
-    _nodes(told, numbers)
-    for run in facts.chosen:
-        _ratios(numbers[run])
+def _written(frame: DataFrame, place: Path) -> DataFrame:
+    """A metric as it is on disk now, with the columns of its table."""
+    (table,) = [it for it in METRICS if it.name == place.name]
+    frame.select(*table.names).write.mode("overwrite").parquet(f"file://{place}")
+    return frame.sparkSession.read.schema(table.ddl).parquet(literally(f"file://{place}"))
 
 
-def _asked(facts: Facts, ledger: Ledger, kept: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    """What is to be known of each run. Throughput is the mean over all seconds, also those in which nothing came."""
-    means = [F.avg(name).alias(name) for name in ("seconds", "rounds", "messages")]
-    volumes = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
-    return {
-        "outcomes": metrics.outcomes(facts),
-        "counts": metrics_work.counts(facts, ledger),
-        "longest": longest(facts),
-        "latency": kept["latency"].where("of = 'all'"),
-        "throughput": kept["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")),
-        "elections": kept["elections"].groupBy("run").agg(*means),
-        "catching_up": kept["catching_up"].groupBy("run", "kind").agg(
-            F.count("*").alias("times"), *volumes, F.avg("seconds").alias("seconds")
-        ),
-        **{name: kept[name] for name in ("hits", "recovery", "messages", "batches")},
-    }  # fmt: skip
-
-
-def _operations(told: Rows, numbers: dict[int, Numbers]) -> None:
-    """What the clients saw."""
-    for row in told["outcomes"]:
-        mine = numbers[row["run"]]
-        name = "acked" if row["outcome"] == "ok" else row["outcome"]
-        mine[name] += row["number"]
-        if row["writes"]:
-            mine[f"writes_{name}"] = row["number"]
-    for row in told["longest"]:
-        numbers[row["run"]]["longest_unavailability_s"] = row["seconds"]
-    for row in told["latency"]:
-        for name in (*metrics.PERCENTILES, "max_ms"):
-            numbers[row["run"]][f"latency_{name}"] = row[name]
-    for row in told["throughput"]:
+def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """What the clients saw. Throughput is the mean over all seconds, also those in which nothing came."""
+    for row in kept["latency"].where("of = 'all'").collect():
+        numbers[row["run"]] |= {f"latency_{name}": row[name] for name in ("p90_ms", "p999_ms", "max_ms")}
+    for row in kept["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
         numbers[row["run"]]["acked_per_second"] = row["ok"]
 
 
-def _faults(told: Rows, numbers: dict[int, Numbers]) -> None:
-    """What was done to the ensemble, in the order of the faults' numbers."""
+def _faults(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
+    """What the verdict says of each fault, and what it hit."""
     was: dict[tuple[int, str], list[str]] = {}
-    for row in sorted(told["hits"], key=lambda row: row["node"]):
+    for row in kept["hits"].orderBy("node").collect():
         was.setdefault((row["run"], row["id"]), []).append(row["was"])
-    for row in sorted(told["recovery"], key=lambda row: int(row["id"]) if row["id"].isdigit() else 0):
-        fault = {name: row[name] for name in ("id", "do", "role", "nodes", "seconds", "stood_still")}
-        fault["was"] = was.get((row["run"], row["id"]), [])
-        fault["id"] = int(fault["id"]) if fault["id"].isdigit() else fault["id"]
-        numbers[row["run"]]["faults"].append(fault)
+    found = {(row["run"], row["id"]): row for row in kept["recovery"].collect()}
+    for run, mine in numbers.items():
+        for fault in mine["faults"]:
+            fault |= {name: found[run, str(fault["id"])][name] for name in ("role", "stood_still")}
+            fault["was"] = was.get((run, str(fault["id"])), [])
 
 
-def _nodes(told: Rows, numbers: dict[int, Numbers]) -> None:
+def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
     """What the nodes did."""
-    for row in told["counts"]:
-        whole = row["name"] != "converged_s"
-        numbers[row["run"]][row["name"]] = int(row["number"]) if whole else row["number"]
-    for row in told["elections"]:
-        numbers[row["run"]] |= {
-            "election_s": row["seconds"], "election_rounds": row["rounds"], "election_messages": row["messages"],
-        }  # fmt: skip
-    for row in sorted(told["catching_up"], key=lambda row: row["kind"]):
-        numbers[row["run"]]["catch_up"].append({name: value for name, value in row.items() if name != "run"})
-    for row in sorted(told["messages"], key=lambda row: row["kind"]):
+    spent = metrics_work.spent(rows).groupBy("run").agg(F.sum("frames").alias("frames"), F.sum("syncs").alias("syncs"))
+    for row in spent.collect():
+        numbers[row["run"]] |= {"frames": row["frames"], "syncs": row["syncs"]}
+    means = {"seconds": "election_s", "rounds": "election_rounds", "messages": "election_messages"}
+    elections = kept["elections"].groupBy("run").agg(*(F.avg(of).alias(name) for of, name in means.items()))
+    for row in elections.collect():
+        numbers[row["run"]] |= {name: row[name] for name in means.values()}
+    sums = [F.sum(name).alias(name) for name in ("transactions", "cut", "bytes")]
+    joins = kept["catching_up"].groupBy("run", "kind").agg(
+        F.count("*").alias("times"), *sums, F.avg("seconds").alias("seconds")
+    )  # fmt: skip
+    for row in joins.orderBy("kind").collect():
+        numbers[row["run"]]["catch_up"].append({name: row[name] for name in joins.columns if name != "run"})
+    for row in kept["messages"].orderBy("kind").collect():
         numbers[row["run"]]["messages"][row["kind"]] = row["number"]
-    for row in told["batches"]:
+    for row in kept["batches"].collect():
         numbers[row["run"]] |= {
             "durable_batches": row["number"], "transactions_per_batch": row["transactions"] / row["number"],
         }  # fmt: skip

@@ -2,32 +2,33 @@
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType
 
 from pipeline import columns as c
-from pipeline.facts import KILLS, Facts
-from pipeline.frames import together
-from pipeline.ledger import Ledger
-from pipeline.properties.epochs import promises
-from pipeline.unavailability import windows
+from pipeline.tables import Rows, zxid
 
 FOREVER = 2**62
+KILLS = (
+    "crash",
+    "power-cut",
+    "restart",
+    "wipe",
+    "corrupt",
+    "truncate-file",
+)  # kinds that end a process as they are injected
 ELECTION = ("run", "node", "life", "epoch", "begin", "end")
 JOIN = ("run", "node", "life", "epoch")
 
 
-def recovery(facts: Facts, ledger: Ledger) -> DataFrame:
+def recovery(rows: Rows) -> DataFrame:
     """For each fault the `seconds` from its injection to the next new commit anywhere (null if there was none); `stood_still`, the
     longest time until the next fault in which writes were due and none succeeded; the `role` of what it hit: leader, follower, several."""
     later = F.lead("t").over(Window.partitionBy("run").orderBy("line"))
-    injects = facts.faults.where("type = 'inject'").select(
+    injects = rows.injects.select(
         "run", "id", "do", "t", "nodes", "line", F.coalesce(later, F.lit(FOREVER)).alias("until")
     )
-    growth = ledger.slices.select("run", "at")
-    following = (
-        growth.join(F.broadcast(injects), "run").where("at > t").groupBy("run", "line").agg(F.min("at").alias("next"))
-    )
-    roles = facts.event("role").select("run", "node", "at", "role")
+    following = _growth(rows).join(F.broadcast(injects), "run").where("at > t")
+    following = following.groupBy("run", "line").agg(F.min("at").alias("next"))
+    roles = rows.event("role").select("run", "node", F.col("t").alias("at"), "role")
     hit = injects.select("run", "line", "t", F.explode("nodes").alias("node")).join(roles, ["run", "node"])
     then = hit.where("at <= t").groupBy("run", "line", "node").agg(F.max_by("role", "at").alias("role"))
     then = then.groupBy("run", "line").agg(
@@ -37,137 +38,115 @@ def recovery(facts: Facts, ledger: Ledger) -> DataFrame:
         .otherwise(F.lit("looking"))
         .alias("role")
     )
-    still = windows(facts).join(F.broadcast(injects), "run").where("end > t AND begin < until")
+    still = rows.pauses.join(F.broadcast(injects), "run").where("end > t AND begin < until")
     still = still.groupBy("run", "line").agg((F.max(F.col("end") - F.col("begin")) / 1e9).alias("stood_still"))
-    rows = injects
-    for found in (following, then, still):
-        rows = rows.join(found, ["run", "line"], "left")
-    return rows.select(
+    found = injects
+    for one in (following, then, still):
+        found = found.join(one, ["run", "line"], "left")
+    return found.select(
         "run", "id", "do", "role", "nodes", ((F.col("next") - F.col("t")) / 1e9).alias("seconds"),
         F.coalesce("stood_still", F.lit(0.0)).alias("stood_still"),
     )  # fmt: skip
 
 
-def hits(facts: Facts) -> DataFrame:
+def _growth(rows: Rows) -> DataFrame:
+    """When somebody delivered a transaction that nobody had delivered before: `run`, `at`."""
+    earlier = Window.partitionBy("run").orderBy("t", "node").rowsBetween(Window.unboundedPreceding, -1)
+    told = rows.deliveries.select("run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known"))
+    return told.where("known IS NULL OR zlast > known").select("run", "at")
+
+
+def hits(rows: Rows) -> DataFrame:
     """For each fault and each node that it hit: `run`, `id`, `do`, `node`, and `was`: the node's role and phase at that moment, or
-    `down`. What was killed is down until its next `boot`."""
-    injects = facts.faults.where("type = 'inject'").select(
-        "run", "id", "do", "t", "line", F.explode("nodes").alias("node")
+    `down`."""
+    injects = rows.injects.select("run", "id", "do", "t", "line", F.explode("nodes").alias("node"))
+    life = F.when(F.expr("event = 'boot'"), F.lit("starting")).when(
+        F.expr("event = 'exit' OR (event = 'fault' AND state = 'fired')"), F.lit("down")
     )
-    said = facts.events.where("event IN ('boot', 'role', 'phase', 'exit') OR (event = 'fault' AND state = 'fired')").select(
-        "run", "node", "at", "role", "phase",
-        F.when(F.expr("event = 'boot'"), F.lit("starting")).when(F.expr("event IN ('exit', 'fault')"), F.lit("down")).alias("life"),
-    )  # fmt: skip
-    killed = injects.where(F.col("do").isin(*KILLS) & (F.col("do") != "crash-at"))
-    gone = (
-        facts.rows(c.MILESTONES)
-        .where("event = 'ended'")
-        .select("run", F.get_json_object("raw", "$.node").alias("node"), "t")
+    said = rows.events.where("event IN ('boot', 'role', 'phase', 'exit', 'fault')").select(
+        "run", "node", F.col("t").alias("at"), "role", "phase", life.alias("life")
     )
-    nothing = [F.lit(None).cast("string").alias(name) for name in ("role", "phase")]
-    ends = [
-        frame.select(
-            "run",
-            F.col("node").cast("int").alias("node"),
-            F.col("t").alias("at"),
-            *nothing,
-            F.lit("down").alias("life"),
-        )
-        for frame in (killed, gone)
-    ]
-    before = injects.join(together([said, *ends]), ["run", "node"], "left").where("at < t")
+    killed = injects.where(F.col("do").isin(*KILLS)).select("run", "node", "t")
+    node = F.get_json_object("raw", "$.node").cast("int").alias("node")
+    ended = rows.of(c.MILESTONES).where("event = 'ended'").select("run", node, "t")
+    gone = killed.unionAll(ended).select("run", "node", F.col("t").alias("at"), F.lit("down").alias("life"))
+    told = said.unionByName(gone, allowMissingColumns=True)
+    before = injects.join(told, ["run", "node"], "left").where("at < t")
     last = [
         F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name) for name in ("life", "role", "phase")
     ]
     found = before.groupBy("run", "line", "id", "do", "node").agg(*last)
-    was = F.when(F.col("life") == "down", F.lit("down")).otherwise(
-        F.coalesce(F.concat_ws(" ", "role", "phase"), F.lit("starting"))
-    )
+    here = F.when(F.expr("role IS NOT NULL OR phase IS NOT NULL"), F.concat_ws(" ", "role", "phase"))
+    was = F.when(F.col("life") == "down", F.lit("down")).otherwise(F.coalesce(here, F.lit("starting")))
     return found.select("run", "id", "do", "node", was.alias("was"))
 
 
-def elections(facts: Facts) -> DataFrame:
+def elections(rows: Rows) -> DataFrame:
     """For each established epoch, at its leader: `seconds` since it began to look for a leader, of these `looking` until it led; how
     many `rounds` it voted in, and how many votes all nodes sent meanwhile (`messages`; null if the traces do not count them)."""
-    established = facts.event("established").select("run", "node", "life", "epoch", F.col("at").alias("end"))
-    before = facts.events.where("event IN ('role', 'vote')").select(
-        "run", "node", "life", "event", "role", "round", "at"
+    established = rows.event("established").select("run", "node", "life", "epoch", F.col("t").alias("end"))
+    before = rows.events.where("event IN ('role', 'vote')").select(
+        "run", "node", "life", "event", "role", "round", F.col("t").alias("at")
     )
     beside = established.join(before, ["run", "node", "life"]).where("at <= end")
-    looking = F.max(F.when(F.col("role") == "LOOKING", F.col("at")))
-    led = F.max(F.when(F.col("role") == "LEADING", F.col("at")))
-    begun = facts.keep(
-        beside.groupBy("run", "node", "life", "epoch", "end").agg(looking.alias("begin"), led.alias("led"))
+    begun = beside.groupBy("run", "node", "life", "epoch", "end").agg(
+        F.max(F.when(F.col("role") == "LOOKING", F.col("at"))).alias("begin"),
+        F.max(F.when(F.col("role") == "LEADING", F.col("at"))).alias("led"),
     )
     votes = begun.join(before.where("event = 'vote'"), ["run", "node", "life"]).where("at BETWEEN begin AND end")
     rounds = votes.groupBy(*ELECTION).agg(F.count_distinct("round").alias("rounds"))
-    return begun.join(rounds, [*ELECTION], "left").join(_votes_sent(facts, begun), [*ELECTION], "left").select(
+    return begun.join(rounds, [*ELECTION], "left").join(_votes_sent(rows, begun), [*ELECTION], "left").select(
         "run", "node", "epoch", ((F.col("end") - F.col("begin")) / 1e9).alias("seconds"),
         ((F.col("led") - F.col("begin")) / 1e9).alias("looking"), "rounds", "messages",
     )  # fmt: skip
 
 
-def _votes_sent(facts: Facts, begun: DataFrame) -> DataFrame:
+def _votes_sent(rows: Rows, begun: DataFrame) -> DataFrame:
     """Votes sent by all lives of a run from `begin` to `end`: the difference of what each had counted last. Nodes count whenever their
     phase changes, so the votes of those that took part are all in it."""
-    counted = facts.event("work").select(
-        "run",
-        F.struct("node", "life").alias("who"),
-        "at",
-        F.coalesce(F.col("messages")["VOTE"], F.lit(0)).alias("sent"),
+    votes = F.coalesce(F.col("messages")["VOTE"], F.lit(0))
+    counted = rows.event("work").select(
+        "run", F.struct("node", "life").alias("who"), F.col("t").alias("at"), votes.alias("sent")
     )
     sent = F.max_by("sent", "at") - F.coalesce(F.max_by("sent", F.when(F.expr("at <= begin"), F.col("at"))), F.lit(0))
     each = begun.join(counted, "run").where("at <= end").groupBy(*ELECTION, "who").agg(sent.alias("sent"))
     return each.groupBy(*ELECTION).agg(F.sum("sent").alias("messages"))
 
 
-def catching_up(facts: Facts) -> DataFrame:
+def catching_up(rows: Rows) -> DataFrame:
     """How each node got an epoch's initial history: `kind` (snapshot, truncation, difference or nothing), how many `transactions` it
     took into its log for it, how many it had to `cut` off before, the `bytes` of the snapshot, in how many `seconds` since it followed."""
-    joins = facts.event("current_epoch").select(*JOIN, F.col("at").alias("end"))
-    names = ("run", "node", "life", "event", "at")
-    none = F.lit(0).cast("bigint")
-    told = facts.events.where(
+    at = F.col("t").alias("at")
+    told = rows.events.where(
         "event = 'truncate' OR (event = 'role' AND role <> 'LOOKING') OR (event = 'snapshot' AND kind = 'installed')"
-    ).select(*names, none.alias("size"), none.alias("cut"), F.coalesce("bytes", none).alias("bytes"))
-    taken = promises(facts).where("event = 'accept' AND in_phase = 'SYNCHRONIZATION'")
-    taken = taken.select(*names, F.col("size").cast("bigint").alias("size"), none.alias("cut"), none.alias("bytes"))
-    lost = _cut_off(facts).select(*names, none.alias("size"), "cut", none.alias("bytes"))
-    steps = facts.keep(told.unionAll(taken).unionAll(lost))
-    rows = joins.join(steps, ["run", "node", "life"]).where("at <= end")
-    begun = rows.groupBy(*JOIN, "end").agg(F.max(F.when(F.col("event") == "role", F.col("at"))).alias("begin"))
-    since = begun.join(steps, ["run", "node", "life"]).where("at BETWEEN begin AND end")
+    ).select("run", "node", "life", "event", at, "bytes")
+    taken = rows.accepts.select("run", "node", "life", "event", at, "size")
+    steps = told.unionByName(taken, True).unionByName(_cut_off(rows), True)
+    joins = rows.event("current_epoch").select(*JOIN, F.col("t").alias("end"))
+    inside = joins.join(steps, ["run", "node", "life"]).where("at <= end")
+    begun = inside.where("event = 'role'").groupBy(*JOIN, "end").agg(F.max("at").alias("begin"))
+    since = inside.join(begun, [*JOIN, "end"]).where("at >= begin")
     kind = (
         F.when(F.max(F.col("event") == "snapshot"), F.lit("snapshot"))
         .when(F.max(F.col("event") == "truncate"), F.lit("truncation"))
         .when(F.max(F.col("event") == "accept"), F.lit("difference"))
         .otherwise(F.lit("nothing"))
     )
+    sums = {"transactions": "size", "cut": "cut", "bytes": "bytes"}
     return since.groupBy(*JOIN).agg(
         kind.alias("kind"),
-        F.sum("size").alias("transactions"),
-        F.sum("cut").alias("cut"),
-        F.sum("bytes").alias("bytes"),
+        *(F.coalesce(F.sum(of), F.lit(0)).alias(name) for name, of in sums.items()),
         (F.max(F.col("end") - F.col("begin")) / 1e9).alias("seconds"),
     )
 
 
-def _cut_off(facts: Facts) -> DataFrame:
+def _cut_off(rows: Rows) -> DataFrame:
     """For each truncation `cut`: how many transactions the node had taken into its log behind the one that it keeps."""
-    keep, last = F.expr("keep[0] << 32 | keep[1]"), F.from_json("last", ArrayType(LongType()))
-    cuts = facts.event("truncate").select(
-        "run",
-        "node",
-        "life",
-        "event",
-        "at",
-        keep.alias("kept"),
-        F.shiftleft(last[0], 32).bitwiseOR(last[1]).alias("end"),
-    )
-    first = F.shiftleft("epoch", 32).bitwiseOR(F.col("first"))
-    held = promises(facts).where("event = 'accept' AND size > 0").select(
-        "run", "node", F.col("at").alias("taken"), first.alias("from"), (first + F.col("size") - 1).alias("to")
+    cuts = rows.event("truncate").select(
+        "run", "node", "life", "event", F.col("t").alias("at"),
+        F.expr(zxid("keep")).alias("kept"), F.expr(zxid("last")).alias("end"),
     )  # fmt: skip
-    inside = F.least("to", "end") - F.greatest("from", F.col("kept") + 1) + 1
-    over = held.join(F.broadcast(cuts), ["run", "node"]).where("taken < at AND to > kept AND from <= end")
+    held = rows.accepts.select("run", "node", F.col("t").alias("taken"), "zfirst", "zlast")
+    inside = F.least("zlast", "end") - F.greatest("zfirst", F.col("kept") + 1) + 1
+    over = held.join(F.broadcast(cuts), ["run", "node"]).where("taken < at AND zlast > kept AND zfirst <= end")
     return over.groupBy("run", "node", "life", "event", "at").agg(F.sum(inside).alias("cut"))

@@ -1,10 +1,10 @@
 """`zab analyze`: the Spark pipeline over any number of stored runs."""
 
 import re
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -15,14 +15,18 @@ from harness.commands.output import console_for, print_json
 from harness.exits import BadInput, Exit
 from harness.html.campaign import from_verdict
 from harness.html.campaign_page import campaign_page
+from harness.judgement import judge
 from harness.results import write_whole
+from model import oracle
+from model.verdict import worst
+from pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.analysis import Analysis, Judge
+    from pipeline.analysis import Analysis
 
-SMALL = 32 * 2**20  # bytes of traces: below, compiling the queries takes longer than running them
+Said = Callable[[str], None]
 SHOWN = 30  # runs in the table
 COLOURS = {
     "PASS": "green",
@@ -49,21 +53,22 @@ def analyze_command(
     _check(places, compare, master, out, memory, fail_if_worse=fail_if_worse)
     console = console_for(json=json)
     groups = [[it] for it in compare] if compare else [places]
-    words = None if _is_uri(out) else Path(out).absolute() / "spark.log"
-    small = words is not None and sum(map(_size, compare or places)) < SMALL
-    with console.status("starting Spark") as status, executors.spark(master, memory, words, small=small) as spark:
-        others = _others(spark) if replay else {}
-        analyses = [_analyze(spark, group, out, status.update, others) for group in groups]
+    words = Path(out).absolute() / "spark.log"
+    with _progress(console) as said:
+        said("looking for runs")
+        found = [_find(group) for group in groups]
+        said("starting Spark")
+        with executors.spark(master, memory, words) as spark:
+            analyses = [_analyze(spark, folders, out, said, replay=replay) for folders in found]
     if compare:
         worse = _compared(analyses, compare, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
     show(analyses[0], out, console)
     report = write_report(analyses[0], places, out)
-    if report is not None:
-        console.print(Text(f"report   {report}"), soft_wrap=True)
+    console.print(Text(f"report   {report}"), soft_wrap=True)
     if json:
         print_json(analyses[0].summary)
-    return _exit(analyses)
+    return worst(it.verdict for it in analyses).exit_code
 
 
 def _check(
@@ -82,7 +87,11 @@ def _check(
     if fail_if_worse and not compare:
         wrong.append("--fail-if-worse goes with --compare A B")
     for place in [*places, *(compare or ())]:
-        if not _is_uri(place) and not set("*?[{") & set(place) and not Path(place).exists():
+        if "://" in place:
+            wrong.append(
+                f"{place}: a URI can't be analyzed; name a path under which this machine and all executors see it"
+            )
+        elif not matching(place):
             wrong.append(f"{place}: there is no such file or folder")
         elif Path(place).is_file():
             wrong.append(f"{place} is a file; name the folder of a run, or a folder with such folders")
@@ -90,45 +99,35 @@ def _check(
         wrong.append(executors.NO_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
         wrong.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
-    if not _is_uri(out) and Path(out).exists() and not Path(out).is_dir():
+    if "://" in out:
+        wrong.append(f"--out is {out}; it needs a folder that this machine and all executors see under that path")
+    if Path(out).exists() and not Path(out).is_dir():
         wrong.append(f"--out is {out}, which is a file; it needs a folder")
     if wrong:
         raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
 
 
-def _others(spark: "SparkSession") -> "dict[str, Judge]":
-    """Who judges too, beside the queries."""
-    executors.require(spark)
-    return {"replaying": import_module("harness.replays").replayed}
+@contextmanager
+def _progress(console: Console) -> Iterator[Said]:
+    """What is being done: one changing line on a terminal, a line each elsewhere."""
+    if console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    else:
+        yield lambda words: console.print(Text(words), soft_wrap=True)
 
 
-def _analyze(
-    spark: "SparkSession", places: Sequence[str], out: str, said: Any, others: "dict[str, Judge]"
-) -> "Analysis":
-    from pipeline.analysis import analyze
-    from pipeline.folders import NoRuns
-
+def _find(places: Sequence[str]) -> list[Folder]:
     try:
-        return analyze(spark, places, out, said, others)
+        return find(places)
     except NoRuns as error:
         raise BadInput(str(error)) from error
 
 
-def _is_uri(place: str) -> bool:
-    return "://" in place or place.startswith("file:/")
+def _analyze(spark: "SparkSession", found: Sequence[Folder], out: str, said: Said, *, replay: bool) -> "Analysis":
+    from pipeline.analysis import analyze
 
-
-def _size(place: str) -> int:
-    """Bytes of the traces below; a lot if that is not on this machine, or a pattern."""
-    if not Path(place).is_dir():
-        return SMALL
-    return sum(path.stat().st_size for path in Path(place).rglob("*.jsonl"))
-
-
-def _exit(analyses: Sequence["Analysis"]) -> int:
-    from pipeline.judge import EXIT, worst
-
-    return EXIT[worst(it.verdict for it in analyses)]
+    return analyze(spark, found, Path(out), said, judge if replay else oracle.judge)
 
 
 def show(analysis: "Analysis", out: str, console: Console) -> None:
@@ -161,10 +160,8 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
 
 
-def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path | None:
-    """The campaign's page beside the tables; None if these are not on this machine."""
-    if _is_uri(out):
-        return None
+def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
+    """The campaign's page beside the tables."""
     file = Path(out).absolute() / "report.html"
     runs = [from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
     write_whole(file, campaign_page(runs, ", ".join(places), analysis.summary))

@@ -1,29 +1,22 @@
 """One Spark session for all tests of a worker process: starting it takes longer than most questions that it is asked."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import cache
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = pytest.importorskip("pipeline.session")
-    try:
-        started = session.start(
-            "local[2]",
-            memory="2g",
-            small=True,
-            words=tmp_path_factory.mktemp("spark") / "spark.log",
-            cache=cache.folder() / "spark",
-        )
-    except session.java.JavaMissing as error:
-        pytest.skip(str(error))
-    yield started
-    session.stop(started)
+    words = tmp_path_factory.mktemp("spark") / "spark.log"
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(session.session("local[2]", memory="2g", words=words))
+        except session.java.JavaMissing as error:
+            pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

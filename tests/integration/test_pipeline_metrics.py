@@ -10,16 +10,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from harness.cli import main
-from harness.judgement import judge as oracle
+from model.oracle import judge as oracle
 from pipeline.columns import Table
-from pipeline.facts import Chosen, Facts
 from pipeline.folders import find
 from pipeline.ingest import ingest
-from pipeline.judge import judge
-from pipeline.ledger import Ledger
-from pipeline.measure import Numbers, measured, nothing
+from pipeline.measure import Numbers, measured
 from pipeline.metric_columns import METRICS
-from tests.corpus.story import ensemble
+from pipeline.tables import Rows
 from tests.integration.handmade import handmade
 
 pytestmark = pytest.mark.timeout(600)  # one session measures both runs for all tests; a busy machine takes its time
@@ -64,14 +61,12 @@ class Measured:
     def __init__(self, spark: SparkSession, folders: list[Path], out: Path) -> None:
         self.out = out
         self.spark = spark
-        places = [str(folder) for folder in folders]
-        ingest(spark, places, f"file://{out}/tables")
-        self.names = {it.run: Path(it.path).name for it in find(spark, places)}
-        chosen = [Chosen(run, 1, 3, None, None) for run in self.names]
-        facts = Facts(spark, f"file://{out}/tables", chosen)
-        by_run = {run: nothing() for run in self.names}
-        measured(facts, Ledger(facts), f"file://{out}/metrics", 1, by_run)
-        facts.forget()
+        done = ingest(spark, find([str(folder) for folder in folders]), out / "tables")
+        self.names = {row["run"]: Path(row["path"]).name for row in done.runs}
+        judged = {row["run"]: oracle(Path(row["path"])).metrics for row in done.runs}
+        rows = Rows(spark, out / "tables", done.runs)
+        by_run = measured(rows, out / "metrics", judged)
+        rows.forget()
         self.numbers: dict[str, Numbers] = {self.names[run]: it for run, it in by_run.items()}
 
     def rows(self, metric: str, name: str) -> list[Row]:
@@ -97,7 +92,7 @@ def seen(spark: SparkSession, simulated: Path, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("table", METRICS, ids=lambda table: table.name)
 def test_the_columns_are_the_documented_ones(seen: Measured, table: Table) -> None:
-    written = seen.spark.read.parquet(f"file://{seen.out}/metrics/{table.name}/part=1").dtypes
+    written = seen.spark.read.parquet(f"file://{seen.out}/metrics/{table.name}").dtypes
     assert written == [(column.name, column.type) for column in table.columns]
 
 
@@ -193,32 +188,6 @@ def test_the_rest_by_hand(seen: Measured) -> None:
     assert numbers["converged_s"] == pytest.approx(0.25)
 
 
-# ---- beyond the fault model ----
-
-
-def test_what_is_lost_with_the_disks(spark: SparkSession, tmp_path: Path) -> None:
-    """Two of three disks held the last two writes, and are gone; the oracle says it in the same words."""
-    story = ensemble(writes=3)
-    for zxid in ((1, 4), (1, 5)):
-        seq = story.invoke()
-        story.propose(to=[1, 2])
-        for node in (1, 2):
-            story.deliver(node, zxid)
-        story.complete(1, seq, zxid)
-    story.wipe(1, 2)
-    for node in (1, 2):
-        story.boot(node, "amnesiac")
-    story.settle(converged=False)
-    story.save(tmp_path / "lost")
-    ensemble(writes=3).save(tmp_path / "sound")
-    tables = f"file://{tmp_path}/tables"
-    done = ingest(spark, [str(tmp_path)], tables)
-    found = {Path(it.path).name: it.json["reasons"] for it in judge(spark, tables, done)}
-    assert found["lost"] == oracle(tmp_path / "lost").reasons
-    assert "2 acknowledged writes, 1:4 to 1:5, are lost with the disks" in found["lost"]
-    assert not any("lost" in reason for reason in found["sound"])
-
-
 # ---- a simulated run, in plain Python ----
 
 
@@ -255,7 +224,7 @@ class Plain:
         known: set[tuple[int, int]] = set()
         found = []
         for line in self.of("deliver"):
-            new = {(line["epoch"], line["first"] + i) for i in range(len(line["digests"]))} - known
+            new = {(line["epoch"], line["first"] + i) for i in range(count(line))} - known
             known |= new
             if new:
                 found.append((line["t"], len(new)))
@@ -265,6 +234,11 @@ class Plain:
 @pytest.fixture(scope="module")
 def plain(simulated: Path) -> Plain:
     return Plain(simulated)
+
+
+def count(batch: dict[str, Any]) -> int:
+    """How many transactions are in a batch."""
+    return len(batch["digests"]) // 16
 
 
 def nearest_rank(values: list[int], share: float) -> float:
@@ -364,7 +338,7 @@ def test_catching_up(seen: Measured, plain: Plain) -> None:
             if it["event"] == "phase":
                 synchronizing = it["phase"] == "SYNCHRONIZATION"
             elif it["event"] == "accept" and synchronizing:
-                taken += len(it["digests"])
+                taken += count(it)
                 names.add("difference")
             elif it["event"] == "truncate":
                 names.add("truncation")
@@ -388,19 +362,23 @@ def test_costs(seen: Measured, plain: Plain) -> None:
     assert numbers["messages_per_write"] == pytest.approx(broadcast / committed)
     assert numbers["syncs_per_write"] == pytest.approx(sum(it["syncs"] for it in last.values()) / committed)
     assert numbers["frames_per_write"] == pytest.approx(sum(it["frames"] for it in last.values()) / committed)
-    sizes = sorted(len(it["digests"]) for it in plain.of("accept") if it["digests"])
+    sizes = sorted(count(it) for it in plain.of("accept") if it["digests"])
     (row,) = seen.rows("batches", plain.folder.name)
     assert (row["number"], row["transactions"], row["max"]) == (len(sizes), sum(sizes), sizes[-1])
     assert row["p90"] == sizes[math.ceil(0.9 * len(sizes)) - 1]
 
 
-def test_the_oracle_says_the_same(seen: Measured, simulated: Path) -> None:
-    """What both judges tell of a run is the same number."""
-    told = json.loads((simulated / "verdict.json").read_text())["metrics"]
-    mine = seen.numbers[simulated.name]
-    for name, value in told.items():
-        if name == "faults":
-            mine_ = [{key: it[key] for key in ("id", "do", "nodes", "seconds")} for it in mine["faults"]]
-            assert mine_ == [{**it, "seconds": pytest.approx(it["seconds"])} for it in value]
-        else:
-            assert mine[name] == (pytest.approx(value) if isinstance(value, float) else value), name
+def test_the_tables_say_what_the_verdict_says(seen: Measured, simulated: Path) -> None:
+    """Where a table has a number that the oracle has too, it is the same number."""
+    told = oracle(simulated).metrics
+    (latency,) = [row for row in seen.rows("latency", simulated.name) if row["of"] == "all"]
+    assert (latency["p50_ms"], latency["p99_ms"]) == (told["latency_p50_ms"], told["latency_p99_ms"])
+    seconds = {row["id"]: row["seconds"] for row in seen.rows("recovery", simulated.name)}
+    assert seconds == {str(fault["id"]): pytest.approx(fault["seconds"]) for fault in told["faults"]}
+    longest = max(row["seconds"] for row in seen.rows("unavailability", simulated.name))
+    assert longest == pytest.approx(told["longest_unavailability_s"])
+    sums = [sum(row[name] for row in seen.rows("throughput", simulated.name)) for name in ("ok", "failed")]
+    assert sums == [told["acked"], told["failed"]]
+    assert len(seen.rows("elections", simulated.name)) == told["epochs"]
+    for row in seen.rows("messages", simulated.name):
+        assert row["per_write"] == pytest.approx(row["number"] / told["delivered"])

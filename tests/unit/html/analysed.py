@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from pipeline.judge import Verdict
+from pipeline.judging import Judged
 
 
-def analysed(name: str, seed: int, **metrics: Any) -> Verdict:
+def analysed(name: str, seed: int, **metrics: Any) -> Judged:
     """Judged PASS, with two crashes of the leader: one was recovered from after `seed` tenths of a second, one never."""
     fault = {"id": 1, "do": "crash", "role": "leader", "nodes": [1], "was": ["LEADING BROADCAST"], "stood_still": 0.2}
     numbers = {
@@ -18,4 +18,4 @@ def analysed(name: str, seed: int, **metrics: Any) -> Verdict:
         "scenario": name, "defect": None, "command": f"zab run {name} --seed {seed}", "expect": "{}", "nodes": 3, "seed": seed,
     }  # fmt: skip
     said = {"verdict": "PASS", "exit": 0, "properties": [item], "reasons": [], "metrics": numbers | metrics}
-    return Verdict(seed, f"/results/{name}/{seed}", facts, said, [])
+    return Judged(seed, f"/results/{name}/{seed}", facts, said, [])

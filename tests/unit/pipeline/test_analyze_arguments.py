@@ -40,10 +40,19 @@ def test_masters_that_are_one(master: str, tmp_path: Path, capsys: pytest.Captur
     assert "--master" not in told(["analyze", str(tmp_path / "none"), "--master", master], capsys)
 
 
-@pytest.mark.parametrize("place", ["hdfs://host/runs", "file:///runs", "results/*/1", "results/{a,b}"])
-def test_what_only_spark_can_look_up_is_left_to_it(place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    said = told(["analyze", place, "--memory", "much"], capsys)
-    assert "there is no such" not in said
+def test_a_pattern_may_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs").mkdir()
+    assert "there is no such" not in told(["analyze", f"{tmp_path}/r*", "--memory", "much"], capsys)
+    assert "there is no such" in told(["analyze", f"{tmp_path}/s*"], capsys)
+
+
+def test_a_uri_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    said = told(["analyze", "hdfs://host/runs", "--out", "s3://bucket/x"], capsys)
+    assert (
+        "hdfs://host/runs: a URI can't be analyzed; name a path under which this machine and all executors see it"
+        in said
+    )
+    assert "--out is s3://bucket/x; it needs a folder" in said
 
 
 def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from pipeline.campaign import interval, summary, t95
 from pipeline.comparison import compare, welch
-from pipeline.judge import Verdict
+from pipeline.judging import Judged
 from pipeline.naming import experiment
 
 
 def run(
     number: int, *, verdict: str = "PASS", scenario: str = "s", defect: str | None = None, **metrics: Any
-) -> Verdict:
+) -> Judged:
     facts = {
         "scenario": scenario,
         "defect": defect,
@@ -28,10 +28,10 @@ def run(
         "reasons": reasons,
         "metrics": metrics,
     }
-    return Verdict(number, f"/r/{scenario}/{number}", facts, said, [])
+    return Judged(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
-def campaign(values: list[float], name: str = "latency_p50_ms") -> list[Verdict]:
+def campaign(values: list[float], name: str = "latency_p50_ms") -> list[Judged]:
     return [run(number, **{name: value}) for number, value in enumerate(values, 1)]
 
 

@@ -1,72 +1,17 @@
 """What the pipeline works out without Spark."""
 
+import json
 import os
 import re
 from pathlib import Path
-from threading import Barrier, Thread
-from typing import Any
 
 import pytest
 
-from model.properties import ALL as ORACLE
 from pipeline import java
-from pipeline.expectations import expected, seconds
-from pipeline.files import as_pattern, located
-from pipeline.ingest import _run_json
-from pipeline.judge import EXIT, WORST_FIRST, worst
-from pipeline.lines import _counted
-from pipeline.properties import ALL
-from pipeline.session import _cores, is_local
-from pipeline.shared import Shared, shared
-
-
-def test_the_properties_are_the_oracles() -> None:
-    """Same names, sources and statements, in the same order."""
-    assert [(it.name, it.source, it.statement) for it in ALL] == [(it.name, it.source, it.statement) for it in ORACLE]
-
-
-def test_the_verdicts_are_the_oracles() -> None:
-    from model import verdict
-
-    assert {str(name): code for name, code in verdict.EXIT_CODES.items()} == EXIT
-    assert [str(name) for name in verdict.WORST_FIRST] == list(WORST_FIRST)
-    assert worst([]) == "PASS"
-    assert worst(["PASS", "UNKNOWN", "VIOLATION"]) == "VIOLATION"
-
-
-@pytest.mark.parametrize(("said", "value"), [(5, 5.0), ("800ms", 0.8), ("2min", 120.0), ("1.5", 1.5), (" 3 s ", 3.0)])
-def test_times(said: object, value: float) -> None:
-    assert seconds(said) == value
-
-
-@pytest.mark.parametrize("said", ["soon", "5 parsecs", True, "", "-1"])
-def test_what_is_no_time(said: object) -> None:
-    with pytest.raises(ValueError, match="is no time"):
-        seconds(said)
-
-
-def test_a_bound_that_is_no_time_is_named_and_not_used() -> None:
-    wanted = expected('{"converges_within": "soon", "min_acked": 3}')
-    assert wanted.converges_within is None
-    assert wanted.min_acked == 3
-    assert wanted.wrong("recovery") == ["run.json, expect.converges_within: 'soon' is no time; " + TIMES]
-    assert wanted.wrong("agreement") == []
-
-
-TIMES = "write seconds as a number, or for instance 5s, 800ms, 2min"
-
-
-def test_lines_before_a_block() -> None:
-    """Blocks of a file, in any order: path, start, first row, lines."""
-    blocks = [("b", 0, 7, 4), ("a", 100, 50, 5), ("a", 0, 9, 10), ("a", 200, 90, 1)]
-    assert _counted(blocks) == [
-        ("a", 0, 9, 0, 16), ("a", 100, 50, 10, 16), ("a", 200, 90, 15, 16), ("b", 0, 7, 0, 4),
-    ]  # fmt: skip
-
-
-def test_a_path_is_taken_literally() -> None:
-    assert as_pattern("file:///a%20b/%5Bx%5D") == r"file:///a b/\[x\]"
-    assert located("/runs/50%20{a}*") == r"file:///runs/50%20\{a\}\*"
+from pipeline.folders import Folder, find
+from pipeline.lines import described, lines, sources
+from pipeline.session import is_local
+from tests.corpus.story import ensemble
 
 
 @pytest.mark.parametrize(
@@ -74,23 +19,67 @@ def test_a_path_is_taken_literally() -> None:
     [
         (None, "give the folder of one run"),
         ("{", "does not describe a run"),
-        ("[]", "it is no JSON object"),
-        ('{"nodes": 0}', "look at nodes"),
-        ('{"nodes": 3, "outcome": 1, "expect": []}', "look at outcome, expect"),
+        ("[]", "does not describe a run"),
+        ('{"nodes": 0}', "does not describe a run"),
     ],
 )
-def test_a_run_json_that_cannot_be_used(text: str | None, words: str) -> None:
-    from pipeline.folders import Folder
+def test_a_run_json_that_cannot_be_used(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    row = described(Folder(str(tmp_path)))
+    assert (row["seed"], row["nodes"], row["scenario"]) == (None, None, None)
+    assert words in row["error"]
 
-    said, error = _run_json(Folder(1, "/r"), text)
-    assert said == {}
-    assert error is not None
-    assert words in error
+
+def test_a_run_json_says_what_was_run(tmp_path: Path) -> None:
+    said = {"nodes": 3, "seed": 7, "run": "r", "scenario": "s", "record": True, "expect": {"verdict": "PASS"}}
+    (tmp_path / "run.json").write_text(json.dumps(said))
+    row = described(Folder(str(tmp_path)))
+    assert (row["error"], row["nodes"], row["seed"], row["name"], row["scenario"]) == (None, 3, 7, "r", "s")
+    assert (row["record"], json.loads(row["expect"]), row["defect"]) == (True, {"verdict": "PASS"}, None)
 
 
-def test_cores_of_a_local_master() -> None:
-    assert [_cores(it) for it in ("local", "local[3]", "local[4,2]")] == [1, 3, 4]
-    assert _cores("local[*]") == os.cpu_count()
+def test_a_folder_is_known_by_its_contents_and_looked_at_by_its_stamp(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        ensemble(writes=2).save(tmp_path / name)
+    first, copy = find([str(tmp_path)])
+    assert first.fingerprint() == copy.fingerprint()
+    (tmp_path / "b" / "record").mkdir()
+    for name in ("manifest.json", "record/node-1-1.bin"):  # what a judge reads counts
+        (tmp_path / "b" / name).write_text("x")
+        changed = find([str(tmp_path)])[1]
+        assert changed.fingerprint() != copy.fingerprint()
+        assert changed.stamp != copy.stamp
+        copy = changed
+    (tmp_path / "b" / "verdict.json").write_text("x")  # what a judge wrote does not
+    assert find([str(tmp_path)])[1] == copy
+    os.utime(tmp_path / "b" / "ops.jsonl", ns=(10**18, 10**18))
+    touched = find([str(tmp_path)])[1]
+    assert (touched.stamp != copy.stamp, touched.fingerprint()) == (True, copy.fingerprint())
+
+
+def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
+    ensemble(writes=2).save(tmp_path / "run")
+    trace = tmp_path / "run" / "trace" / "node-1-1.jsonl"
+    other = {"t": 1, "node": 2, "life": 1, "n": 1, "event": "exit", "code": 0}
+    link = {"t": 1, "node": 1, "life": 1, "n": 1, "event": "link", "peer": 2}
+    with trace.open("a") as file:
+        file.write("\n".join([json.dumps(link), json.dumps(other), "no JSON", '{"t": 1, "no']))
+    (folder,) = find([str(tmp_path)])
+    assert [it.name for it in sources(folder)] == sorted(name for name in folder.files if name.endswith(".jsonl"))
+    found = [line for source in sources(folder) if source.name == "trace/node-1-1.jsonl" for line in lines(source)]
+    assert {table for _, table, *_ in found} == {"events", "broadcasts", "accepts", "deliveries", "links", "quarantine"}
+    assert [number for _, _, _, number, *_ in found] == list(range(1, len(found) + 1))
+    assert {line[0] for line in found} == {folder.run}
+    refused = [(reason, torn) for _, table, _, _, reason, torn, _ in found if table == "quarantine"]
+    assert [torn for _, torn in refused] == [False, False, True]
+    assert refused[0][0] == "is of node 2, life 1"
+    assert refused[1][0] is not None
+    assert refused[1][0].startswith("is not readable: ")
+    assert [line[-1] for line in found[-2:]] == ["no JSON", '{"t": 1, "no']
+
+
+def test_a_local_master() -> None:
     assert is_local("local[2]")
     assert not is_local("spark://h:1")
 
@@ -113,34 +102,3 @@ def test_java_that_is_too_old_or_does_not_run(tmp_path: Path) -> None:
         java.version(str(old))
     with pytest.raises(java.JavaMissing, match="does not run"):
         java.version(str(tmp_path / "none"))
-
-
-def test_what_several_ask_for_is_made_once() -> None:
-    made: list[str] = []
-    together = Barrier(4)
-
-    class Thing(Shared):
-        @shared
-        def inner(self) -> str:
-            made.append("inner")
-            return "i"
-
-        @shared
-        def outer(self) -> str:
-            made.append("outer")
-            return self.inner + "o"
-
-    thing, answers = Thing(), list[Any]()
-
-    def ask() -> None:
-        together.wait()
-        answers.append(thing.outer)
-
-    threads = [Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == ["io"] * 4
-    assert made == ["outer", "inner"]
-    assert Thing().inner == "i"

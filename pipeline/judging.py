@@ -1,0 +1,61 @@
+"""The verdicts: each run is judged by the one judge (`model.oracle`, or what it is part of), on executors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from model.verdict import Outcome, Verdict
+from pipeline.ingest import Run, Said
+
+Judge = Callable[[Path], Verdict]
+AT_ONCE = 500  # runs judged between two words of progress
+TASKS = 8  # for each core: so that long and short runs even out; a task of Spark's costs as much as ten short runs
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A run and its verdict. `facts` is its row in `runs`, `json` the object that `verdict.json` holds, `copies` are folders with the
+    same contents."""
+
+    run: int
+    path: str
+    facts: Run
+    json: dict[str, Any]
+    copies: list[str]
+
+    @property
+    def verdict(self) -> Outcome:
+        return Outcome(self.json["verdict"])
+
+    def judgements(self) -> dict[str, str]:
+        """What was made of each property, by name."""
+        return {item["name"]: item["verdict"] for item in self.json["properties"]}
+
+
+def judged(spark: SparkSession, rows: Sequence[Run], judge: Judge, said: Said) -> list[Judged]:
+    """The verdicts of these runs, in their order. Of folders with the same contents the first is judged."""
+    same: dict[str, list[Run]] = {}
+    for row in rows:
+        same.setdefault(row["fingerprint"], []).append(row)
+    firsts = [group[0] for group in same.values()]
+    context, verdicts = spark.sparkContext, list[bytes]()
+    for begin in range(0, len(firsts), AT_ONCE):
+        paths = [row["path"] for row in firsts[begin : begin + AT_ONCE]]
+        said(f"judging runs {begin + 1} to {begin + len(paths)} of {len(firsts)}")
+        tasks = min(len(paths), TASKS * context.defaultParallelism)
+        verdicts += context.parallelize(paths, tasks).map(partial(_judged, judge)).collect()
+    return [
+        Judged(
+            row["run"], row["path"], row, msgspec.json.decode(text), [it["path"] for it in same[row["fingerprint"]][1:]]
+        )
+        for row, text in zip(firsts, verdicts, strict=True)
+    ]
+
+
+def _judged(judge: Judge, path: str) -> bytes:
+    return msgspec.json.encode(judge(Path(path)))

@@ -1,0 +1,131 @@
+"""The tables on disk, and the rows of those runs that an analysis is about."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pipeline import columns as c
+
+WRITES = ("create", "set", "delete", "multi")
+READS = ("get", "exists", "children")
+DIGEST = 16  # hexadecimal digits of a transaction's digest
+
+
+def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
+    """Write one load of a table."""
+    frame.write.mode("overwrite").parquet(f"file://{tables}/{into.name}/load={load}")
+
+
+def read(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
+    """A whole table, all loads, with the column `load`."""
+    place = f"file://{tables}/{which.name}"
+    return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(literally(place))
+
+
+def literally(place: str) -> str:
+    """A path as a pattern that nothing but this path matches: Spark takes what it reads for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", place)
+
+
+class Rows:
+    """The tables' rows of the chosen runs. What several metrics need is kept by Spark until `forget`."""
+
+    def __init__(self, spark: SparkSession, tables: Path, runs: Sequence[dict[str, Any]]) -> None:
+        """`runs`: rows of the table `runs`."""
+        self._spark, self._tables = spark, tables
+        self._loads = sorted({run["rows_in"] for run in runs})
+        chosen = [(run["run"], run["rows_in"]) for run in runs]
+        self._chosen = spark.createDataFrame(chosen, "run bigint, load int").persist()
+
+    def of(self, table: c.Table) -> DataFrame:
+        """A table's rows of the chosen runs."""
+        rows = read(self._spark, self._tables, table).where(F.col("load").isin(self._loads))
+        return rows.join(F.broadcast(self._chosen), ["run", "load"]).drop("load")
+
+    @cached_property
+    def events(self) -> DataFrame:
+        return self.of(c.EVENTS).drop("raw", "detail").persist()
+
+    def event(self, name: str) -> DataFrame:
+        return self.events.where(F.col("event") == name)
+
+    @cached_property
+    def operations(self) -> DataFrame:
+        """One row an operation: `run`, `due`, `write`, `read`, when it was answered (`t`, null if never), `ok`, `failed`."""
+        asked, told = F.col("type") == "invoke", F.col("type") == "complete"
+        one = self.of(c.OPERATIONS).groupBy("run", "client", "seq").agg(
+            F.max(F.when(asked, F.col("due"))).alias("due"),
+            F.max(asked & F.col("op").isin(*WRITES)).alias("write"),
+            F.max(asked & F.col("op").isin(*READS)).alias("read"),
+            F.max(F.when(told, F.col("t"))).alias("t"),
+            F.max(told & (F.col("outcome") == "ok")).alias("ok"),
+            F.max(told & (F.col("outcome") == "failed")).alias("failed"),
+        )  # fmt: skip
+        return one.where("due IS NOT NULL").persist()
+
+    @cached_property
+    def pauses(self) -> DataFrame:
+        """The times in which a write was due and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
+
+        Between two successes the time counts from the first write that came due after the former; after the last success it counts to
+        the end of the workload, or to the last thing that the clients wrote down.
+        """
+        writes = self.operations.where("write")
+        due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"))
+        done = writes.where("ok").select("run", F.col("t").alias("at"), F.lit(0).alias("due"))
+        run = Window.partitionBy("run").orderBy("at", "due")
+        points = due.unionAll(done).select("*", F.sum(1 - F.col("due")).over(run).alias("successes"))
+        since = points.groupBy("run", "successes").agg(
+            F.min(F.when(F.col("due") == 1, F.col("at"))).alias("begin"),
+            F.min(F.when(F.col("due") == 0, F.col("at"))).alias("success"),
+            F.max("at").alias("latest"),
+        )
+        following = Window.partitionBy("run").orderBy("successes")
+        whole = Window.partitionBy("run")
+        spans = since.select(
+            "run", "begin", F.lead("success").over(following).alias("next"), F.max("latest").over(whole).alias("latest")
+        ).where("begin IS NOT NULL")
+        stops = (
+            self.of(c.MILESTONES).where("event = 'workload-stopped'").groupBy("run").agg(F.max("t").alias("stopped"))
+        )
+        ended = spans.join(F.broadcast(stops), "run", "left")
+        return (
+            ended.select("run", "begin", F.coalesce("next", "stopped", "latest").alias("end"))
+            .where("end > begin")
+            .persist()
+        )
+
+    @cached_property
+    def injects(self) -> DataFrame:
+        return self.of(c.FAULTS).where("type = 'inject'").persist()
+
+    @cached_property
+    def accepts(self) -> DataFrame:
+        """Batches that became durable, with their `size` and the zxids `zfirst` and `zlast`."""
+        return _sized(self.of(c.ACCEPTS)).persist()
+
+    @cached_property
+    def deliveries(self) -> DataFrame:
+        """Batches that were delivered, likewise."""
+        return _sized(self.of(c.DELIVERIES)).persist()
+
+    def forget(self) -> None:
+        """Let Spark drop what is kept."""
+        self._spark.catalog.clearCache()
+
+
+def zxid(pair: str) -> str:
+    """A pair as one number, ordered as zxids are."""
+    return f"(shiftleft({pair}[0], 32) | {pair}[1])"
+
+
+def _sized(batches: DataFrame) -> DataFrame:
+    size = F.expr(f"length(digests) DIV {DIGEST}")
+    first = F.expr("shiftleft(epoch, 32) | first")
+    sized = batches.select("run", "node", "life", "event", "t", "epoch", size.alias("size"), first.alias("zfirst"))
+    return sized.where("size > 0").withColumn("zlast", F.expr("zfirst + size - 1"))
