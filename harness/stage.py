@@ -94,7 +94,7 @@ class Stage:
         log = self._folder.file("log", "toxiproxy.log")
         server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
         self.toxiproxy_version = server.version
-        self.network = Network(server.address)
+        self.network = Network(server.address, server.key)
         self.network.create_links({pair: (listen, addresses[pair[1]].listen) for pair, listen in links.items()})
         self.cluster = Processes(self._folder, self._plan(addresses, links))
 
