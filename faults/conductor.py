@@ -148,12 +148,13 @@ class Conductor:
         self._wake_and_start()
         return healed
 
-    def close(self) -> None:
+    def close(self, heal: bool = True) -> None:
         """Heal everything and close the log. May be called again."""
         if not self._closed:
             self._closed = True
             try:
-                self.heal_all()
+                if heal:
+                    self.heal_all()
             finally:
                 if isinstance(self._log, _Lines):
                     self._log.close()

@@ -13,7 +13,7 @@ import typer
 from harness import catalogue
 from harness.commands.lab import lab
 from harness.exits import BadInput, Exit, HarnessError, Interrupted
-from harness.interrupt import Forced
+from harness.interrupt import Forced, Stopped, stoppable
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -441,6 +441,11 @@ app.command()(lab)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; its exit code. The user's mistakes and the machine's shortcomings are messages, never traces."""
+    with stoppable():
+        return _main(arguments)
+
+
+def _main(arguments: list[str] | None) -> int:
     try:
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
@@ -453,6 +458,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), Exit.HARNESS_ERROR)
     except Interrupted as error:
         return _complain(str(error), Exit.UNKNOWN)
+    except Stopped:
+        return _complain("interrupted", Exit.UNKNOWN)
     except Forced:
         return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
     except typer.Abort:

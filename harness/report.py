@@ -7,6 +7,7 @@ import json
 import shlex
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from harness import timeline
 from harness.brief import brief
 from harness.results import RunFolder, read_json
+from model.verdict import Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -27,9 +29,10 @@ EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
 VIOLATIONS_SHOWN = 3  # of one property
 
 
-def show(folder: RunFolder, console: Console, *, brief: bool = False) -> None:
-    """Print the report; `brief`: without the tables. The command that repeats the run comes last."""
-    verdict = read_json(folder.file("verdict.json"))
+def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
+    """Print the report; `brief`: without the tables; `judged`: not what verdict.json says. The command that repeats the run
+    comes last."""
+    verdict = read_json(folder.file("verdict.json")) if judged is None else msgspec.to_builtins(judged)
     facts = folder.read_run()
     if not brief:
         console.print()

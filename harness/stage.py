@@ -16,7 +16,7 @@ from faults.scenario import Scenario
 from harness import toxiproxy
 from harness.exits import HarnessError
 from harness.forgotten import held
-from harness.interrupt import Forced
+from harness.interrupt import Forced, Stopped
 from harness.load import load_of
 from harness.ports import NoFreePortError, free_ports, release_ports
 from harness.processes import Addresses, Nodes, Plan, Processes
@@ -59,7 +59,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hurry = kind is not None and issubclass(kind, Forced)
+        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
         self._stack.close()
 
     @property
@@ -127,6 +127,10 @@ class Stage:
 
     def _end_nodes(self) -> None:
         """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
-        forced = self.cluster.close(ask=not self._hurry)
+        try:
+            forced = self.cluster.close(ask=not self._hurry)
+        except Stopped:
+            self.cluster.close(ask=False)
+            raise
         if forced:
             self._folder.milestone("leftovers", nodes=forced)

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from harness import executors
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit
+from harness.exits import BadInput, Exit, Interrupted
 from harness.html.campaign import from_verdict
 from harness.html.campaign_page import campaign_page
+from harness.interrupt import Stopped
 from harness.results import write_whole
 
 if TYPE_CHECKING:
@@ -51,9 +52,14 @@ def analyze_command(
     groups = [[it] for it in compare] if compare else [places]
     words = None if _is_uri(out) else Path(out).absolute() / "spark.log"
     small = words is not None and sum(map(_size, compare or places)) < SMALL
-    with console.status("starting Spark") as status, executors.spark(master, memory, words, small=small) as spark:
-        others = _others(spark) if replay else {}
-        analyses = [_analyze(spark, group, out, status.update, others) for group in groups]
+    try:
+        with console.status("starting Spark") as status, executors.spark(master, memory, words, small=small) as spark:
+            others = _others(spark) if replay else {}
+            analyses = [_analyze(spark, group, out, status.update, others) for group in groups]
+    except (Stopped, KeyboardInterrupt):
+        raise Interrupted(
+            f"interrupted; what was read is kept in {out}, and the next analysis goes on from there"
+        ) from None
     if compare:
         worse = _compared(analyses, compare, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
