@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,24 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+@contextmanager
+def private() -> Iterator[None]:
+    """What is made meanwhile, by this process and by those that it starts, only its owner may read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def create(results: Path, scenario: str, seed: int) -> RunFolder:
-    """Make the folder of a new run and point `latest` at it. Raises HarnessError if nothing can be written there."""
+    """Make the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if nothing can be
+    written there."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
         path = _fresh(results / scenario, f"{stamp}-{seed}")
         for part in PARTS:
-            path.joinpath(part).mkdir()
+            path.joinpath(part).mkdir(mode=0o700)
         _point_latest(results, path)
     except OSError as error:
         raise HarnessError(
@@ -96,7 +108,7 @@ def _fresh(parent: Path, name: str) -> Path:
     while True:
         path = parent / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
         else:

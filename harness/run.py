@@ -54,6 +54,11 @@ def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     """
     stage_on(wish.on).check()
     folder = results.create(wish.results, scenario.name, wish.seed)
+    with results.private():
+        return _run(scenario, wish, display, folder)
+
+
+def _run(scenario: Scenario, wish: Wish, display: Display, folder: RunFolder) -> Ran:
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish, folder)
     folder.write_run(facts)

@@ -161,6 +161,14 @@ def run_sim(
 ) -> Ran:  # fmt: skip
     """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
     folder = results.create(wish.results, scenario.name, wish.seed)
+    with results.private():
+        return _run(scenario, wish, display, folder, open_ground)
+
+
+def _run(
+    scenario: Scenario, wish: Wish, display: Display, folder: RunFolder,
+    open_ground: Callable[[Scenario, Wish, RunFolder], SimGround],
+) -> Ran:  # fmt: skip
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish)
     folder.write_run(facts)
