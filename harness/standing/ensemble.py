@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from faults.conductor import FaultRun
 from faults.defects import DEFECTS
-from faults.kind import FaultError
+from faults.kind import FaultError, Kind
 from harness import catalogue, results
 from harness.blame import hidden_for
 from harness.cluster import disagreement, statuses
@@ -268,6 +268,10 @@ class Ensemble(Standing):
     def heal(self) -> None:
         """Undo every fault, and start every node that is down."""
         self._conductor.heal_all()
+
+    def inject(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
+        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `Hand.say`."""
+        return self._hand.say(kind, table)
 
     def __getattr__(self, word: str) -> Callable[..., Broken]:
         """A verb for every kind of fault, see `harness.standing.verbs` and `Hand.do`: (target, lasts=, name=, its keys)."""
