@@ -65,7 +65,9 @@ def run(
         str, typer.Argument(help="A shipped scenario's name, or a file.", autocompletion=complete_scenario)
     ],
     on: World = "processes",
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the scenario's (or a drawn one).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Instead of the scenario's (or a drawn one).")
+    ] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
@@ -140,7 +142,7 @@ def shrink(
             show_default=False,
         ),
     ],
-    seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: the seed that fails.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of a scenario: the seed that fails.")] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
@@ -262,7 +264,7 @@ def analyze(
 @app.command()
 def up(
     nodes: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="For whoever is hit by `one` or `minority`.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="For whoever is hit by `one` or `minority`.")] = 1,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
