@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness import catalogue
+from harness import catalogue, descriptors
 from harness.commands.lab import lab
 from harness.exits import BadInput, Exit, HarnessError, Interrupted
 from harness.interrupt import Forced, Stopped, stoppable
@@ -449,6 +449,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _main(arguments: list[str] | None) -> int:
     try:
+        descriptors.require()
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)

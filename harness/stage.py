@@ -13,7 +13,7 @@ from typing import Self
 from faults.host import THIS_HOST, Host
 from faults.network import Network
 from faults.scenario import Scenario
-from harness import toxiproxy
+from harness import descriptors, toxiproxy
 from harness.exits import HarnessError
 from harness.forgotten import held
 from harness.interrupt import Forced, Stopped
@@ -51,6 +51,7 @@ class Stage:
         """Raises HarnessError if no stage can be had on this machine at all. Makes nothing."""
 
     def __enter__(self) -> Self:
+        descriptors.require(descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
         with ExitStack() as stack:
             self._build(stack)
             self._stack = stack.pop_all()
