@@ -483,8 +483,11 @@ def _message(error: Exception) -> str:
 
 def _internal(error: Exception) -> str:
     """An error of ours: one line, and where the trace is."""
-    with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
-        traceback.print_exception(error, file=file)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
+            traceback.print_exception(error, file=file)
+    except OSError as full:
+        return f"internal error: {type(error).__name__}: {error}\nThe trace could not be written: {full}"
     return f"internal error: {type(error).__name__}: {error}\nThe trace is in {file.name}. Please report it."
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from harness import timeline
 from harness.brief import brief
-from harness.results import RunFolder, read_json
+from harness.results import RunFolder
 from model.verdict import Verdict
 
 COLOURS = {
@@ -32,7 +32,8 @@ VIOLATIONS_SHOWN = 3  # of one property
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
     """Print the report; `brief`: without the tables; `judged`: not what verdict.json says. The command that repeats the run
     comes last."""
-    verdict = read_json(folder.file("verdict.json")) if judged is None else msgspec.to_builtins(judged)
+    known = judged if judged is not None else folder.read_verdict()
+    verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
     if not brief:
         console.print()

@@ -7,7 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 from harness.results import RunFolder
+from model import events as ev
 
+
+class Injected(ev.Inject, kw_only=True, tag="inject"):
+    """An inject line, with what a scenario needs to do it again."""
+
+    params: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
+    pairs: list[tuple[int, int]] = []  # noqa: RUF012
+
+
+FAULTS: Any = Injected | ev.Heal
+OPERATIONS: Any = ev.Invoke | ev.Complete
 WRITES = {"create", "set", "delete", "multi"}
 
 
@@ -28,33 +39,33 @@ class Span:
 
 def origin(folder: RunFolder) -> int:
     """The schedule's zero in monotonic nanoseconds: when the workload began, else the run's first milestone."""
-    times = {line["event"]: line["t"] for line in reversed(list(folder.lines("harness.jsonl")))}
+    times = {line.event: line.t for line in reversed(list(folder.lines("harness.jsonl", ev.Milestone)))}
     return int(times.get("workload-started", min(times.values(), default=0)))
 
 
 def spans(folder: RunFolder) -> list[Span]:
     """The run's faults in the order in which they were injected."""
     zero = origin(folder)
-    lines = list(folder.lines("faults.jsonl"))
-    heals = {line["id"]: line for line in lines if line["type"] == "heal"}
+    lines = list(folder.lines("faults.jsonl", FAULTS))
+    heals = {line.id: line for line in lines if isinstance(line, ev.Heal)}
     writes = _Writes.of(folder)
-    injects = [line for line in lines if line["type"] == "inject"]
+    injects = [line for line in lines if isinstance(line, Injected)]
     if not injects:
         return []
-    ends = [line["t"] for line in injects[1:]] + [max([0, *writes.successes])]
+    ends = [line.t for line in injects[1:]] + [max([0, *writes.successes])]
     found = []
     for line, end in zip(injects, ends, strict=True):
-        heal = heals.get(line["id"])
+        heal = heals.get(line.id)
         found.append(
             Span(
-                id=line["id"],
-                do=line["do"],
-                target=str(line["target"]),
-                nodes=list(line.get("nodes") or []),
-                at=(line["t"] - zero) / 1e9,
-                healed=None if heal is None else (heal["t"] - zero) / 1e9,
-                confirmed=bool(line["confirmed"]) and (heal is None or heal.get("confirmed") is not False),
-                stood_still=writes.longest_pause(line["t"], end),
+                id=line.id,
+                do=line.do,
+                target=str(line.target),
+                nodes=line.nodes,
+                at=(line.t - zero) / 1e9,
+                healed=None if heal is None else (heal.t - zero) / 1e9,
+                confirmed=line.confirmed and (heal is None or heal.confirmed),
+                stood_still=writes.longest_pause(line.t, end),
             )
         )
     return found
@@ -72,13 +83,14 @@ class _Writes:
         due: dict[tuple[int, int], int] = {}
         waits: list[tuple[int, float]] = []
         successes = []
-        for line in folder.lines("ops.jsonl"):
-            key = (line["client"], line["seq"])
-            if line["type"] == "invoke" and line["op"] in WRITES:
-                due[key] = line["due"]
-            elif line["type"] == "complete" and key in due:
-                waits.append((due.pop(key), line["t"]))
-                successes += [line["t"]] if line["outcome"] == "ok" else []
+        for line in folder.lines("ops.jsonl", OPERATIONS):
+            key = (line.client, line.seq)
+            if isinstance(line, ev.Invoke):
+                if line.op in WRITES:
+                    due[key] = line.due
+            elif key in due:
+                waits.append((due.pop(key), line.t))
+                successes += [line.t] if line.outcome == "ok" else []
         return cls([*waits, *((since, math.inf) for since in due.values())], sorted(successes))
 
     def longest_pause(self, begin: int, end: int) -> float | None:

@@ -125,7 +125,7 @@ class Source:
     ) -> L | None:
         try:
             return decoder.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             whole = text.endswith(b"\n")
             if whole or not excused:
                 self.damaged(name, number, f"is not readable: {error}" if whole else "is incomplete")
