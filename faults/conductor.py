@@ -148,12 +148,13 @@ class Conductor:
         self._wake_and_start()
         return healed
 
-    def close(self) -> None:
+    def close(self, heal: bool = True) -> None:
         """Heal everything and close the log. May be called again."""
         if not self._closed:
             self._closed = True
             try:
-                self.heal_all()
+                if heal:
+                    self.heal_all()
             finally:
                 if isinstance(self._log, _Lines):
                     self._log.close()
@@ -256,6 +257,7 @@ class Conductor:
         except _TROUBLE as error:
             run.recovered = Confirmation(False, {"error": str(error)})
         self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
+        self._tell_strange()
 
     def _wake_and_start(self) -> None:
         """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
@@ -264,6 +266,7 @@ class Conductor:
                 self.network.heal_all()
             except NetworkError as error:
                 self._write_trouble("network", str(error))
+            self._tell_strange()
         for node in self.cluster.nodes:
             try:
                 if self.cluster.alive(node) and self.cluster.paused(node):
@@ -304,8 +307,15 @@ class Conductor:
             line["pairs"] = pairs
         self._write(line | _verdict(run.injected))
 
-    def _write_trouble(self, where: str, error: str) -> None:
-        """A healing of last resort that failed, as an unconfirmed heal of no fault in particular (id 0)."""
+    def _tell_strange(self) -> None:
+        """What somebody else did to the links: from then on the faults of this run are not known."""
+        found = self.network.strange() if self.network is not None else []
+        if found:
+            self._write_trouble("tampered", found)
+
+    def _write_trouble(self, where: str, error: str | list[str]) -> None:
+        """A healing of last resort that failed, or who else changed the links, as an unconfirmed heal of no fault in
+        particular (id 0)."""
         evidence = {where: error}
         self._write({"type": "heal", "t": self.host.now_ns(), "id": 0, "confirmed": False, "evidence": evidence})
 

@@ -76,6 +76,9 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
         place = re.search(r"at line (\d+)", str(error))
         line = int(place[1]) if place else source.count("\n") + 1
         raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
+    except (ValueError, RecursionError):
+        wrong = "a number has thousands of digits, or lists stand in lists hundreds deep: nobody reads that"
+        raise ScenarioError(file, [Mistake(1, "", wrong)]) from None
     return _Reader(document, Lines(source), file).scenario(source, nodes)
 
 
@@ -220,7 +223,7 @@ class _Reader:
         if "awaits" not in table:
             return None
         name = table["awaits"]
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             allowed = ", ".join(sorted(names)) or "nothing: no earlier fault has a name"
             self._wrong((*path, "awaits"), f"no earlier fault is called {name!r}", allowed, suggest(str(name), names))
             return None

@@ -9,12 +9,16 @@ Healing keeps to what was measured to be safe (500 and 300 tries under kill race
 everything else goes by deleting the proxy and creating it again on the same port, with the effects that remain. That
 also frees a wedged server. A link that is stalled is always made anew: the server wakes its last toxic to put another
 one behind it or to take one away, and a stall that is woken lets go of what it holds.
+
+The server takes orders from whoever reaches it. So the network knows what it asked for, link by link, and before each
+healing compares that with what the server has (`compare`). What differs was done by somebody else: it is told
+(`strange`), and what is left of it is undone.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, WedgedError
+from faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, State, WedgedError
 
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
 
@@ -59,7 +63,19 @@ class _Link:
     listen: str
     upstream: str
     effects: dict[str, _Effect] = field(default_factory=dict)
-    half_made: bool = False  # it could not be made anew: nobody knows what lies on it, or whether it is there at all
+    half_made: bool = False  # a change failed, or was not ours: nobody knows what lies on it, or whether it is there
+
+    @property
+    def asked(self) -> State:
+        """What the server was asked for."""
+        disabled = any(effect.disables for effect in self.effects.values())
+        toxics = {
+            _toxic_name(name, one): {
+                "type": one.kind, "stream": one.stream, "toxicity": 1.0, "attributes": dict(one.attributes)
+            }
+            for name, effect in self.effects.items() for one in effect.toxics
+        }  # fmt: skip
+        return State(self.listen, self.upstream, not disabled, toxics)
 
     @property
     def delicate(self) -> bool:
@@ -68,11 +84,15 @@ class _Link:
 
 
 class Network:
-    """All links of a run. `api_address` is host:port of the toxiproxy server. One thread at a time."""
+    """All links of a run. `api_address` is host:port of the toxiproxy server; `key`: what it takes connections with.
 
-    def __init__(self, api_address: str) -> None:
-        self._proxies = Proxies(api_address)
+    One thread at a time.
+    """
+
+    def __init__(self, api_address: str, key: bytes | None = None) -> None:
+        self._proxies = Proxies(api_address, key)
         self._links: dict[tuple[int, int], _Link] = {}
+        self._strange: list[str] = []
 
     def create_links(self, links: Mapping[tuple[int, int], tuple[str, str]]) -> None:
         """`{(i, j): (listen, upstream)}`, each address host:port. Raises NetworkError, e.g. when a port is taken."""
@@ -112,6 +132,7 @@ class Network:
         `release` lets go of what a stall or a latency holds, in order, by removing the toxics. Only when both ends live
         and none is paused: otherwise the server may wedge. All links are tried even if one fails; then NetworkError.
         """
+        self.compare()
         failures = []
         for pair in pairs:
             try:
@@ -123,6 +144,7 @@ class Network:
 
     def heal_all(self) -> None:
         """Every link as it was created. Links that nothing was done to keep their connections. Raises NetworkError."""
+        self.compare()
         failures = []
         for link in self._links.values():
             if link.effects or link.half_made:
@@ -133,6 +155,33 @@ class Network:
                     failures.append(f"link {link.name}: {error}")
         if failures:
             raise NetworkError("; ".join(failures))
+
+    def compare(self) -> None:
+        """Hold what the server has against what it was asked for. What differs is kept for `strange`; a link of which that
+        is true is made anew by the next change, and a proxy that is no link of ours is deleted.
+
+        A wedged server can't be asked: then nothing is found, and the healing unwedges it. Any other silence is strange.
+        """
+        try:
+            found = self._proxies.states()
+        except WedgedError:
+            return
+        except NetworkError as error:
+            self._strange.append(f"the links can't be compared with what was asked for: {error}")
+            return
+        for link in self._links.values():
+            state = found.pop(link.name, None)
+            if not link.half_made and state != link.asked:
+                self._strange.append(f"link {link.name}: {_difference(state, link.asked)}")
+                link.half_made = True
+        for name, state in found.items():
+            self._strange.append(f"a proxy {name!r} from {state.listen} to {state.upstream}, which was not asked for")
+            self._proxies.delete(name)
+
+    def strange(self) -> list[str]:
+        """What somebody else did to the links, in words, since this was last asked."""
+        told, self._strange = self._strange, []
+        return told
 
     def toxics(self, pair: tuple[int, int]) -> list[Toxic]:
         """What lies on a link, as the server says now."""
@@ -161,11 +210,13 @@ class Network:
         if delicate:
             self._recreate(link)
             return
+        link.half_made = True
         try:
             if effect.disables:
                 self._proxies.disable(link.name)
             else:
                 self._add_toxics(link, name, effect)
+            link.half_made = False
         except WedgedError:
             self._recreate(link)
 
@@ -176,9 +227,11 @@ class Network:
         if link.delicate or effect.disables or not (effect.safe_to_remove or release):
             self._recreate(link)
             return
+        link.half_made = True
         try:
             for toxic in effect.toxics:
                 self._proxies.remove(link.name, _toxic_name(name, toxic))
+            link.half_made = False
         except WedgedError:
             self._recreate(link)
 
@@ -208,6 +261,29 @@ class Network:
             except WedgedError:
                 continue
         return self._proxies.delete(link.name)
+
+
+def _difference(found: State | None, asked: State) -> str:
+    """In words: what the server has, and what it was asked for."""
+    if found is None:
+        return "its proxy is gone"
+    words = [
+        f"{what} is {had!r} and was asked to be {wanted!r}"
+        for what, had, wanted in (
+            ("where it listens", found.listen, asked.listen),
+            ("where it leads", found.upstream, asked.upstream),
+            ("enabled", found.enabled, asked.enabled),
+        )
+        if had != wanted
+    ]
+    words += [f"the toxic {name!r} is missing" for name in asked.toxics if name not in found.toxics]
+    words += [f"the toxic {name!r} was not asked for" for name in found.toxics if name not in asked.toxics]
+    words += [
+        f"the toxic {name!r} is {dict(found.toxics[name])} and was asked to be {dict(toxic)}"
+        for name, toxic in asked.toxics.items()
+        if name in found.toxics and found.toxics[name] != toxic
+    ]
+    return "; ".join(words)
 
 
 def _toxic_name(name: str, toxic: Toxic) -> str:

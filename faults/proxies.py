@@ -9,12 +9,16 @@ The package (0.1.1) does the talking. Around it stand, each for a measured reaso
 - refusing a negative bandwidth, on which the server panics and takes all links with it.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import requests
 import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from faults.signature import SignedAdapter
 
 SECONDS = 3.0
 
@@ -35,8 +39,21 @@ class MissingError(NetworkError):
     """No such proxy or toxic."""
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """A proxy: what it listens on, where it leads, and its toxics by name (type, stream, toxicity, attributes)."""
+
+    listen: str
+    upstream: str
+    enabled: bool
+    toxics: Mapping[str, Mapping[str, Any]]
+
+
 class _Bounded:
-    """Stands where toxiproxy-python expects the `requests` module: same calls, but bounded and checked."""
+    """Stands where toxiproxy-python expects the `requests` module: same calls, but bounded, checked and signed."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
 
     def get(self, url: str, **keywords: Any) -> requests.Response:
         return self._ask("GET", url, **keywords)
@@ -51,6 +68,8 @@ class _Bounded:
         try:
             with requests.Session() as session:
                 session.trust_env = False
+                if self._key is not None:
+                    session.mount("http://", SignedAdapter(self._key))
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
         except requests.Timeout:
             raise WedgedError(f"toxiproxy did not answer {method} {url} within {SECONDS:g} s") from None
@@ -63,19 +82,17 @@ class _Bounded:
         return answer
 
 
-toxiproxy.api.requests = _Bounded()
-
-
 class Proxies:
-    """The proxies of one server. `address` is host:port of its HTTP interface.
+    """The proxies of one server. `address` is host:port of its HTTP interface; `key`: what it takes connections with.
 
     The package keeps the address for the whole process, so every call sets it first: two runs in one process (tests) do
     not disturb each other as long as they do not call at the same instant.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, key: bytes | None = None) -> None:
         host, _, port = address.rpartition(":")
         self._host, self._port = host, int(port)
+        self._requests = _Bounded(key)
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
         """Create a proxy. Not through `Toxiproxy.create`, which lists all proxies first: that call hangs while any
@@ -90,8 +107,13 @@ class Proxies:
 
     def names(self) -> list[str]:
         """All proxies, sorted."""
-        server = self._server()
-        return sorted(self._checked(server.proxies))
+        return sorted(self.states())
+
+    def states(self) -> dict[str, State]:
+        """All proxies as the server has them, by name. Raises WedgedError while any of them is wedged."""
+        self._server()
+        found = self._checked(lambda: toxiproxy.api.APIConsumer.get("/proxies").json())
+        return {name: _state(one) for name, one in found.items()}
 
     def delete(self, name: str) -> None:
         """Delete a proxy and cut its connections. It may be gone already."""
@@ -140,6 +162,7 @@ class Proxies:
         }
 
     def _server(self) -> Toxiproxy:
+        toxiproxy.api.requests = self._requests
         server = Toxiproxy()
         server.update_api_consumer(self._host, self._port)
         return server
@@ -159,6 +182,14 @@ class Proxies:
             raise NetworkError(f"toxiproxy refuses it: {_words(error)}") from None
         except (KeyError, ValueError) as error:
             raise NetworkError(f"toxiproxy gave an answer that can't be read: {error!r}") from None
+
+
+def _state(answer: Mapping[str, Any]) -> State:
+    toxics = {
+        toxic["name"]: {key: toxic[key] for key in ("type", "stream", "toxicity", "attributes")}
+        for toxic in answer["toxics"]
+    }
+    return State(answer["listen"], answer["upstream"], answer["enabled"], toxics)
 
 
 def _words(error: Exception) -> str:

@@ -2,7 +2,6 @@
 allowed."""
 
 import difflib
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +38,7 @@ def number(low: float, high: float, unit: str = "") -> Rule:
     def read(value: Any, _nodes: int) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise WrongError(f"{value!r} is not a number", allowed)
-        if not math.isfinite(value) or not low <= value <= high:
+        if not low <= value <= high:  # so is what is no number, and a whole one that is too large for a float
             raise WrongError(f"{value!r} is out of range", allowed)
         return float(value)
 
@@ -133,7 +132,7 @@ def _flat(value: Any) -> list[int] | None:
     """All the numbers of a text or a nested list, in order; None if anything in it is not a whole number."""
     if isinstance(value, str):
         words = [word.strip() for word in value.split(",")]
-        return [int(word) for word in words] if all(word.isdecimal() for word in words) else None
+        return [int(word) for word in words] if all(word.isdecimal() and len(word) < 10 for word in words) else None
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -10,7 +10,7 @@ from faults.kind import Kind, Need
 from faults.rules import WrongError, suggest
 
 Target = str | tuple[str, ...]
-_NODE = re.compile(r"node-([1-9][0-9]*)")
+_NODE = re.compile(r"node-([1-9][0-9]{0,8})")
 NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # what `as` calls a fault's nodes; a capital tells it from the other words
 
 

@@ -4,6 +4,7 @@ The single measurements are in the checkout's `benchmarks`, which an installed w
 noisy: a report says what it was made on, how busy that was, and every round's value.
 """
 
+import contextlib
 import json
 import os
 import statistics
@@ -32,6 +33,7 @@ from benchmarks.world import world
 from faults.cluster import ClusterError
 from harness import machine
 from harness.exits import HarnessError
+from harness.interrupt import Stopped
 from harness.ports import NoFreePortError
 from harness.results import write_whole
 from node.net import keys
@@ -122,7 +124,7 @@ def measure(
     """Run these measurements one after the other, on the disk on which `results` lies; the report. Raises HarnessError.
 
     `said` hears which one has begun. What could not be measured has no figures, and words under `failed`; what this
-    machine lacks something for, under `lacking`.
+    machine lacks something for, under `lacking`. One that the user has ended is not `complete`.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -132,7 +134,13 @@ def measure(
             f"{results} cannot be used for measuring: {error.strerror or error}. Choose another folder with --results."
         ) from error
     report["settings"] = {**asdict(scale), "fsync": True, "trace": True, "record": False, "faithful": False}
-    report["measurements"] = {name: _one(MEASUREMENTS[name], scale, results.resolve(), said) for name in names}
+    measured: dict[str, Any] = {}
+    report["measurements"] = measured
+    report["complete"] = False
+    with contextlib.suppress(Stopped):
+        for name in names:
+            measured[name] = _one(MEASUREMENTS[name], scale, results.resolve(), said)
+        report["complete"] = True
     report["load_after"] = os.getloadavg()
     report["ended"] = _utc()
     return report

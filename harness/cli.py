@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from harness import catalogue
+from harness import catalogue, descriptors
 from harness.commands.lab import lab
 from harness.exits import BadInput, Exit, HarnessError, Interrupted
-from harness.interrupt import Forced
+from harness.interrupt import Forced, Stopped, stoppable
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -65,7 +65,9 @@ def run(
         str, typer.Argument(help="A shipped scenario's name, or a file.", autocompletion=complete_scenario)
     ],
     on: World = "processes",
-    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the scenario's (or a drawn one).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Instead of the scenario's (or a drawn one).")
+    ] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
@@ -140,7 +142,7 @@ def shrink(
             show_default=False,
         ),
     ],
-    seed: Annotated[int | None, typer.Option(min=0, help="Of a scenario: the seed that fails.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of a scenario: the seed that fails.")] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
@@ -262,7 +264,7 @@ def analyze(
 @app.command()
 def up(
     nodes: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="For whoever is hit by `one` or `minority`.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="For whoever is hit by `one` or `minority`.")] = 1,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
@@ -441,7 +443,13 @@ app.command()(lab)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; its exit code. The user's mistakes and the machine's shortcomings are messages, never traces."""
+    with stoppable():
+        return _main(arguments)
+
+
+def _main(arguments: list[str] | None) -> int:
     try:
+        descriptors.require()
         return int(app(arguments, prog_name="zab", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
@@ -453,6 +461,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), Exit.HARNESS_ERROR)
     except Interrupted as error:
         return _complain(str(error), Exit.UNKNOWN)
+    except Stopped:
+        return _complain("interrupted", Exit.UNKNOWN)
     except Forced:
         return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
     except typer.Abort:
@@ -473,8 +483,11 @@ def _message(error: Exception) -> str:
 
 def _internal(error: Exception) -> str:
     """An error of ours: one line, and where the trace is."""
-    with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
-        traceback.print_exception(error, file=file)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
+            traceback.print_exception(error, file=file)
+    except OSError as full:
+        return f"internal error: {type(error).__name__}: {error}\nThe trace could not be written: {full}"
     return f"internal error: {type(error).__name__}: {error}\nThe trace is in {file.name}. Please report it."
 
 

@@ -16,7 +16,7 @@ from harness.exits import BadInput
 from harness.explore import Explored, Task, try_seed
 from harness.pinned import as_drawn, as_it_happened
 from harness.progress import Quiet
-from harness.results import RunFolder, read_json
+from harness.results import RunFolder
 from harness.shrinking import Failure, checked, failing_seeds, failure_of
 from harness.sim import run_sim
 from harness.swarm import draw_swarm
@@ -96,15 +96,17 @@ def _of_run(folder: RunFolder) -> Culprit:
         raise BadInput(
             f"{folder.path}: this version has no defect {facts['defect']!r}, with which its nodes were built"
         )
-    verdict = read_json(folder.file("verdict.json"))
-    if not verdict:
-        raise BadInput(f"{folder.path} has no verdict.json; `zab verify {folder.path}` writes one")
+    verdict, seed = folder.read_verdict(), facts.get("seed")
+    if verdict is None:
+        raise BadInput(f"{folder.path} has no verdict.json that can be read; `zab verify {folder.path}` writes one")
+    if seed is None:
+        raise BadInput(f"{folder.path}: run.json does not say the seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
-    if verdict.get("exit") in (scenario.expect.exit, 2):
-        words = "ended as its scenario expects" if verdict["exit"] == scenario.expect.exit else "did not fail"
-        raise BadInput(f"{folder.path} {words} ({verdict['verdict']}): there is nothing to shrink")
-    violated = [item["name"] for item in verdict["properties"] if item["verdict"] == Judgement.VIOLATION]
-    return Culprit(scenario=scenario, seed=int(facts["seed"]), folder=folder, preferred=_preferred(scenario, violated))
+    if verdict.exit in (scenario.expect.exit, 2):
+        words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
+        raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
+    violated = [item.name for item in verdict.properties if item.verdict is Judgement.VIOLATION]
+    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=_preferred(scenario, violated))
 
 
 def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:

@@ -1,12 +1,17 @@
 """A Spark session for a command: started where the user says, with our packages on its executors, ended with the command."""
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from harness.exits import HarnessError
+from harness.interrupt import Forced, Stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,11 +37,33 @@ def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
     local = session.is_local(master)
     packages = [] if local else [Path(str(import_module(name).__file__)).parent for name in PACKAGES]
     try:
-        with session.session(master, memory=memory, words=words, packages=packages) as started, _spoken(words):
+        with (
+            _interruptible(),
+            session.session(master, memory=memory, words=words, packages=packages) as started,
+            _interruptible(),
+            _spoken(words),
+        ):
             _require(started)
             yield started
     except (JavaMissing, session.NoCluster) as error:
         raise HarnessError(str(error)) from error
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself: it is given back. And its JVM would finish what it is at before it ends: whoever is
+    interrupted kills it."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except (Stopped, Forced, KeyboardInterrupt):
+        for child in psutil.Process().children(recursive=True):
+            if "java" in child.name() or "spark" in " ".join(child.cmdline()):
+                child.kill()
+        raise
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Answers come in the order of the seeds, so the first failure that is heard of ha
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -92,22 +92,12 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
     return found, done.trouble
 
 
-def explore(task: Task, seeds: Sequence[int], jobs: int, asked: Callable[[], bool]) -> Iterator[Explored]:
-    """All seeds' answers, in their order, from so many processes. `asked`: whether the user wants it to end."""
+def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[Explored]:
+    """All seeds' answers, in their order, from so many processes."""
     with Workers(jobs, AHEAD) as workers:
-        yield from explore_with(workers, task, seeds, asked)
+        yield from explore_with(workers, task, seeds)
 
 
-def explore_with(crew: Crew, task: Task, seeds: Sequence[int], asked: Callable[[], bool]) -> Iterator[Explored]:
+def explore_with(crew: Crew, task: Task, seeds: Sequence[int]) -> Iterator[Explored]:
     """Likewise, from any crew."""
-    for found in crew.answers(partial(explore_seed, task), _until(asked, seeds)):
-        yield found
-        if asked():
-            return
-
-
-def _until(asked: Callable[[], bool], seeds: Sequence[int]) -> Iterator[int]:
-    for seed in seeds:
-        if asked():
-            return
-        yield seed
+    return crew.answers(partial(explore_seed, task), seeds)

@@ -19,6 +19,7 @@ import psutil
 
 import node
 from faults.cluster import ClusterError
+from harness.results import private
 from harness.waiting import wait_until
 
 KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
@@ -182,7 +183,7 @@ def spawn(
     if lockstep is not None:
         command += ["--lockstep", lockstep]
     try:
-        with log.open("wb") as output:
+        with private(), log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
                 cwd=config.parent.parent, env=environment(), start_new_session=True,

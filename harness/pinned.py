@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from faults.kind import REQUIRED
 from faults.registry import KINDS
 from faults.scenario import FaultStep, Scenario
 from harness.results import RunFolder
-from harness.timeline import origin
+from harness.timeline import FAULTS, Injected, origin
+from model import events as ev
 
 SHORTEST = 0.01  # seconds that a fault may last in a scenario's file
 
@@ -26,24 +26,26 @@ def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario
 
 def _steps(folder: RunFolder) -> Iterator[FaultStep]:
     zero = origin(folder)
-    ended = next((line["t"] for line in folder.lines("harness.jsonl") if line["event"] == "safety-ended"), None)
-    lines = list(folder.lines("faults.jsonl"))
-    heals = {line["id"]: line["t"] for line in lines if line["type"] == "heal"}
+    milestones = folder.lines("harness.jsonl", ev.Milestone)
+    ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
+    lines = list(folder.lines("faults.jsonl", FAULTS))
+    heals = {line.id: line.t for line in lines if isinstance(line, ev.Heal)}
     for line in lines:
-        if line["type"] == "inject" and line["nodes"] and line["do"] in KINDS:
-            healed = heals.get(line["id"])
-            by_itself = healed is not None and (ended is None or healed < ended) and KINDS[line["do"]].heals
-            lasts = max(SHORTEST, round((healed - line["t"]) / 1e9, 3)) if by_itself else None
-            yield _step(line, round(max(0, line["t"] - zero) / 1e9, 3), lasts)
+        if isinstance(line, Injected) and line.nodes and line.do in KINDS:
+            healed = heals.get(line.id)
+            lasts = None
+            if healed is not None and (ended is None or healed < ended) and KINDS[line.do].heals:
+                lasts = max(SHORTEST, round((healed - line.t) / 1e9, 3))
+            yield _step(line, round(max(0, line.t - zero) / 1e9, 3), lasts)
 
 
-def _step(line: dict[str, Any], at: float, lasts: float | None) -> FaultStep:
+def _step(line: Injected, at: float, lasts: float | None) -> FaultStep:
     """A fault of links is pinned to its links, any other to its nodes."""
-    keys = {key.name: key for key in KINDS[line["do"]].keys}
-    params = dict(line["params"])
-    target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in line["nodes"])
-    if "pairs" in keys and line.get("pairs"):
-        params["pairs"] = tuple(sorted((source, to) for source, to in line["pairs"]))
+    keys = {key.name: key for key in KINDS[line.do].keys}
+    params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | line.params
+    target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in line.nodes)
+    if "pairs" in keys and line.pairs:
+        params["pairs"] = tuple(sorted(line.pairs))
         target = None
         if "shape" in keys:
             params["shape"] = "pairs"
@@ -51,4 +53,4 @@ def _step(line: dict[str, Any], at: float, lasts: float | None) -> FaultStep:
             params["direction"] = keys["direction"].default
     if target is not None and len(target) == 1:
         target = target[0]
-    return FaultStep(at=at, do=line["do"], target=target, lasts=lasts, params=params)
+    return FaultStep(at=at, do=line.do, target=target, lasts=lasts, params=params)

@@ -7,10 +7,12 @@ listening, and again between a node's death and its restart. Below 32768 only li
 
 import atexit
 import contextlib
+import errno
 import fcntl
 import os
 import random
 import socket
+import stat
 import tempfile
 from pathlib import Path
 
@@ -57,11 +59,35 @@ def release_ports(ports: list[int]) -> None:
 
 def lock_files() -> list[Path]:
     """The lock files of this user's ports that are there, held or not."""
-    return sorted(_lock_folder().glob("*.lock"))
+    return sorted(_lock_folder().glob("*.lock")) if _ours(_lock_folder()) else []
 
 
 def _lock_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"zab-ports-{os.getuid()}"
+    """Where the user's own short-lived files go; without such a place, a folder among those of all users."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(runtime) if runtime and _ours(Path(runtime)) else Path(tempfile.gettempdir())
+    return base / f"zab-ports-{os.getuid()}"
+
+
+def _ours(folder: Path) -> bool:
+    """Whether it is a folder, no link to one, that only this user may use."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _make_lock_folder() -> None:
+    """Raises NoFreePortError if somebody else has put something there: nothing is locked or removed in it."""
+    folder = _lock_folder()
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _ours(folder) and os.path.lexists(folder):
+        raise NoFreePortError(
+            f"ports are locked in {folder}, which is no folder that only you may use: somebody else may have made it. "
+            "Remove it, or point XDG_RUNTIME_DIR at a folder of yours with mode 0700."
+        )
 
 
 def _lock_file(port: int) -> Path:
@@ -70,11 +96,13 @@ def _lock_file(port: int) -> Path:
 
 def _take(port: int) -> bool:
     path = _lock_file(port)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
+    _make_lock_folder()
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return False  # another run has just ended and removed the empty folder; the next port makes it anew
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return False  # another run has just ended and removed the empty folder; or it is a link, and not ours
+        raise
     if not _locked(descriptor, path) or not _listenable(port):
         os.close(descriptor)
         return False

@@ -100,6 +100,7 @@ class Nodes(ABC):
         for node in self.nodes:
             config = msgspec.json.format(msgspec.json.encode(self._node_config(node)))
             write_whole(self._config(node), config.decode() + "\n")
+            self._config(node).chmod(0o644)  # in a container somebody else reads it; it holds no secret
 
     @abstractmethod
     def disk_folder(self, node: int) -> str: ...

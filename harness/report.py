@@ -7,13 +7,15 @@ import json
 import shlex
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from harness import timeline
 from harness.brief import brief
-from harness.results import RunFolder, read_json
+from harness.results import RunFolder
+from model.verdict import Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -27,9 +29,11 @@ EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
 VIOLATIONS_SHOWN = 3  # of one property
 
 
-def show(folder: RunFolder, console: Console, *, brief: bool = False) -> None:
-    """Print the report; `brief`: without the tables. The command that repeats the run comes last."""
-    verdict = read_json(folder.file("verdict.json"))
+def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
+    """Print the report; `brief`: without the tables; `judged`: not what verdict.json says. The command that repeats the run
+    comes last."""
+    known = judged if judged is not None else folder.read_verdict()
+    verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
     if not brief:
         console.print()

@@ -5,13 +5,22 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.exits import BadInput, HarnessError
+from model.verdict import Verdict
 
 PARTS = ("trace", "log", "record", "data", "config")
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # of a file that somebody has edited, or that was cut
+FACTS: dict[str, Any] = {  # of run.json: what people are told of; the rest is only passed on
+    "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
+    "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,
+}  # fmt: skip
 
 
 class RunFolder:
@@ -39,17 +48,29 @@ class RunFolder:
         write_whole(self.file("run.json"), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
     def read_run(self) -> dict[str, Any]:
-        """What run.json says; empty if there is none or it is not readable."""
-        return read_json(self.file("run.json"))
+        """What run.json says; empty if there is none or it is not readable. What has another type than it is documented to
+        have is left out: somebody has edited it."""
+        facts = read_json(self.file("run.json"))
+        return {key: value for key, value in facts.items() if isinstance(value, FACTS.get(key, object))}
 
-    def lines(self, name: str) -> Iterator[dict[str, Any]]:
-        """The events of one of the folder's .jsonl files; an incomplete last line is left out."""
+    def read_verdict(self) -> Verdict | None:
+        """What verdict.json says; None if there is none, or what is there is none."""
         try:
-            with self.file(name).open(encoding="utf-8") as file:
+            return msgspec.json.decode(self.file("verdict.json").read_bytes(), type=Verdict)
+        except (OSError, *UNREADABLE):
+            return None
+
+    def lines(self, name: str, kind: Any = dict[str, Any]) -> Iterator[Any]:
+        """The lines of one of the folder's .jsonl files that have the form of `kind`; an incomplete last one is left out.
+        What else is there is for a judge to tell (`model.runfiles`)."""
+        decoder = msgspec.json.Decoder(kind)
+        try:
+            with self.file(name).open("rb") as file:
                 for line in file:
-                    if line.endswith("\n"):
-                        yield json.loads(line)
-        except (FileNotFoundError, json.JSONDecodeError):
+                    if line.endswith(b"\n"):
+                        with suppress(*UNREADABLE):
+                            yield decoder.decode(line)
+        except OSError:
             return
 
     def remove_disks(self) -> None:
@@ -68,18 +89,29 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file; empty if the file is missing or is not one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
+@contextmanager
+def private() -> Iterator[None]:
+    """What is made meanwhile, by this process and by those that it starts, only its owner may read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def create(results: Path, scenario: str, seed: int) -> RunFolder:
-    """Make the folder of a new run and point `latest` at it. Raises HarnessError if nothing can be written there."""
+    """Make the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if nothing can be
+    written there."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
         path = _fresh(results / scenario, f"{stamp}-{seed}")
         for part in PARTS:
-            path.joinpath(part).mkdir()
+            path.joinpath(part).mkdir(mode=0o700)
         _point_latest(results, path)
     except OSError as error:
         raise HarnessError(
@@ -96,7 +128,7 @@ def _fresh(parent: Path, name: str) -> Path:
     while True:
         path = parent / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
         else:

@@ -12,7 +12,7 @@ from faults.network import NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
-from harness.interrupt import Forced, Interrupt
+from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import judge
 from harness.progress import Display
 from harness.results import RunFolder
@@ -20,7 +20,8 @@ from harness.stages import stage_on
 from harness.walk import INTERRUPTED, Walk
 from harness.watch import Watch
 from harness.workload import WorkloadError
-from model.verdict import Verdict
+from model import oracle
+from model.verdict import Outcome, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +54,21 @@ def run(scenario: Scenario, wish: Wish, display: Display) -> Ran:
     """
     stage_on(wish.on).check()
     folder = results.create(wish.results, scenario.name, wish.seed)
+    with results.private():
+        return _run(scenario, wish, display, folder)
+
+
+def _run(scenario: Scenario, wish: Wish, display: Display, folder: RunFolder) -> Ran:
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish, folder)
     folder.write_run(facts)
-    with Interrupt() as interrupt:
+    with Interrupt(GRACE) as interrupt:
         _live(scenario, wish, folder, display, interrupt, facts)
-        verdict = judge(folder.path)
+        verdict = judge_within(interrupt, folder, facts)
     folder.file("verdict.json").write_bytes(verdict.to_json())
     if verdict.exit == Exit.PASS and not wish.keep_data:
         folder.remove_disks()
-    return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
+    return Ran(folder, verdict, interrupt.asked.is_set())
 
 
 def _live(
@@ -72,6 +78,9 @@ def _live(
     folder.milestone("started", seed=wish.seed)
     try:
         facts["outcome"] = _walk(scenario, wish, folder, display, interrupt, facts)
+    except Stopped:
+        facts["outcome"] = INTERRUPTED
+        folder.milestone("interrupted")
     except Forced:
         facts["outcome"] = INTERRUPTED
         raise
@@ -95,6 +104,22 @@ def _walk(
         if watch.error is not None:
             raise watch.error
         return outcome
+
+
+def judge_within(interrupt: Interrupt, folder: RunFolder, facts: dict[str, Any]) -> Verdict:
+    """The verdict; of an interrupted run, what can be said in the time that is left, without the replay."""
+    interrupt.insist()
+    try:
+        return oracle.judge(folder.path) if facts["outcome"] == INTERRUPTED else judge(folder.path)
+    except Stopped:
+        return not_judged()
+    finally:
+        interrupt.calm()
+
+
+def not_judged() -> Verdict:
+    why = "interrupted before it was judged; `zab verify` judges what was recorded"
+    return Verdict(verdict=Outcome.UNKNOWN, exit=Outcome.UNKNOWN.exit_code, properties=[], reasons=[why], metrics={})
 
 
 def reason(error: Exception) -> str:

@@ -52,12 +52,11 @@ class Budget:
 
 
 class Search:
-    """Tries candidates. `seeds`: a candidate must fail with each; `tell` hears of every try; `asked`: the user wants an
-    end."""
+    """Tries candidates. `seeds`: a candidate must fail with each; `tell` hears of every try."""
 
     def __init__(
         self, workers: Workers, defect: str | None, failure: Failure, seeds: Sequence[int], budget: Budget,
-        tell: Callable[["Search"], None], asked: Callable[[], bool],
+        tell: Callable[["Search"], None],
     ) -> None:  # fmt: skip
         self.failure = failure
         self.seeds = tuple(seeds)
@@ -67,7 +66,7 @@ class Search:
         self._budget = budget
         self._begun = time.monotonic()
         self._tell = tell
-        self._asked = asked
+        self.best: Scenario | None = None  # of those that were tried and still fail, the latest: the smallest
         self._known: dict[str, bool] = {}  # by the file's text
 
     @property
@@ -75,7 +74,7 @@ class Search:
         """Whether the budget is spent."""
         tries, seconds = self._budget.tries, self._budget.seconds
         spent = tries is not None and self.tries >= tries
-        return spent or self._asked() or (seconds is not None and time.monotonic() - self._begun > seconds)
+        return spent or (seconds is not None and time.monotonic() - self._begun > seconds)
 
     def first(self, candidates: Sequence[Scenario]) -> int | None:
         """The index of the first candidate that still fails; None if there is none, or no budget. One that is no valid
@@ -102,6 +101,8 @@ class Search:
             self.tries += 1
             self._known[text] = fails
             self._tell(self)
+            if fails:
+                self.best = candidates[index]
             if fails or self.over:
                 return index if fails else None
         return next(iter(known), None)

@@ -22,12 +22,12 @@ from faults.network import Network, NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
-from harness.interrupt import Forced, Interrupt
+from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import with_replay
 from harness.load import load_of
 from harness.progress import Display, Quiet
 from harness.results import RunFolder
-from harness.run import Ran, Wish
+from harness.run import Ran, Wish, not_judged
 from harness.simcluster import SimCluster, SimHost, SimNetwork
 from harness.simload import SimLoad
 from harness.simrecords import Records
@@ -161,13 +161,23 @@ def run_sim(
 ) -> Ran:  # fmt: skip
     """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
     folder = results.create(wish.results, scenario.name, wish.seed)
+    with results.private():
+        return _run(scenario, wish, display, folder, open_ground)
+
+
+def _run(
+    scenario: Scenario, wish: Wish, display: Display, folder: RunFolder,
+    open_ground: Callable[[Scenario, Wish, RunFolder], SimGround],
+) -> Ran:  # fmt: skip
     folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
     facts = facts_of(scenario, wish)
     folder.write_run(facts)
-    with Interrupt() as interrupt:
+    with Interrupt(GRACE) as interrupt:
         ground = open_ground(scenario, wish, folder)
         try:
             facts["outcome"], trouble = live(scenario, wish.seed, ground, display, interrupt)
+        except Stopped:
+            facts["outcome"], trouble = INTERRUPTED, ""
         except Forced:
             facts["outcome"], trouble = INTERRUPTED, ""
             raise
@@ -176,14 +186,27 @@ def run_sim(
             folder.write_run(facts)
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
-        verdict = with_replay(ground.judge(facts["outcome"]), folder.path)
+        verdict = _judge(interrupt, ground, folder, facts)
     folder.file("verdict.json").write_bytes(verdict.to_json())
-    ground.cluster.export_disks(folder.file("data"))
-    facts["dump"] = _write_dump(folder, scenario.nodes)
+    if not interrupt.asked.is_set():
+        ground.cluster.export_disks(folder.file("data"))
+        facts["dump"] = _write_dump(folder, scenario.nodes)
     folder.write_run(facts)
     if verdict.exit == Exit.PASS and not wish.keep_data:
         folder.remove_disks()
-    return Ran(folder, verdict, facts["outcome"] == INTERRUPTED)
+    return Ran(folder, verdict, interrupt.asked.is_set())
+
+
+def _judge(interrupt: Interrupt, ground: SimGround, folder: RunFolder, facts: dict[str, Any]) -> Verdict:
+    """As `harness.run.judge_within`."""
+    interrupt.insist()
+    try:
+        verdict = ground.judge(facts["outcome"])
+        return verdict if facts["outcome"] == INTERRUPTED else with_replay(verdict, folder.path)
+    except Stopped:
+        return not_judged()
+    finally:
+        interrupt.calm()
 
 
 def _write_dump(folder: RunFolder, nodes: int) -> str:

@@ -13,10 +13,10 @@ from typing import Self
 from faults.host import THIS_HOST, Host
 from faults.network import Network
 from faults.scenario import Scenario
-from harness import toxiproxy
+from harness import descriptors, toxiproxy
 from harness.exits import HarnessError
 from harness.forgotten import held
-from harness.interrupt import Forced
+from harness.interrupt import Forced, Stopped
 from harness.load import load_of
 from harness.ports import NoFreePortError, free_ports, release_ports
 from harness.processes import Addresses, Nodes, Plan, Processes
@@ -51,6 +51,7 @@ class Stage:
         """Raises HarnessError if no stage can be had on this machine at all. Makes nothing."""
 
     def __enter__(self) -> Self:
+        descriptors.require(descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
         with ExitStack() as stack:
             self._build(stack)
             self._stack = stack.pop_all()
@@ -59,7 +60,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hurry = kind is not None and issubclass(kind, Forced)
+        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
         self._stack.close()
 
     @property
@@ -94,7 +95,7 @@ class Stage:
         log = self._folder.file("log", "toxiproxy.log")
         server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
         self.toxiproxy_version = server.version
-        self.network = Network(server.address)
+        self.network = Network(server.address, server.key)
         self.network.create_links({pair: (listen, addresses[pair[1]].listen) for pair, listen in links.items()})
         self.cluster = Processes(self._folder, self._plan(addresses, links))
 
@@ -127,6 +128,10 @@ class Stage:
 
     def _end_nodes(self) -> None:
         """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
-        forced = self.cluster.close(ask=not self._hurry)
+        try:
+            forced = self.cluster.close(ask=not self._hurry)
+        except Stopped:
+            self.cluster.close(ask=False)
+            raise
         if forced:
             self._folder.milestone("leftovers", nodes=forced)

@@ -15,9 +15,12 @@ from types import TracebackType
 
 import requests
 
+from faults.signature import SignedAdapter
 from harness import cache
 from harness.exits import HarnessError
 from harness.ports import free_ports, release_ports
+from harness.seal import listens, seal
+from harness.waiting import wait_until
 
 VERSION = "2.12.0"
 START_SECONDS = 15.0
@@ -62,6 +65,10 @@ def locate(environment: Mapping[str, str] = os.environ) -> Path:
 class ToxiproxyServer:
     """One running server, for one run; it listens on 127.0.0.1 only and dies with this process.
 
+    Its HTTP interface asks nobody who they are, and would let every local user cut links and listen wherever the server
+    may. So it takes connections with `key` only, which this process has (None: the machine can't do that, and what others
+    do is found by comparing, see `faults.network`); and it runs without any of root's capabilities.
+
     Start it from the main thread: the kernel ties its life to the thread that started it.
     """
 
@@ -72,7 +79,7 @@ class ToxiproxyServer:
         self._log = log
         self._binary = binary
         leash = Path(__file__).with_name("leash.py")
-        leashed = [sys.executable, "-P", str(leash), "--parent", str(os.getpid()), str(binary)]
+        leashed = [sys.executable, "-P", str(leash), "--bare", "--parent", str(os.getpid()), str(binary)]
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [*leashed, "-host", "127.0.0.1", "-port", str(self.port)],
@@ -83,6 +90,8 @@ class ToxiproxyServer:
                 process_group=0,  # a Ctrl-C in the terminal is for the harness, which still has links to heal
             )
         try:
+            wait_until(lambda: self._gone() or listens(self.pid, self.port), START_SECONDS)
+            self.key = seal(self.pid, self.port)
             self.version = self._answer()
         except BaseException:
             self.stop()
@@ -109,8 +118,11 @@ class ToxiproxyServer:
         self.process.wait()
         release_ports([self.port])
 
+    def _gone(self) -> bool:
+        return self.process.poll() is not None
+
     def _answer(self) -> str:
-        version = answer(self.address, lambda: self.process.poll() is not None)
+        version = answer(self.address, self._gone, self.key)
         if version is not None:
             return version
         code = self.process.poll()
@@ -122,11 +134,13 @@ class ToxiproxyServer:
         )
 
 
-def answer(address: str, gone: Callable[[], bool]) -> str | None:
+def answer(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
     """Wait until the server at `address` says its version; None if it is `gone` first, or took too long."""
     deadline = time.monotonic() + START_SECONDS
     with requests.Session() as session:
         session.trust_env = False  # a proxy for the web must not stand between us and 127.0.0.1
+        if key is not None:
+            session.mount("http://", SignedAdapter(key))
         while time.monotonic() < deadline and not gone():
             with contextlib.suppress(requests.RequestException, ValueError, KeyError):
                 told = session.get(f"http://{address}/version", timeout=1.0)

@@ -120,11 +120,11 @@ class Walk:
                 self.close()
 
     def close(self) -> None:
-        """Nothing stays broken, and no load runs on."""
+        """Nothing stays broken, and no load runs on. Whom the user has interrupted heals nothing: the nodes end now."""
         self._phase("stopping")
         self._stop_load(0.0)
         if self._watch.conductor is not None:
-            self._watch.conductor.close()
+            self._watch.conductor.close(heal=not self._interrupt.asked.is_set())
 
     def birth(self) -> None:
         """A new ensemble: all nodes up, and a leader established."""

@@ -1,10 +1,11 @@
 """Worker processes that do one thing for many items, and give the answers in the items' order.
 
-They are forked: they share what is imported already, nobody kills them, and so their logs may go through
-`multiprocessing-logging` to the parent's.
+They are forked: they share what is imported already, and their logs may go through `multiprocessing-logging` to the
+parent's. They die with the process that forked them, whatever ends that.
 """
 
-import multiprocessing
+import multiprocessing.context
+import os
 import signal
 import warnings
 from collections import deque
@@ -13,9 +14,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from harness.exits import HarnessError
+from harness.interrupt import SIGNALS
+from harness.leash import tie
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,11 +46,27 @@ def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -
             future.cancel()
 
 
+class _Forks(multiprocessing.context.ForkContext):
+    """Forks processes, and knows which."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[multiprocessing.context.ForkProcess] = []
+
+    def Process(self, *arguments: Any, **keywords: Any) -> multiprocessing.context.ForkProcess:  # type: ignore[override] # noqa: N802
+        self.made.append(multiprocessing.context.ForkProcess(*arguments, **keywords))
+        return self.made[-1]
+
+
 class Workers:
-    """`jobs` processes; with one job everything is done here. `ahead`: items handed out per worker at a time."""
+    """`jobs` processes; with one job everything is done here. `ahead`: items handed out per worker at a time.
+
+    Use it from the main thread: the processes end with the thread that forked them.
+    """
 
     def __init__(self, jobs: int, ahead: int = 1) -> None:
-        self._pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _prepare) if jobs > 1 else None
+        self._forks = _Forks()
+        self._pool = ProcessPoolExecutor(jobs, self._forks, _prepare, (os.getpid(),)) if jobs > 1 else None
         self._ahead = jobs * ahead
 
     def __enter__(self) -> Self:
@@ -56,7 +75,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Whose answer nobody waits for any more is killed."""
         if self._pool is not None:
+            for process in self._forks.made:
+                process.kill()
             self._pool.shutdown(cancel_futures=True)
 
     def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -78,7 +100,9 @@ class Workers:
             return self._pool.submit(work, item)
 
 
-def _prepare() -> None:
-    """A worker ends when its parent says so, not when the terminal's Ctrl-C does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _prepare(parent: int) -> None:
+    """A worker ends when its parent says so or is gone, not when the terminal's Ctrl-C does."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    tie(parent)

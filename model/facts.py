@@ -282,6 +282,11 @@ class Facts:
             for inject in self.injects
         )
 
+    @property
+    def tampered(self) -> bool:
+        """Whether somebody else changed the links: the faults of this run are not all known."""
+        return any(tampered(heal) for heal in self.heals)
+
     def was_killed(self, node: int) -> bool:
         """Whether some fault, or the end of the run, ended a process of this node by force."""
         forced = {"leftovers", "interrupted"} & self.milestones.keys()
@@ -304,6 +309,12 @@ def killed(fault: Fault) -> dict[int, dict[str, Any]]:
         for node, shown in fault.evidence.items()
         if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
     }
+
+
+def tampered(fault: Fault) -> list[str]:
+    """What a fault's evidence says of changes that somebody else made to the links, in words."""
+    told = fault.evidence.get("tampered", []) if isinstance(fault.evidence, dict) else []
+    return [str(words) for words in told] if isinstance(told, list) else [str(told)]
 
 
 def crossings(fault: Fault) -> list[dict[str, Any]]:

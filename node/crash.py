@@ -64,7 +64,7 @@ def parse(point: object) -> CrashPoint:
     if what not in subjects(step):
         allowed = f"behind {step}: " + ", ".join(subjects(step))
         raise BadPoint(f"{what!r} is nothing that happens at {step}", allowed, what.upper(), subjects(step))
-    if hash_mark and not (number.isascii() and number.isdecimal() and int(number) >= 1):
+    if hash_mark and not (number.isascii() and number.isdecimal() and len(number) < 10 and int(number) >= 1):
         raise BadPoint(f"#{number} is not a count", "#1 for the first time, #2 for the second, ...")
     return CrashPoint(step, what, int(number) if hash_mark else 1)
 

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from harness import executors
 from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit
+from harness.exits import BadInput, Exit, Interrupted
 from harness.html.campaign import from_verdict
 from harness.html.campaign_page import campaign_page
+from harness.interrupt import Stopped
 from harness.judgement import judge
 from harness.results import write_whole
 from model import oracle
@@ -54,12 +55,17 @@ def analyze_command(
     console = console_for(json=json)
     groups = [[it] for it in compare] if compare else [places]
     words = Path(out).absolute() / "spark.log"
-    with _progress(console) as said:
-        said("looking for runs")
-        found = [_find(group) for group in groups]
-        said("starting Spark")
-        with executors.spark(master, memory, words) as spark:
-            analyses = [_analyze(spark, folders, out, said, replay=replay) for folders in found]
+    try:
+        with _progress(console) as said:
+            said("looking for runs")
+            found = [_find(group) for group in groups]
+            said("starting Spark")
+            with executors.spark(master, memory, words) as spark:
+                analyses = [_analyze(spark, folders, out, said, replay=replay) for folders in found]
+    except (Stopped, KeyboardInterrupt):
+        raise Interrupted(
+            f"interrupted; what was read is kept in {out}, and the next analysis goes on from there"
+        ) from None
     if compare:
         worse = _compared(analyses, compare, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS

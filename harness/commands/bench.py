@@ -40,6 +40,12 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
     console = console_for(json=json)
     with console.status("measuring") as status:
         report = measure(names, scale, results, command, status.update)
+    if not report["complete"]:
+        show(report, console)
+        console.print("\ninterrupted: nothing is kept", highlight=False)
+        if json:
+            print_json(report)
+        return Exit.UNKNOWN
     path = store(report, results)
     show(report, console)
     console.print(Text(f"\nsummary  {path}"), soft_wrap=True)

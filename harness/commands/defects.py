@@ -16,7 +16,7 @@ from harness.commands.explore import log_to
 from harness.commands.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from harness.commands.output import console_for, print_json, tell
 from harness.exits import BadInput, Exit, Interrupted
-from harness.interrupt import Interrupt
+from harness.interrupt import Stopped
 
 PLACES = ("both", "sim", "processes")
 
@@ -64,12 +64,13 @@ def check(
     console = console_for(json=json)
     rows: list[Row] = []
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    with Interrupt() as interrupt, log_to(results, "defects"):
-        for defect in defects:
-            rows.append(try_defect(defect, effort, interrupt.asked.is_set))
-            if interrupt.asked.is_set():
-                raise Interrupted(f"interrupted at {defect.name}; the matrix would not be complete")
-            _say(rows[-1], console)
+    with log_to(results, "defects"):
+        try:
+            for defect in defects:
+                rows.append(try_defect(defect, effort))
+                _say(rows[-1], console)
+        except (Stopped, Interrupted):
+            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is not complete", highlight=False)
     console.print()
     console.print(matrix(rows))
     answer = {
@@ -78,10 +79,13 @@ def check(
         "commit": machine.commit(),
         "machine": machine.facts() | {"processor": machine.processor()},
         "versions": machine.versions(None),
+        "complete": len(rows) == len(defects),
         "defects": [row.facts() for row in rows],
     }
     tell(answer, out, json=json)
-    return Exit.VIOLATION if any(row.survives for row in rows) else Exit.PASS
+    if any(row.survives for row in rows):
+        return Exit.VIOLATION
+    return Exit.PASS if len(rows) == len(defects) else Exit.UNKNOWN
 
 
 def _command(only: list[str], on: str, effort: Effort) -> str:

@@ -22,7 +22,7 @@ from harness.commands.run import one, read, wish_for
 from harness.executors import MASTER, NO_MASTER
 from harness.exits import BadInput, HarnessError
 from harness.explore import AHEAD, LOG, Explored, Task, explore_with
-from harness.interrupt import Interrupt
+from harness.interrupt import Stopped
 from harness.run import Ran, Wish
 from harness.seeds import read_seeds
 from harness.tally import Tally
@@ -60,20 +60,22 @@ def explore_command(
         workers: AbstractContextManager[Crew] = Workers(min(jobs or machine.cores(), len(numbers)), AHEAD)
     else:
         workers = import_module("harness.sparkcrew").on_spark(master, results / "explore-spark.log")
-    with Interrupt() as interrupt, log_to(results, scenario.name), workers as crew:
-        asked = interrupt.asked.is_set
-        for found in explore_with(crew, task, numbers, asked):
-            tally.add(found)
-            if told:
-                cases.append(_case(task, name, found, nodes))
-            _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
-            if tally.due():
-                tell(tally.to_dict(), out, json=False)
-                if not quiet:
-                    console.print(tally.line(), highlight=False)
-            if found.failed and not keep_going:
-                break
-        interrupted = asked()
+    interrupted = False
+    with log_to(results, scenario.name), workers as crew:
+        try:
+            for found in explore_with(crew, task, numbers):
+                tally.add(found)
+                if told:
+                    cases.append(_case(task, name, found, nodes))
+                _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
+                if tally.due():
+                    tell(tally.to_dict(), out, json=False)
+                    if not quiet:
+                        console.print(tally.line(), highlight=False)
+                if found.failed and not keep_going:
+                    break
+        except Stopped:
+            interrupted = True
     for line in tally.summary():
         console.print(line, highlight=False, soft_wrap=True)
     for each in tally.unknown[:SHOWN]:
@@ -81,7 +83,10 @@ def explore_command(
     covered = show_coverage(scenario, tally.reached, results, console) if coverage else None
     smallest = tally.failed[0] if tally.failed else None
     again = None
-    if smallest is not None:
+    if smallest is not None and interrupted:
+        again = shlex.join(_repeating(task, name, smallest.seed, nodes))
+        console.print(f"\nThe smallest seed that failed is {smallest.seed}:  {again}", highlight=False, soft_wrap=True)
+    elif smallest is not None:
         wish, ran = _show_failure(task, name, smallest, nodes, results, console)
         again = wish.command
         shown = ci.case_of(ran.folder, ran.verdict)
@@ -144,15 +149,20 @@ def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
 
 def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
     """One seed, of which there are no files."""
-    words = ["zab", "explore", name, "--seeds", str(found.seed), *(["--swarm"] if task.swarm else [])]
-    words += ["--nodes", str(nodes)] if nodes is not None else []
-    words += ["--defect", task.scenario.defect] if task.scenario.defect is not None else []
+    words = _repeating(task, name, found.seed, nodes)
     expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
     told = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
         violated=found.violated, told=told, again=shlex.join(words),
     )  # fmt: skip
+
+
+def _repeating(task: Task, name: str, seed: int, nodes: int | None) -> list[str]:
+    """The command that runs this seed again."""
+    words = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
+    words += ["--nodes", str(nodes)] if nodes is not None else []
+    return words + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])
 
 
 def _show_failure(

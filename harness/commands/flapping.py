@@ -9,6 +9,7 @@ from rich.text import Text
 from harness.commands.output import print_json, tell
 from harness.exits import BadInput, Exit, HarnessError
 from harness.flapping import Compared, compare, full_protocol, judge_full
+from harness.interrupt import Stopped
 from harness.workers import Workers
 from model.lab import FLAPPING_PROPERTY, lab_flapping
 from model.lab.flapping import judge_flapping
@@ -21,11 +22,15 @@ LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that com
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
     """Exit 1 if the lab's protocol (or the full one) breaks under a seed's links."""
     compared: list[Compared] = []
+    interrupted = False
     with Workers(jobs) as workers:
-        for one in workers.answers(compare, seeds):
-            compared.append(one)
-            if one.lab is not None and not keep_going:
-                break
+        try:
+            for one in workers.answers(compare, seeds):
+                compared.append(one)
+                if one.lab is not None and not keep_going:
+                    break
+        except Stopped:
+            interrupted = True
     failed = [one for one in compared if one.lab is not None]
     fallen = [one for one in compared if one.verdict != "PASS"]
     for one in failed if keep_going is False else fallen:
@@ -46,7 +51,11 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
         "command": again,
     }
     tell(answer, out, json=json)
-    return Exit.VIOLATION if failed or fallen else Exit.PASS
+    if interrupted:
+        console.print("interrupted", highlight=False)
+    if failed or fallen:
+        return Exit.VIOLATION
+    return Exit.UNKNOWN if interrupted else Exit.PASS
 
 
 def _seeds(count: int) -> str:

@@ -69,7 +69,7 @@ def _value(said: str) -> Any:
     """As TOML has it, but that text needs no quotes."""
     try:
         return tomllib.loads(f"value = {said}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or more digits than anybody reads
         return said
 
 

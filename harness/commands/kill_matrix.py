@@ -5,7 +5,7 @@ bug, for as many seeds as it takes.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,27 +110,27 @@ class Effort:
     results: Path
 
 
-def try_defect(defect: Defect, effort: Effort, asked: Callable[[], bool]) -> Row:
-    """Raises BadInput, HarnessError, Interrupted. `asked`: whether the user wants it to end; then less is tried."""
+def try_defect(defect: Defect, effort: Effort) -> Row:
+    """Raises BadInput, HarnessError, Interrupted."""
     row, name = Row(defect), f"defects/{defect.scenario}"
     if effort.seeds:
-        row.sim = _in_simulation(defect, read(name, on="sim", nodes=None, defect=None), effort, asked)
+        row.sim = _in_simulation(defect, read(name, on="sim", nodes=None, defect=None), effort)
     if effort.times:
         row.processes = _on_processes(defect, read(name, on="processes", nodes=None, defect=None), effort)
     if effort.swarm:
-        row.swarm = _by_swarm(defect, effort, asked)
+        row.swarm = _by_swarm(defect, effort)
     return row
 
 
-def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort, asked: Callable[[], bool]) -> Tried:
+def _in_simulation(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
     tried = Tried(defect.property)
     command = f"zab run defects/{defect.scenario} --on sim --seed "
     seeds = range(1, effort.seeds + 1)
-    for one in explore(Task(scenario=scenario, defect=defect.path), seeds, effort.jobs, asked):
+    for one in explore(Task(scenario=scenario, defect=defect.path), seeds, effort.jobs):
         tried.violated.append(one.violated)
         if defect.property not in one.violated:
             tried.strange.append(f"{command}{one.seed} --defect {defect.name}")
-    for one in explore(Task(scenario=scenario, defect=None), seeds, effort.jobs, asked):
+    for one in explore(Task(scenario=scenario, defect=None), seeds, effort.jobs):
         tried.honest.append(one.verdict)
         if one.exit != Exit.PASS:
             tried.strange.append(f"{command}{one.seed}")
@@ -155,10 +155,10 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
     return tried
 
 
-def _by_swarm(defect: Defect, effort: Effort, asked: Callable[[], bool]) -> Swarmed:
+def _by_swarm(defect: Defect, effort: Effort) -> Swarmed:
     task = Task(scenario=read(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
     swarmed = Swarmed(effort.swarm)
-    found: Iterator[Any] = explore(task, range(1, effort.swarm + 1), effort.jobs, asked)
+    found: Iterator[Any] = explore(task, range(1, effort.swarm + 1), effort.jobs)
     for one in found:
         if one.violated:
             swarmed.first, swarmed.violated = one.seed, one.violated

@@ -13,6 +13,7 @@ from rich.text import Text
 from harness import results as stored
 from harness.commands.output import console_for, print_json
 from harness.exits import BadInput, Exit, HarnessError
+from harness.interrupt import Stopped
 from harness.judgement import UnknownDefect, core_of, other_version
 from harness.results import RunFolder
 from model.replay import Replayed, recorded_lives, replay, replay_life
@@ -94,17 +95,26 @@ def _unknown(why: str, console: Console, *, json: bool) -> int:
 
 
 def _all(folder: RunFolder, lives: Iterable[Replayed], console: Console, *, json: bool) -> int:
-    done = list(lives)
+    done: list[Replayed] = []
+    interrupted = False
+    try:
+        done.extend(lives)
+    except Stopped:
+        interrupted = True
     equal = all(one.difference is None for one in done)
     console.print(_table(done))
     for one in done:
         if one.difference is not None:
             _show_difference(one.difference, console)
-    console.print(Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
+    if equal and interrupted:
+        console.print(Text("interrupted: EQUAL so far"))
+    else:
+        console.print(Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
     _say_version(folder, console, equal=equal)
-    code = Exit.PASS if equal else Exit.VIOLATION
+    code = Exit.VIOLATION if not equal else Exit.UNKNOWN if interrupted else Exit.PASS
     if json:
-        print_json({"exit": int(code), "equal": equal, "lives": msgspec.to_builtins(done)})
+        whole = equal if not (equal and interrupted) else None
+        print_json({"exit": int(code), "equal": whole, "lives": msgspec.to_builtins(done)})
     return code
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from faults.registry import impossible
@@ -12,7 +13,8 @@ from faults.scenario import Scenario, ScenarioError, load
 from harness import catalogue
 from harness.commands.output import console_for, print_json
 from harness.commands.run import known_world, unseen, wish_for
-from harness.exits import BadInput, Exit
+from harness.exits import BadInput, Exit, Interrupted
+from harness.interrupt import Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +84,35 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     """Run each so often, where it can be run. Exit 1 if one ends otherwise than it says. Raises BadInput."""
     known_world(on)
     console = console_for(json=json)
-    checked = []
-    for name, scenario in shipped(only).items():
-        wrong = impossible(scenario, on)
-        if wrong:
-            console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
-            continue
-        checked.append(_check(name, scenario, on, times, results))
-        mark = Text("as expected", "green") if checked[-1].holds else Text("NOT AS EXPECTED", "bold red")
-        console.print(Text(f"{name}: exit {_counts(checked[-1].exits)}, ").append_text(mark), highlight=False)
-        for folder in checked[-1].strange:
-            console.print(Text(f"  {folder}"), soft_wrap=True)
+    checked: list[Checked] = []
+    chosen, interrupted = shipped(only), False
+    try:
+        for name, scenario in chosen.items():
+            wrong = impossible(scenario, on)
+            if wrong:
+                console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
+                continue
+            checked.append(_check(name, scenario, on, times, results))
+            _say(checked[-1], console)
+    except (Stopped, Interrupted):
+        interrupted = True
     good = sum(one.holds for one in checked)
     console.print(f"\n{good} of {len(checked)} scenarios end as they say.", highlight=False)
+    if interrupted:
+        console.print(f"interrupted: there are {len(chosen)}", highlight=False)
     if json:
         print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
-    return Exit.PASS if good == len(checked) else Exit.VIOLATION
+    if good < len(checked):
+        return Exit.VIOLATION
+    return Exit.UNKNOWN if interrupted else Exit.PASS
+
+
+def _say(checked: Checked, console: Console) -> None:
+    """One line as soon as a scenario is through, and what is to be looked at."""
+    mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
+    console.print(Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark), highlight=False)
+    for folder in checked.strange:
+        console.print(Text(f"  {folder}"), soft_wrap=True)
 
 
 def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:

@@ -21,7 +21,7 @@ from harness.commands.run import unseen, wish_for
 from harness.culprit import Culprit, Start, facts_of, find_culprit, find_start
 from harness.exits import BadInput, Exit, HarnessError
 from harness.explore import Explored, Task, try_seed
-from harness.interrupt import Interrupt
+from harness.interrupt import Stopped
 from harness.shrinking import Budget, Search, checked, failing_seeds, witnesses
 from harness.simpler import shrink
 from harness.workers import Workers
@@ -57,7 +57,8 @@ def shrink_command(
     what: str, *, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None, out: Path | None,
     budget: str, jobs: int | None, confirm: bool, results: Path, json: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Exit 0: shrunk; 2: it does not fail in the simulated world. Raises BadInput, also for what did not fail."""
+    """Exit 0: shrunk; 2: it does not fail in the simulated world, or the user ended the search, and the smallest so far is
+    kept. Raises BadInput, also for what did not fail."""
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
@@ -67,19 +68,20 @@ def shrink_command(
     place = _place(culprit, out)
     if not quiet:
         console.print("looking how it fails in the simulated world", highlight=False)
-    with Interrupt() as interrupt, Workers(jobs or machine.cores()) as workers:
+    with Workers(jobs or machine.cores()) as workers:
         start = find_start(culprit, workers)
         if start is None:
             return _not_there(culprit, console, json=json)
-        result = _shrink(culprit, start, workers, limit, interrupt, console, quiet=quiet)
+        result = _shrink(culprit, start, workers, limit, console, quiet=quiet)
     _write(place, result.scenario)
     again = shlex.join(["zab", "run", str(place), "--on", "sim"])
     _show(start, result, place, again, console)
-    confirmed = _confirm(result.scenario, start, place, results, console) if confirm else None
+    wanted = confirm and not result.interrupted
+    confirmed = _confirm(result.scenario, start, place, results, console) if wanted else None
     console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
     if json:
         print_json(_answer(start, result, place, again, confirmed))
-    return Exit.PASS
+    return Exit.UNKNOWN if result.interrupted else Exit.PASS
 
 
 def read_budget(text: str) -> Budget:
@@ -112,19 +114,23 @@ def _write(place: Path, scenario: Scenario) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """What is left. `others`: how many of OTHER_SEEDS other seeds fail with it as well."""
+    """What is left. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well; both None if the
+    user ended the search."""
 
     scenario: Scenario
-    after: Explored
+    after: Explored | None
     search: Search
     stopped: bool
-    others: int
+    others: int | None
     seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        return self.after is None
 
 
 def _shrink(
-    culprit: Culprit, start: Start, workers: Workers, limit: Budget, interrupt: Interrupt, console: Console,
-    *, quiet: bool,
+    culprit: Culprit, start: Start, workers: Workers, limit: Budget, console: Console, *, quiet: bool
 ) -> _Result:  # fmt: skip
     begun = time.monotonic()
     scenario, failure, defect = start.scenario, start.failure, culprit.defect
@@ -136,14 +142,20 @@ def _shrink(
     )  # fmt: skip
     progress = _Progress(console, quiet)
     progress.step(scenario)
-    search = Search(workers, defect, failure, seeds, limit, progress.tried, interrupt.asked.is_set)
-    small = _named(shrink(search, scenario, progress.step), culprit, start)
-    after, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
-    others = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
+    search = Search(workers, defect, failure, seeds, limit, progress.tried)
+    after: Explored | None = None
+    others: int | None = None
+    try:
+        small = _named(shrink(search, scenario, progress.step), culprit, start)
+        found, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
+        seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
+        others = len(failing_seeds(workers, defect, failure, small, seeds_after))
+        after = found
+    except Stopped:
+        small = _named(search.best or scenario, culprit, start)
     return _Result(
-        scenario=small, after=after, search=search, stopped=search.over, seconds=time.monotonic() - begun,
-        others=len(failing_seeds(workers, defect, failure, small, others)),
-    )  # fmt: skip
+        scenario=small, after=after, search=search, stopped=search.over, seconds=time.monotonic() - begun, others=others
+    )
 
 
 def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
@@ -173,21 +185,24 @@ def _show(start: Start, result: _Result, place: Path, again: str, console: Conso
     console.print()
     console.print(Syntax(result.scenario.source.rstrip(), "toml", background_color="default", word_wrap=True))
     console.print()
-    before, after = facts_of(start.scenario, start.before), facts_of(result.scenario, result.after)
+    rows = {"before": facts_of(start.scenario, start.before)}
+    if result.after is not None:
+        rows["after"] = facts_of(result.scenario, result.after)
     table = Table(box=None, pad_edge=False)
-    for name in ("", *before):
+    for name in ("", *rows["before"]):
         table.add_column(name, justify="right" if name else "left")
-    for words, facts in (("before", before), ("after", after)):
+    for words, facts in rows.items():
         table.add_row(words, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
     console.print(table)
-    words = f"{result.search.tries} tries in {result.seconds:.0f} s; "
-    words += f"{result.others} of {OTHER_SEEDS} other seeds fail as well"
+    words = f"{result.search.tries} tries in {result.seconds:.0f} s"
+    if result.others is not None:
+        words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
     console.print(f"\n{words}", highlight=False)
-    if result.stopped:
-        console.print(
-            "The budget is spent (or you ended it): a larger --budget may find a smaller one.", highlight=False
-        )
-    if set(start.before.violated) != set(result.after.violated):
+    if result.interrupted:
+        console.print("interrupted: this is the smallest so far that still fails", highlight=False)
+    elif result.stopped:
+        console.print("The budget is spent: a larger --budget may find a smaller one.", highlight=False)
+    if result.after is not None and set(start.before.violated) != set(result.after.violated):
         console.print(
             f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}",
             highlight=False, soft_wrap=True,
@@ -224,13 +239,15 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
 
 def _answer(start: Start, result: _Result, place: Path, again: str, confirmed: dict[str, Any] | None) -> dict[str, Any]:
     return {
-        "exit": int(Exit.PASS),
+        "exit": int(Exit.UNKNOWN if result.interrupted else Exit.PASS),
         "file": str(place),
         "failure": {"verdict": start.failure.verdict, "property": start.failure.property},
         "before": {**facts_of(start.scenario, start.before), "violated": start.before.violated},
-        "after": {**facts_of(result.scenario, result.after), "violated": result.after.violated},
+        "after": None
+        if result.after is None
+        else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
         "tries": result.search.tries,
-        "complete": not result.stopped,
+        "complete": not (result.stopped or result.interrupted),
         "other_seeds": {"tried": OTHER_SEEDS, "failed": result.others},
         "processes": confirmed,
         "command": again,

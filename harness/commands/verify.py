@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import msgspec
+from rich.console import Console
+from rich.text import Text
 
 from harness import ci, report
 from harness import results as stored
 from harness.commands.output import console_for, print_json
+from harness.interrupt import Stopped
 from harness.judgement import judge
-from model.verdict import worst
+from harness.results import RunFolder
+from model.verdict import Outcome, Verdict, worst
 
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
@@ -17,20 +21,33 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
     folders = [stored.find(results, name) for name in runs]  # a wrong name is told before the first is judged
     console = console_for(json=json)
     verdicts, cases = [], []
-    for folder in folders:
-        verdict = judge(folder.path)
-        folder.file("verdict.json").write_bytes(verdict.to_json())
-        report.show(folder, console, brief=quiet)
-        verdicts.append(verdict)
-        cases.append(ci.case_of(folder, verdict))
-    overall = worst(verdict.verdict for verdict in verdicts)
+    try:
+        for folder in folders:
+            verdict = judge(folder.path)
+            _keep(folder, verdict, console)
+            report.show(folder, console, brief=quiet, judged=verdict)
+            verdicts.append(verdict)
+            cases.append(ci.case_of(folder, verdict))
+    except Stopped:
+        console.print(f"interrupted: {len(verdicts)} of {len(folders)} runs were judged", highlight=False)
+    judged = [verdict.verdict for verdict in verdicts]
+    overall = worst(judged if len(verdicts) == len(folders) else [*judged, Outcome.UNKNOWN])
     if len(folders) > 1:
-        console.print(f"\n{len(folders)} runs: {overall}", highlight=False)
+        console.print(f"\n{len(verdicts)} runs: {overall}", highlight=False)
     if json:
         answers = [
             {"folder": str(folder.path), **msgspec.to_builtins(verdict)}
-            for folder, verdict in zip(folders, verdicts, strict=True)
+            for folder, verdict in zip(folders, verdicts, strict=False)
         ]
         print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
     ci.publish("zab verify", cases, junit)
     return overall.exit_code
+
+
+def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
+    """Write verdict.json anew; where that can't be done, say so: the judgement stands all the same."""
+    try:
+        folder.file("verdict.json").write_bytes(verdict.to_json())
+    except OSError as error:
+        words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the judgement is below"
+        console.print(Text(words, "yellow"), soft_wrap=True)

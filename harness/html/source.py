@@ -47,10 +47,10 @@ class TraceLine(Timed, kw_only=True):
 
 
 class OperationLine(Timed, kw_only=True):
-    """Half of an operation: `invoke` has `due` and `op`, `complete` has `outcome`."""
+    """Half of an operation: `invoke` has `due` and `op`, `complete` has `outcome`. A session's number is any of 64 bits."""
 
     type: str
-    client: Number
+    client: Annotated[int, msgspec.Meta(ge=0)]
     seq: Number
     node: Number = 0
     due: Number = 0
@@ -125,7 +125,7 @@ class Source:
     ) -> L | None:
         try:
             return decoder.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             whole = text.endswith(b"\n")
             if whole or not excused:
                 self.damaged(name, number, f"is not readable: {error}" if whole else "is incomplete")

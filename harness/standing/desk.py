@@ -71,12 +71,10 @@ class Desk:
         name = str(said.pop("do", ""))
         if name not in KINDS:
             raise BadInput(f"no kind of fault is called {name!r}. {catalogue.did_you_mean(name, KINDS)}")
-        given = {"target": "target", "for": "lasts", "as": "name"}
         for key in ("at", "awaits"):
             if key in said:
                 raise BadInput(f"{name}: {key} belongs to a schedule; by hand it happens now")
-        verb = getattr(self._ensemble, name.replace("-", "_"))
-        self._faults.append(verb(**{given.get(key, key): value for key, value in said.items()}))
+        self._faults.append(self._ensemble.inject(KINDS[name], said))
         return self._told(str(self._faults[-1]))
 
     def _heal(self, number: int | None) -> str:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from harness.exits import BadInput
 from node.net.keys import KeyFiles
@@ -21,12 +20,12 @@ FOLDER = "standing"
 class Door(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`control`: where `zab up` listens for `zab inject`; `nodes`: where each node takes clients; `host:port` each.
 
-    `secret`: the clients' key file; `control_secret`: the one for `control`. `since`: when the process began, in seconds
-    as the system counts them: a process id is used again.
+    `secret`: the clients' key file; `control_secret`: the one for `control`. `since`: when the process began, in clock ticks
+    since the machine started (a step of the clock does not move that): a process id is used again.
     """
 
     pid: int
-    since: float
+    since: int
     folder: str
     control: str
     nodes: dict[int, str]
@@ -36,10 +35,16 @@ class Door(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def open(self) -> bool:
         """Whether the process that opened it is there."""
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.since) < 1
-        except psutil.NoSuchProcess:
-            return False
+        return _began(self.pid) == self.since
+
+
+def _began(pid: int) -> int | None:
+    """When the process began; None if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[19])  # `starttime`, proc_pid_stat(5)
 
 
 @contextmanager
@@ -47,7 +52,7 @@ def opened(results: Path, *, folder: Path, control: str, nodes: dict[int, str], 
     """Open a door of our own, and close it in the end."""
     pid = os.getpid()
     door = Door(
-        pid=pid, since=psutil.Process(pid).create_time(), folder=str(folder.resolve()), control=control, nodes=nodes,
+        pid=pid, since=_began(pid) or 0, folder=str(folder.resolve()), control=control, nodes=nodes,
         secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()),
     )  # fmt: skip
     place = results / FOLDER

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from faults.conductor import FaultRun
 from faults.defects import DEFECTS
-from faults.kind import FaultError
+from faults.kind import FaultError, Kind
 from harness import catalogue, results
 from harness.blame import hidden_for
 from harness.cluster import disagreement, statuses
@@ -101,10 +101,15 @@ class Ensemble(Standing):
         """Raises HarnessError, or `harness.walk.Unfinished` if no leader was established."""
         self._world_of.possible(self.on)
         self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
-        self.folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
-        self._world = self._world_of(self.scenario, self._wish, self.folder)
+        with results.private():
+            self._enter(self.folder)
+        return self
+
+    def _enter(self, folder: RunFolder) -> None:
+        folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
+        self._world = self._world_of(self.scenario, self._wish, folder)
         self._world.facts["command"] = self._wish.command or None
-        self.folder.write_run(self._world.facts)
+        folder.write_run(self._world.facts)
         self._world.records.milestone("started", seed=self._wish.seed)
         self._open = True
         try:
@@ -113,7 +118,6 @@ class Ensemble(Standing):
         except BaseException as error:
             self.abandon(error)
             raise
-        return self
 
     def _begin(self) -> None:
         world, seed = self._world, self._wish.seed
@@ -141,9 +145,10 @@ class Ensemble(Standing):
         if self.verdict is None:
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
-            outcome = self._close()
-            self._keep(outcome)
-            self.verdict = self._judge(outcome)
+            with results.private():
+                outcome = self._close()
+                self._keep(outcome)
+                self.verdict = self._judge(outcome)
         return self.verdict
 
     def _close(self) -> str:
@@ -263,6 +268,10 @@ class Ensemble(Standing):
     def heal(self) -> None:
         """Undo every fault, and start every node that is down."""
         self._conductor.heal_all()
+
+    def inject(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
+        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `Hand.say`."""
+        return self._hand.say(kind, table)
 
     def __getattr__(self, word: str) -> Callable[..., Broken]:
         """A verb for every kind of fault, see `harness.standing.verbs` and `Hand.do`: (target, lasts=, name=, its keys)."""

@@ -4,7 +4,7 @@
 keyword arguments, with _ for -. The verbs come from the registry, so that a new kind of fault is a verb at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -122,11 +122,15 @@ class Hand:
 
         `lasts`: seconds until it heals by itself, while somebody waits; `name`: what later faults may call its nodes.
         """
-        table = {"at": self._conductor.host.now() - self._begun, "do": kind.name, "target": _target(target)}
+        table: dict[str, Any] = {"target": _target(target)}
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
+        return self.say(kind, {key: value for key, value in _spelt(kind, table).items() if value is not None})
+
+    def say(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
+        """Likewise; `table`: as a scenario's [[fault]] has it, whose keys may be any words, but for its time and kind."""
+        said = {"at": self._conductor.host.now() - self._begun, "do": kind.name, **table}
         try:
-            given = {key: value for key, value in _spelt(kind, table).items() if value is not None}
-            step = read_fault(given, len(self._conductor.cluster.nodes), self._names)
+            step = read_fault(said, len(self._conductor.cluster.nodes), self._names)
         except ScenarioError as error:
             words = [str(mistake).removeprefix(f"{mistake.where}: ") for mistake in error.mistakes]
             raise BadInput("\n".join(f"{kind.name}: {each}" for each in words)) from None
@@ -135,7 +139,7 @@ class Hand:
             raise FaultError(f"{kind.name} did not take effect: {run.describe()}; {run.injected.evidence}")
         if run.fault is not None and not run.fault.settled():
             self._conductor.host.sleep(ARMED_SECONDS)
-        self._names += [name] if name is not None else []
+        self._names += [step.name] if step.name is not None else []
         return Broken(run, self._conductor, self._wait)
 
 

@@ -19,12 +19,17 @@ class Checker:
     `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves
     nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it
     is the experiment that failed, not the protocol.
+
+
+    `liveness`: it says what must come about in time. Safety holds under any faults; what must come about is owed only if
+    nothing but the known faults was in the way. So where somebody else changed the links, a violation is UNKNOWN.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     statement: ClassVar[str]
     rests_on_absence: ClassVar[bool] = True
+    liveness: ClassVar[bool] = False
     if_broken: ClassVar[Judgement] = Judgement.VIOLATION
 
     def __init__(self, facts: Facts) -> None:
@@ -41,7 +46,8 @@ class Checker:
         if self.not_applicable is not None:
             return Judgement.NOT_APPLICABLE
         if self.found:
-            return Judgement.UNKNOWN if self.rests_on_absence and self.facts.damages else self.if_broken
+            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and self.facts.tampered)
+            return Judgement.UNKNOWN if doubtful else self.if_broken
         if self.unknown:
             return Judgement.UNKNOWN
         return Judgement.PASS if self.checked else Judgement.NOT_APPLICABLE

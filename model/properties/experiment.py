@@ -3,7 +3,7 @@
 from typing import Any
 
 from model.events import Heal, Inject
-from model.facts import crossings, killed
+from model.facts import crossings, killed, tampered
 from model.properties.checker import Checker
 from model.verdict import Judgement
 
@@ -11,7 +11,8 @@ from model.verdict import Judgement
 class FaultTookEffect(Checker):
     """A fault that did not happen proves nothing about those who survived it.
 
-    Verifies that every fault's injection and healing was confirmed; that every process which was to be killed has an
+    Verifies that every fault's injection and healing was confirmed; that nobody but the harness changed the links, as far
+    as a comparison before each healing and at the end shows it; that every process which was to be killed has an
     exit status, wrote nothing after the fault was healed, and nothing after its node's next life had begun; and that no
     frame crossed a cut link (the receiver's counters are equal at injection and at healing). Does not verify that
     unsynced bytes are gone after a power cut: that is the disk's own test.
@@ -35,7 +36,10 @@ class FaultTookEffect(Checker):
 
     def on_heal(self, event: Heal) -> None:
         self.checked += 1
-        if not event.confirmed:
+        strange = tampered(event)
+        for words in strange:
+            self.found.add(f"somebody else changed the links: {words}", [event])
+        if not event.confirmed and not strange:
             self.found.add(f"the healing of fault {event.id} was not confirmed", [event])
         self._links(event)
 

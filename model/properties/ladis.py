@@ -84,6 +84,7 @@ class ReliableDelivery(Checker):
     name = "reliable delivery"
     source = "LADIS 2008"
     statement = "After healing, what one node delivered is delivered by every node that is up."
+    liveness = True
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():

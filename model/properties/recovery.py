@@ -15,6 +15,7 @@ class Recovery(Checker):
     name = "recovery"
     source = "LADIS 2008"
     statement = "After healing, all nodes converge within the expected time."
+    liveness = True
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():

@@ -121,6 +121,10 @@ def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]
     assert not (run.folder / "data").exists()
     assert not any(path.exists() for path in keys.files_in(run.folder / "config"))
     assert sorted(path.name for path in (run.folder / "trace").iterdir()) == [f"node-{n}-1.jsonl" for n in (1, 2, 3)]
+    made = [run.folder, *run.folder.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    others = [path for path in made if path.is_file() and path.parent.name != "config"]
+    assert {path.stat().st_mode & 0o777 for path in others} == {0o600}
 
 
 def test_faults_are_injected_healed_and_on_record_and_the_answer_is_json(zab: Callable[..., Zab]) -> None:

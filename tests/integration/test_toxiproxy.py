@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from faults import proxies
+from faults import proxies, signature
 from faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
 from faults.proxies import Proxies
 from harness.ports import free_ports, release_ports
+from harness.seal import seal
 from harness.toxiproxy import ToxiproxyError, ToxiproxyServer, locate
 
 pytestmark = pytest.mark.toxiproxy
@@ -39,7 +40,7 @@ class Pair:
     def __init__(self, server: ToxiproxyServer) -> None:
         self.ports = free_ports(2)
         self.listeners = {node: socket.create_server(("127.0.0.1", 0)) for node in (1, 2)}
-        self.network = Network(server.address)
+        self.network = Network(server.address, server.key)
         self.proxy = dict(zip([(1, 2), (2, 1)], self.ports, strict=True))
         self.network.create_links(
             {
@@ -195,7 +196,7 @@ def test_healing_everything_leaves_nothing_on_any_link(pair: Pair) -> None:
 
 def test_links_heal_while_a_peer_dies_with_full_pipes(server: ToxiproxyServer) -> None:
     """Where removing a latency toxic wedges the server, deleting and recreating does not."""
-    network = Network(server.address)
+    network = Network(server.address, server.key)
     (port,) = ports = free_ports(1)
     listen_and_never_read = (
         "import socket,sys; s=socket.create_server(('127.0.0.1',0)); print(s.getsockname()[1],flush=True); "
@@ -248,7 +249,7 @@ def test_a_negative_bandwidth_never_reaches_the_server(pair: Pair, server: Toxip
 
 
 def test_the_wrappers_errors_say_what_happened(pair: Pair, server: ToxiproxyServer) -> None:
-    there = Proxies(server.address)
+    there = Proxies(server.address, server.key)
     with pytest.raises(NetworkError, match="has it already"):
         there.create("1-2", "127.0.0.1:0", "127.0.0.1:9", enabled=False)
     with pytest.raises(MissingError):
@@ -288,6 +289,58 @@ def test_the_server_listens_here_only_and_stops(binary: Path, tmp_path: Path) ->
         assert [address.ip for address in listening] == ["127.0.0.1"]
     assert not psutil.pid_exists(server.pid)
     server.stop()
+
+
+def test_nobody_talks_to_the_server_without_its_key(pair: Pair, server: ToxiproxyServer) -> None:
+    """Neither connection is refused: an unsigned segment is not answered at all."""
+    assert server.key is not None
+    for key in (None, bytes(len(server.key))):
+        with socket.socket() as stranger:
+            stranger.settimeout(SILENCE)
+            if key is not None:
+                stranger.setsockopt(*signature.option(key))
+            with pytest.raises(TimeoutError):
+                stranger.connect(("127.0.0.1", server.port))
+    assert Proxies(server.address, server.key).names() == ["1-2", "2-1"]
+
+
+def test_who_was_there_before_the_key_is_cut_off() -> None:
+    child = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"
+        "c = s.accept(); print('taken', flush=True); input()"
+    )
+    taker = subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert taker.stdout is not None
+    try:
+        port = int(taker.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as early:
+            assert taker.stdout.readline() == "taken\n"
+            assert seal(taker.pid, port) is not None
+            assert early.recv(1) == b""
+    finally:
+        taker.communicate("\n")
+
+
+def test_the_server_has_none_of_roots_rights(pair: Pair, server: ToxiproxyServer) -> None:
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{server.pid}/status").read_text().splitlines())
+    assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1"
+
+
+def test_what_somebody_else_does_to_a_link_is_found(pair: Pair, server: ToxiproxyServer) -> None:
+    """By whoever has the key, as by anybody where the kernel knows no signatures."""
+    pair.network.cut([(2, 1)], name="ours")
+    pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1)))], "slow")
+    pair.network.compare()
+    assert pair.network.strange() == []
+    stranger = Proxies(server.address, server.key)
+    stranger.disable("1-2")
+    pair.network.heal([(2, 1)], "ours")
+    assert pair.network.strange() == ["link 1-2: enabled is False and was asked to be True"]
+    pair.network.heal_all()
+    sender, receiver = pair.connect((1, 2))
+    sender.sendall(b"again")
+    assert take(receiver, 5) == b"again"
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from faults.network import Network, NetworkError, WedgedError
-from faults.proxies import Proxies
+from faults.proxies import Proxies, State
 
 
 class Slow(Proxies):
@@ -22,6 +22,9 @@ class Slow(Proxies):
             raise WedgedError("no answer")
 
     def disable(self, name: str) -> None: ...
+
+    def states(self) -> dict[str, State]:
+        raise WedgedError("no answer")
 
 
 def cut(deaf: int) -> tuple[Network, Slow]:

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[3]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -36,7 +38,7 @@ def test_no_python_that_is_new_enough(tmp_path: Path) -> None:
     fake_python(tmp_path / "bin", "python3", "exit 1")  # what an old Python answers to the question for its version
     done = venv(tmp_path)
     assert done.returncode == 1
-    assert "Python 3.11 or newer is needed" in done.stderr
+    assert "Python 3.11, 3.12 or 3.13 is needed" in done.stderr
     assert "apt-get install" in done.stderr
     assert not (tmp_path / "venv").exists()
 
@@ -55,6 +57,17 @@ def test_a_wish_for_a_python_is_followed(tmp_path: Path) -> None:
     done = venv(tmp_path, PYTHON="mine")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "said").read_text().splitlines()[-1] == f"-m venv --clear {tmp_path}/venv"
+
+
+@pytest.mark.parametrize(("version", "taken"), [("3.10", False), ("3.11", True), ("3.13", True), ("3.14", False)])
+def test_the_pythons_that_are_declared_are_those_that_are_taken(tmp_path: Path, version: str, taken: bool) -> None:
+    """A Python that says it is `version`: the question it is asked is answered by this one, which is told to lie."""
+    lie = f"import sys; sys.version_info = ({version.replace('.', ', ')}, 0)"
+    fake_python(tmp_path / "bin", "python3", f'[ "$1" = -c ] && exec {sys.executable} -c "{lie}; $2" || exit 0')
+    assert (venv(tmp_path).returncode == 0) is taken
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (f"Programming Language :: Python :: {version}" in project["classifiers"]) is taken
+    assert SpecifierSet(project["requires-python"]).contains(version) is taken
 
 
 def targets() -> dict[str, str]:
@@ -77,6 +90,20 @@ def test_what_ci_runs_is_what_the_readme_says() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     said = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", readme, re.MULTILINE))
     assert {"demo", "test"} <= said <= set(targets())
+
+
+def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
+    """In a checkout that has an environment already: it is gone before `make` begins, and pip may use no cache."""
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".installed").touch()
+    (tmp_path / ".ci" / "containers").write_text("#!/bin/sh\nexit 77\n")
+    says = f'echo "$* $PIP_NO_CACHE_DIR $(ls -A {tmp_path} | grep -c venv)" >> {tmp_path}/said'
+    fake_python(tmp_path / "bin", "make", says)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_NO_CACHE_DIR"}
+    subprocess.run([tmp_path / ".ci" / "run"], env={**environment, "PATH": path}, check=True, timeout=60)
+    assert (tmp_path / "said").read_text().splitlines() == ["check 1 0", "test 1 0"]
 
 
 def test_everything_that_is_declared_is_pinned() -> None:

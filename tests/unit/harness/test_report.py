@@ -21,7 +21,7 @@ def write(
 ) -> list[dict[str, Any]]:
     key = {"client": client, "seq": seq, "node": 1}
     return [
-        {"type": "invoke", "t": int(sent * SECOND), "due": 0, "op": op, "path": "/a", **key},
+        {"type": "invoke", "t": int(sent * SECOND), "due": int(sent * SECOND), "op": op, "path": "/a", **key},
         {"type": "complete", "t": int(done * SECOND), "outcome": outcome, **key},
     ]
 
@@ -54,6 +54,7 @@ def run(tmp_path: Path) -> RunFolder:
         + write(2, 1, 12.2, 12.75)
     )
     ops += write(2, 2, 12.3, 12.7, op="get") + write(2, 3, 12.25, 12.74)
+    ops += write(2, 4, 13.1, 14.2, "unknown")
     write_lines(run, "ops.jsonl", ops)
     return run
 
@@ -81,6 +82,16 @@ def test_the_pause_is_the_longest_between_two_successful_writes_around_the_fault
     assert cut.stood_still is None  # nothing succeeded any more
     assert cut.healed == pytest.approx(4.5)
     assert not cut.confirmed  # the healing could not be confirmed
+
+
+def test_while_nobody_writes_nothing_stands_still(run: RunFolder) -> None:
+    """Writes come a minute apart and take 10 ms each: one crash between them, one after the last."""
+    write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 71, 71.01) + write(1, 3, 131, 131.01))
+    crash = {"type": "inject", "do": "crash", "target": "one", "nodes": [2], "confirmed": True, "evidence": {}}
+    write_lines(run, "faults.jsonl", [{**crash, "t": 40 * SECOND, "id": 1}, {**crash, "t": 140 * SECOND, "id": 2}])
+    first, last = timeline.spans(run)
+    assert first.stood_still == pytest.approx(0.01)
+    assert last.stood_still == 0
 
 
 def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -> None:

@@ -1,9 +1,11 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from harness import results
+from harness.cli import main
 from harness.exits import BadInput, HarnessError
 
 
@@ -62,3 +64,22 @@ def test_run_json_is_replaced_whole(tmp_path: Path) -> None:
     run.write_run({"outcome": "finished"})
     assert json.loads(run.file("run.json").read_text()) == {"outcome": "finished"} == run.read_run()
     assert [path.name for path in run.path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_run_is_for_its_owner_only(tmp_path: Path) -> None:
+    """A simulated run, with all its files; the folder around it is as the user's umask has it."""
+    scenario = tmp_path / "small.toml"
+    scenario.write_text('[scenario]\nname = "small"\nabout = "A second."\nduration = 1\n')
+    before = os.umask(0o022)
+    try:
+        assert (
+            main(["run", str(scenario), "--on", "sim", "--keep-data", "--results", str(tmp_path / "r"), "--quiet"]) == 0
+        )
+    finally:
+        os.umask(before)
+    run = (tmp_path / "r" / "latest").resolve()
+    made = [run, *run.rglob("*")]
+    assert len([path for path in made if path.is_file()]) > 10
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o755

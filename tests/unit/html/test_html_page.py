@@ -127,6 +127,15 @@ def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: P
     assert due == [(one - story.zero) // 1000 for one in story.operations.due]
 
 
+def test_a_session_may_have_any_number_of_64_bits(told: Story, tmp_path: Path) -> None:
+    """The library's clients number themselves at random."""
+    before = len(told.files["ops.jsonl"]) // 2
+    for client in (2**62 + 1, 2**63 - 1, 2**64 - 1):
+        told.write(1, client=client)
+    told.save(tmp_path / "other")
+    assert len(read(tmp_path / "other").data()["operations"]["due"]) == before + 3
+
+
 def test_faults_at_one_time_are_on_different_rows(told: Story, tmp_path: Path) -> None:
     told.inject("partition", [1], pairs=[[1, 2]])
     told.inject("pause", [2])

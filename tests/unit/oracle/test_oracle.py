@@ -10,7 +10,7 @@ import pytest
 from model.events import Run
 from model.evidence import LISTED
 from model.oracle import Oracle, judge
-from model.verdict import Outcome, Verdict
+from model.verdict import Judgement, Outcome, Verdict
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
 from tests.corpus.story import Story, ensemble
@@ -150,3 +150,43 @@ def test_min_acked_can_be_given() -> None:
     verdict = finish(feed(story, faults_first=False), story)
     assert verdict.verdict is Outcome.UNKNOWN
     assert "2 writes were acknowledged; at least 3 are needed to judge" in verdict.reasons
+
+
+def tampered(story: Story) -> Verdict:
+    """The run, if the harness found on the way that somebody else had cut a link."""
+    words = ["link 1-2: enabled is False and was asked to be True"]
+    story.heal(id=0, confirmed=False, evidence={"tampered": words})
+    return finish(feed(story, faults_first=False), story)
+
+
+def test_whoever_cut_links_is_told_and_the_run_is_unknown() -> None:
+    story = ensemble()
+    story.settle()
+    verdict = tampered(story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    took = verdict.property("fault took effect")
+    assert took.violations[0].words == (
+        "somebody else changed the links: link 1-2: enabled is False and was asked to be True"
+    )
+
+
+def test_under_faults_that_nobody_knows_nothing_is_owed_in_time() -> None:
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.settle(converged=False)
+    assert finish(feed(story, faults_first=False), story).verdict is Outcome.VIOLATION
+    verdict = tampered(story)
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert verdict.property("recovery").verdict is verdict.property("reliable delivery").verdict is Judgement.UNKNOWN
+
+
+def test_safety_holds_under_faults_that_nobody_knows() -> None:
+    story = ensemble()
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.deliver(2, zxid, 7)
+    story.settle()
+    verdict = tampered(story)
+    assert verdict.verdict is Outcome.VIOLATION
+    assert verdict.property("agreement").verdict is Judgement.VIOLATION

@@ -72,6 +72,11 @@ def test_all_mistakes_of_a_fault_are_told_at_once(desk: Desk) -> None:
     assert all(wrong in told for wrong in ("'isolat'", "'nobody'", "'x' is not a number"))
 
 
+@pytest.mark.parametrize("key", ["kind", "self", "table", "lasts", "name", "step", "params"])
+def test_a_key_that_is_no_word_of_a_fault_is_a_mistake_like_any_other(desk: Desk, key: str) -> None:
+    assert f"{key!r} is no key of pause" in inject(desk, f"pause target=node-1 {key}=1")["wrong"]
+
+
 def test_only_who_holds_the_key_is_served(desk: Desk, tmp_path: Path) -> None:
     """A stranger's handshake never completes, so nothing of what it says is even read."""
     address = desk._port.socket.last_endpoint.decode().removeprefix("tcp://")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from harness.exits import BadInput
@@ -33,11 +34,21 @@ def test_it_is_found_while_it_stands_and_only_its_owner_can_read_it(tmp_path: Pa
     assert not path.exists()
 
 
-@pytest.mark.parametrize("changes", [{"pid": 2**22 + 1}, {"since": 1.0}], ids=["no such process", "another process"])
+@pytest.mark.parametrize("changes", [{"pid": 2**22 + 1}, {"since": 1}], ids=["no such process", "another process"])
 def test_the_door_of_a_process_that_is_gone_is_removed(tmp_path: Path, changes: dict[str, object]) -> None:
     path = leave(tmp_path, **changes)
     assert doors(tmp_path) == []
     assert not path.exists()
+
+
+def test_a_step_of_the_clock_closes_no_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the system counts from its wall clock is an hour later; a door opened before it stays one."""
+    path = leave(tmp_path)
+    born = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: born(process) + 3600)
+    monkeypatch.setattr(psutil, "boot_time", lambda boot=psutil.boot_time: boot() + 3600)
+    assert len(doors(tmp_path)) == 1
+    assert path.exists()
 
 
 def test_a_file_that_is_no_door_is_left_alone(tmp_path: Path) -> None:

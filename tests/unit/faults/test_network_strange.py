@@ -1,0 +1,150 @@
+"""What somebody else did to the links is found by comparing them with what was asked for, told, and undone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.conductor import Conductor
+from faults.network import Network, NetworkError, Toxic
+from faults.proxies import Proxies, State, WedgedError
+
+LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
+
+
+class Server(Proxies):
+    """Proxies in memory, which anybody may change."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, State] = {}
+        self.silent: NetworkError | None = None
+
+    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
+        self.there[name] = State(listen, upstream, enabled, {})
+
+    def delete(self, name: str) -> None:
+        self.there.pop(name, None)
+
+    def enable(self, name: str) -> None:
+        self.change(name, enabled=True)
+
+    def disable(self, name: str) -> None:
+        self.change(name, enabled=False)
+
+    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
+        made = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+        self.change(name, toxics={**self.there[name].toxics, toxic: made})
+
+    def remove(self, name: str, toxic: str) -> None:
+        self.change(name, toxics={key: value for key, value in self.there[name].toxics.items() if key != toxic})
+
+    def states(self) -> dict[str, State]:
+        if self.silent is not None:
+            raise self.silent
+        return dict(self.there)
+
+    def change(self, name: str, **changes: Any) -> None:
+        self.there[name] = replace(self.there[name], **changes)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def network(server: Server) -> Network:
+    made = Network("nowhere:0")
+    made._proxies = server
+    made.create_links({(1, 2): ("a:1", "b:2"), (2, 1): ("a:3", "b:4")})
+    return made
+
+
+def evil(server: Server) -> None:
+    server.create("evil", "0.0.0.0:79", "b:22")
+
+
+CHANGES = {
+    "link 1-2: enabled is False and was asked to be True": lambda it: it.disable("1-2"),
+    "link 1-2: its proxy is gone": lambda it: it.delete("1-2"),
+    "link 1-2: where it leads is 'b:22' and was asked to be 'b:2'": lambda it: it.change("1-2", upstream="b:22"),
+    "link 1-2: where it listens is '0:1' and was asked to be 'a:1'": lambda it: it.change("1-2", listen="0:1"),
+    "link 2-1: the toxic 'x' was not asked for": lambda it: it.add("2-1", "x", "timeout", "upstream", {"timeout": 0}),
+    "link 1-2: the toxic 'slow.latency.upstream' is missing": lambda it: it.remove("1-2", "slow.latency.upstream"),
+    "a proxy 'evil' from 0.0.0.0:79 to b:22, which was not asked for": evil,
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_what_somebody_else_did_is_told_once_and_undone(network: Network, server: Server, words: str) -> None:
+    network.disturb([(1, 2)], [LATENCY], "slow")
+    asked = server.states()
+    CHANGES[words](server)
+    assert server.states() != asked
+    network.heal_all()
+    assert network.strange() == [words]
+    assert server.states() == {"1-2": State("a:1", "b:2", True, {}), "2-1": State("a:3", "b:4", True, {})}
+    network.heal_all()
+    assert network.strange() == []
+
+
+def test_a_toxic_that_was_changed_is_told(network: Network, server: Server) -> None:
+    network.disturb([(1, 2)], [LATENCY], "slow")
+    server.add("1-2", "slow.latency.upstream", "latency", "upstream", {"latency": 9, "jitter": 0})
+    network.heal([(1, 2)], "slow")
+    assert "'latency': 9" in network.strange()[0]
+
+
+@pytest.mark.parametrize("how", ["timeout", "stall", "disable"])
+def test_what_was_asked_for_is_not_strange(network: Network, server: Server, how: str) -> None:
+    network.cut([(1, 2)], how, "first")
+    network.disturb([(1, 2), (2, 1)], [LATENCY], "slow")
+    network.compare()
+    network.heal([(1, 2)], "first", release=True)
+    network.compare()
+    network.heal_all()
+    network.compare()
+    assert network.strange() == []
+
+
+def test_a_change_that_failed_is_nobody_elses(
+    network: Network, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise NetworkError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(server, "add", refuse)
+        with pytest.raises(NetworkError):
+            network.disturb([(1, 2)], [LATENCY], "slow")
+    network.heal_all()
+    assert network.strange() == []
+    assert server.there["1-2"].toxics == {}
+
+
+def test_a_wedged_server_is_not_a_changed_one_but_a_silent_one_is(network: Network, server: Server) -> None:
+    server.silent = WedgedError("no answer")
+    network.compare()
+    assert network.strange() == []
+    server.silent = NetworkError("connection refused")
+    network.compare()
+    assert network.strange() == ["the links can't be compared with what was asked for: connection refused"]
+
+
+class Nobody:
+    """An ensemble without nodes."""
+
+    nodes: tuple[int, ...] = ()
+
+
+def test_the_conductor_has_it_on_record(network: Network, server: Server, tmp_path: Path) -> None:
+    log = tmp_path / "faults.jsonl"
+    with Conductor(Nobody(), network, [], 1, log) as conductor:  # type: ignore[arg-type]
+        conductor.heal_all()
+        assert log.read_text() == ""
+        server.disable("1-2")
+    (line,) = [json.loads(line) for line in log.read_text().splitlines()]
+    assert (line["type"], line["id"], line["confirmed"]) == ("heal", 0, False)
+    assert line["evidence"] == {"tampered": ["link 1-2: enabled is False and was asked to be True"]}
