@@ -10,6 +10,7 @@ import pytest
 
 from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
 from node.core.zxid import Zxid, zxid
+from node.crash import FAIL_STEPS, RECORDS
 from node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
 from node.store.errors import CorruptLog, DiskFailed
 from node.store.recovery import Recovery
@@ -424,3 +425,16 @@ def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(CorruptLog, match="incomplete"):
         recover(tmp_path)
+
+
+@pytest.mark.parametrize("step", FAIL_STEPS)
+@pytest.mark.parametrize("what", RECORDS)
+def test_the_disk_can_fail_at_every_record(what: str, step: str, tmp_path: Path) -> None:
+    def hook(at: str, of: str) -> None:
+        if (at, of) == (step, what):
+            raise OSError(errno.EIO, "drawn")
+
+    store, _, _ = Store.open(faithful(tmp_path), bootstrap=True, segment_bytes=4096, crash=hook)
+    with pytest.raises(DiskFailed, match="drawn"):
+        script(store, Model())
+    store.close()
