@@ -178,6 +178,11 @@ def bytes_at(data: bytes, offset: int, length: int) -> bytes:
     return b"".join([raw[:room], *[raw[i : i + SECTOR - 1] for i in range(room + 1, len(raw), SECTOR)]])
 
 
+def without_sector_ends(data: bytes) -> bytes:
+    """A whole segment's records; what lies at `offset` of the file is at `offset - offset // SECTOR` of this."""
+    return b"".join([data[i : i + SECTOR - 1] for i in range(0, len(data), SECTOR)])
+
+
 def has_sector_ends(data: bytes, offset: int, end: int) -> bool:
     """Whether all sector ends between `offset` and `end` are what they have to be."""
     ends = data[offset | SECTOR - 1 : end : SECTOR]
@@ -193,10 +198,14 @@ def pieces(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
 
 def header_at(data: bytes, offset: int, salt: int) -> Header | None:
     """The header that was written at `offset`, or None if what lies there is none."""
-    head = bytes_at(data, offset, HEADER_BYTES)
-    if len(head) < HEADER_BYTES:
+    return read_header(bytes_at(data, offset, HEADER_BYTES), 0, salt + offset)
+
+
+def read_header(records: bytes, start: int, seed: int) -> Header | None:
+    """The same where sector ends have been taken out. `seed`: of the header's CRC, salt and offset."""
+    if start + HEADER_BYTES > len(records):
         return None
-    kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack(head)
-    if mark != MARK or crc != crc32(head[: _HEAD.size], salt + offset):
+    kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack_from(records, start)
+    if mark != MARK or crc != crc32(records[start : start + _HEAD.size], seed):
         return None
     return Header(kind & ~LAST, bool(kind & LAST), length, batch, argument, payload_crc)

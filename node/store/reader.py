@@ -20,7 +20,7 @@ from zlib import crc32
 
 from node.store import frame
 from node.store.errors import CorruptLog
-from node.store.frame import HEADER_BYTES, KINDS, MARK, TRAILER, Frame, Kind
+from node.store.frame import HEADER_BYTES, KINDS, MARK, OVERHEAD_BYTES, SECTOR, TRAILER, Frame, Kind
 from node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
 
@@ -32,6 +32,8 @@ class SegmentReader:
         self.name = segment_name(number)
         self.data = data
         self.written = len(data.rstrip(b"\0"))  # only zeros from here on
+        self._records = frame.without_sector_ends(data)
+        self._ends_right = frame.has_sector_ends(data, 0, self.written)
         self._salt = salt(number)
         self.checkpoint = self._checkpoint()
 
@@ -70,7 +72,8 @@ class SegmentReader:
         """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
         if offset >= self.written:
             return None
-        header = frame.header_at(self.data, offset, self._salt)
+        start = offset - offset // SECTOR
+        header = frame.read_header(self._records, start, self._salt + offset)
         if header is None:
             end = frame.end_of(offset, HEADER_BYTES)
             self._check_torn(offset, end, batch, "the record's header is damaged")
@@ -79,11 +82,11 @@ class SegmentReader:
             raise CorruptLog(self.name, offset, f"a record of kind {header.kind}, which this program does not know")
         if header.batch != batch:
             raise CorruptLog(self.name, offset, f"a record of sync {header.batch} where sync {batch} wrote")
-        start = frame.end_of(offset, HEADER_BYTES)
-        end = frame.end_of(start, header.length + 1)
+        end = frame.end_of(offset, header.length + OVERHEAD_BYTES)
         if end > len(self.data):
             raise CorruptLog(self.name, offset, "the record reaches beyond the end of the file")
-        payload = frame.bytes_at(self.data, start, header.length)
+        start += HEADER_BYTES
+        payload = self._records[start : start + header.length]
         found = Frame(header.kind, header.last, batch, header.argument, payload, offset, end)
         if self._is_whole(found, header.payload_crc):
             return found
@@ -98,7 +101,7 @@ class SegmentReader:
         return (
             self.data[found.end - 1] == TRAILER
             and crc32(found.payload) == payload_crc
-            and frame.has_sector_ends(self.data, found.offset, found.end)
+            and (self._ends_right or frame.has_sector_ends(self.data, found.offset, found.end))
         )
 
     def _check_torn(self, offset: int, end: int, batch: int, damage: str) -> None:
