@@ -20,7 +20,9 @@ def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> 
         peers={},
         client="127.0.0.1:0",
         control="127.0.0.1:0",
-        secret_file=str(folder / "none"),
+        link_keys=str(folder / "none"),
+        control_keys=str(folder / "none"),
+        client_keys=str(folder / "none"),
         data=str(data),
         trace=str(folder),
     )
