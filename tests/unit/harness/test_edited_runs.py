@@ -41,6 +41,7 @@ FILES = (
     "trace/node-1-1.jsonl",
     "scenario.toml",
 )
+SHRUNK = ("run.json", "verdict.json", "faults.jsonl", "scenario.toml")  # what shrinking reads
 COMMANDS = (["verify"], ["report"], ["shrink", "--budget", "1", "--jobs", "1"])
 
 Edit = Callable[[bytes], bytes]
@@ -88,7 +89,8 @@ def edited(run: Path, place: Path, file: str, edit: Edit) -> Path:
 def test_no_edit_of_a_file_is_an_error_of_ours(run: Path, tmp_path: Path, file: str, edit: str) -> None:
     folder = edited(run, tmp_path, file, EDITS[edit])
     for command, *options in COMMANDS:
-        answer([command, str(folder), *options])
+        if command != "shrink" or file in SHRUNK:
+            answer([command, str(folder), *options])
 
 
 @pytest.mark.parametrize("file", ["run.json", "verdict.json", "faults.jsonl", "harness.jsonl"])
