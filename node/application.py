@@ -75,15 +75,25 @@ class Application:
             for client, seq, error, words, after in message.refusals:
                 self.sessions.answered(client, seq, error, words, after)
 
+    def pending(self, machine: Peer) -> bool:
+        """Whether there is something to pass on now: after a delivery, what has waited for it."""
+        if not machine.in_broadcast or not self.may_prepare(machine):
+            return False
+        return self.sessions.unpassed or bool(self._waiting and machine.room)
+
     def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         """This node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
-        if not machine.in_broadcast:
+        if not machine.in_broadcast or not self.may_prepare(machine):
             return None, []
         writes: list[Passed] = self.sessions.writes()
         if not machine.primary:
             return (Forward(self._life, writes) if writes else None), []
         self._take(self._node, self._life, writes)
         return None, self._prepare(machine)
+
+    def may_prepare(self, machine: Peer) -> bool:
+        """False at a primary whose tree lacks a part of its epoch's initial history: it would judge by an old state."""
+        return not machine.primary or self.tree.zxid >= machine.initial_last
 
     def _take(self, node: int, life: int, writes: list[Passed]) -> None:
         for client, seq, write in writes:

@@ -127,23 +127,36 @@ class Replica:
         elif idle:
             self._end_round(time)
             return OVER
-        self._answer(time)
+        more = self._answer(time)
+        if more is not None:
+            return self._write(more, time)
+        self._end_round(time)
         return OVER
 
     def _write(self, ready: Ready, time: int) -> Iterator[None]:
-        yield from self.driver.fulfil(ready)
-        self._answer(time)
-
-    def _answer(self, time: int) -> None:
-        application, machine = self.application, self.machine
-        if not application.idle(machine):
-            application.follow_machine(machine, time)
-            self.answer_clients()
-        if self.claims:
-            self.drop_false_claims(time)
+        more: Ready | None = ready
+        while more is not None:
+            yield from self.driver.fulfil(more)
+            more = self._answer(time)
         self._end_round(time)
 
+    def _answer(self, time: int) -> Ready | None:
+        """Answer the clients. What the core asks for then, when writes have waited for what was delivered."""
+        application, machine = self.application, self.machine
+        while not application.idle(machine):
+            application.follow_machine(machine, time)
+            self.answer_clients()
+            if not application.pending(machine):
+                break
+            self.pass_on()
+            ready = self.driver.ask()
+            if ready is not None:
+                return ready
+        return None
+
     def _end_round(self, time: int) -> None:
+        if self.claims:
+            self.drop_false_claims(time)
         if self.driver.work.due(self.machine.phase, time):
             self.tell_work()
         self.driver.flush()

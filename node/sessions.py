@@ -86,6 +86,11 @@ class Sessions:
         """Requests that are not answered yet."""
         return self._count
 
+    @property
+    def unpassed(self) -> bool:
+        """Whether `writes` has something."""
+        return bool(self._unpassed)
+
     def idle(self) -> bool:
         """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
         return not (self._unpassed or self._answers or self._watched)

@@ -64,6 +64,7 @@ class World:
         self.session = 0
         self.seq = 0
         self.clients: set[int] = set()
+        self.asked: dict[int, list[Any]] = {}  # what comes from clients in a node's next round
         self.lives = dict.fromkeys(self.members, 0)
         self.replicas: dict[int, Replica] = {}
         self.links: dict[int, Link] = {}
@@ -146,7 +147,12 @@ class World:
         for _ in self.replicas[node].round(lambda: self.now, events, self.requests(node, writes)):
             pass
 
+    def ask(self, node: int, *events: Any) -> None:
+        """Let a node hear this from its clients in its next round. Client numbers above 100 are told apart from nodes."""
+        self.asked.setdefault(node, []).extend(events)
+
     def requests(self, node: int, count: int) -> Iterator[Any]:
+        yield from self.asked.pop(node, ())
         client = 100 * node + self.lives[node]
         if client not in self.clients and count:
             self.clients.add(client)
