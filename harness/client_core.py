@@ -3,8 +3,9 @@
 The core is single-threaded: `submit` takes an operation, `poll` does everything else. An operation ends as `Ok`,
 `Failed` (certainly without effect) or `Unknown` (whatever was sent and not answered when the node went away or time was
 up). When its node goes away, or goes on saying that it has no leader, the client goes on with the next one, under the
-same number, and tells it the last zxid it has seen, so that it never reads backwards. What was not sent yet moves on
-with it.
+same number, and tells it the last zxid it has seen, so that it never reads backwards, and up to which of its writes the
+outcome is unknown, so that none of these takes effect after anything that it is told from there. What was not sent yet
+moves on with it.
 """
 
 import itertools
@@ -95,6 +96,7 @@ class Client:
         self._keys = keys
         self.number = secrets.randbits(63) if number is None else number
         self.seen: Zxid = ZERO
+        self.fence = 0  # the highest seq of the writes whose outcome is unknown
         self._timeout_ns = int(timeout * 1e9)
         self._own_context: zmq.Context[Any] | None = zmq.Context() if context is None else None
         self._context = context or self._own_context
@@ -227,7 +229,7 @@ class Client:
         assert self._context is not None
         self._connection = Connection(self._context, self._addresses[self._node], self._keys)
         self._connection.register(self._poller)
-        self._connection.send(encode(Hello(VERSION, self.number, self.seen)))
+        self._connection.send(encode(Hello(VERSION, self.number, self.seen, self.fence)))
         self._opened_ns = now
 
     def _listen(self, connection: Connection, now: int) -> None:
@@ -288,6 +290,8 @@ class Client:
     def _complete(self, operation: Operation, outcome: Outcome) -> None:
         operation.outcome = outcome
         operation.completed_ns = time.monotonic_ns()
+        if isinstance(outcome, Unknown) and operation.node is not None and not isinstance(operation.request, READS):
+            self.fence = max(self.fence, operation.seq)
         if operation.then is not None:
             operation.then(operation, outcome)
 

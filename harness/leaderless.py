@@ -15,11 +15,10 @@ class Leaderless:
         self._since_ns: int | None = None
 
     def heard(self, request: Request, outcome: Outcome, now_ns: int) -> None:
-        """An answer came. Reads say nothing: a node answers them without a leader too."""
-        if isinstance(request, READS):
-            return
+        """An answer came. A read that is answered says nothing: a node answers reads without a leader too."""
         if not isinstance(outcome, Failed) or outcome.error != NO_LEADER:
-            self._since_ns = None
+            if not isinstance(request, READS):
+                self._since_ns = None
         elif self._since_ns is None:
             self._since_ns = now_ns
         elif now_ns - self._since_ns >= LEADERLESS_NS:

@@ -90,21 +90,26 @@ class Book:
 
 
 def described(request: Request) -> dict[str, Any]:
-    """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step."""
+    """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step, and by all."""
     if isinstance(request, Multi):
-        return described(request.steps[-1]) | {"op": "multi"}
+        steps = [described(step) for step in request.steps]
+        last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
+        return last | {"op": "multi", "steps": steps}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
     if isinstance(request, (Create, Set)):
         fields["value"] = crc32(request.data)
     version = getattr(request, "version", ANY)
     if version != ANY:
         fields["version"] = version
+    if isinstance(request, Create) and request.sequential:
+        fields["sequential"] = True
     return fields
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Failed):
-        return {"outcome": "failed", "error": outcome.error}
+        refusal: dict[str, Any] = {"outcome": "failed", "error": outcome.error}
+        return refusal | {"zxid": pair(outcome.zxid)} if outcome.zxid else refusal
     if isinstance(outcome, Unknown):
         return {"outcome": "unknown", "error": outcome.why}
     fields: dict[str, Any] = {"outcome": "ok", "zxid": pair(outcome.zxid)}
@@ -114,4 +119,10 @@ def told(outcome: Outcome) -> dict[str, Any]:
         fields["version"] = outcome.steps[-1].version
     if outcome.data is not None:
         fields["value"] = crc32(outcome.data)
+    if outcome.path is not None:
+        fields["path"] = outcome.path
+    if outcome.children is not None:
+        fields["children"] = outcome.children
+    if outcome.steps is not None:
+        fields["steps"] = [[step.path, step.version] for step in outcome.steps]
     return fields

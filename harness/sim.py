@@ -110,6 +110,7 @@ def plan_of(scenario: Scenario, defect: str | None) -> Plan:
         peer_type=parts.peer,
         store_type=parts.store,
         session_type=parts.links.session_type,
+        layers=parts,
         raw=parts.links.redial is not Links.redial,
         immediate=parts.links.immediate,
     )

@@ -15,10 +15,8 @@ from model.simtrace import as_dict, as_event
 from model.world import Line, World
 from node.recording import Recording
 from node.tree.outcomes import Outcome
-from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set
 
 _encode = msgspec.json.Encoder().encode
-OPERATIONS = {kind: kind.__name__.lower() for kind in (Create, Set, Delete, Check, Multi, Get, Exists, Children)}
 
 
 class _Recorded(Recording):
@@ -74,12 +72,17 @@ class Records:
     def invoke(self, client: int, node: int, operation: SimOperation) -> None:
         self.invoked += 1
         t, due, seq, request = operation.submitted_ns, operation.due, operation.seq, operation.request
-        common = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node}
-        number = self._keep("ops.jsonl", common | described(request) if self._folder is not None else common)
-        op, path = OPERATIONS[type(request)], (request.steps[-1] if isinstance(request, Multi) else request).path
+        asked = described(request)
+        line = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked}
+        number = self._keep("ops.jsonl", line)
+        steps = asked.get("steps")
         self.oracle.take_operation(
-            ev.Invoke(t=t, line=number, due=due, client=client, seq=seq, node=node, op=op, path=path)
-        )
+            ev.Invoke(
+                t=t, line=number, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
+                value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
+                steps=[ev.Step(**step) for step in steps] if steps is not None else None,
+            )
+        )  # fmt: skip
 
     def complete(self, client: int, node: int, operation: SimOperation, outcome: Outcome) -> tuple[str, int]:
         """The outcome's name, and when it was known."""
@@ -91,7 +94,9 @@ class Records:
         self.oracle.take_operation(
             ev.Complete(
                 t=t, line=number, client=client, seq=operation.seq, node=seen, outcome=fields["outcome"],
-                error=fields.get("error"), zxid=fields.get("zxid"),
+                error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),
+                value=fields.get("value"), path=fields.get("path"), children=fields.get("children"),
+                steps=[(path, version) for path, version in fields["steps"]] if "steps" in fields else None,
             )
         )  # fmt: skip
         return fields["outcome"], t

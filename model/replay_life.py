@@ -24,7 +24,7 @@ from model.replay_trace import Unreadable
 from node.core import digest as dg
 from node.core import zxid as zx
 from node.core.broadcast import Peer
-from node.core.ready import Deliver, Install, Ready
+from node.core.ready import Deliver, Install, Ready, TxnRecords
 from node.recording import (
     Answered,
     AnyEntry,
@@ -43,6 +43,7 @@ from node.recording import (
     content,
 )
 from node.tree.tree import Tree
+from node.tree.txns import Summary, decode, summary
 
 REMEMBERED = 20  # inputs that a difference shows
 
@@ -239,7 +240,8 @@ class Rerun:
         if content(ready) != entry.content:
             raise of_output(entry.content, ready)
         for event in ready.events:
-            self.match.event_is(event.name, event.fields)
+            more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
+            self.match.event_is(event.name, {**event.fields, **more})
         if ready.records:
             self._owed = ready
         else:
@@ -296,3 +298,13 @@ class Rerun:
             place=place,
             inputs=self.recent(),
         )
+
+
+def _summaries(ready: Ready) -> list[Summary]:
+    """What the transactions do that are broadcast: those that the leader's own log is to take."""
+    found = []
+    for record in ready.records:
+        if isinstance(record, TxnRecords):
+            txns = [decode(data) for data in record.txns]
+            found += [summary(txn.origin, txn.change) for txn in txns]
+    return found

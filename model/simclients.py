@@ -12,7 +12,7 @@ from model.simserver import SimServer
 from model.world import World
 from node.core.zxid import ZERO, Zxid
 from node.tree.outcomes import Outcome, Unknown
-from node.tree.requests import Request
+from node.tree.requests import READS, Request
 
 CONNECT_NS = 1_000_000_000  # a node that has not said WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached
@@ -50,6 +50,7 @@ class SimClient:
         self.attempt = 0
         self.connected = False
         self.seen: Zxid = ZERO
+        self.fence = 0  # the highest seq of its writes whose outcome is unknown
         self._world = world
         self._machines = machines
         self._at = first  # index of the node that it is connected to, or tries to reach
@@ -118,7 +119,7 @@ class SimClient:
             self._world.at(self._world.weather.delay(), self._refused, self.attempt)
             return
         self._server.port.connect(self, self.attempt)
-        self._send("hello", self.seen)
+        self._send("hello", (self.seen, self.fence))
         self._world.at(CONNECT_NS, self._unwelcome, self.attempt)
 
     def _refused(self, attempt: int) -> None:
@@ -192,6 +193,8 @@ class SimClient:
 
     def _complete(self, operation: SimOperation, outcome: Outcome) -> None:
         operation.outcome = outcome
+        if isinstance(outcome, Unknown) and operation.node is not None and not isinstance(operation.request, READS):
+            self.fence = max(self.fence, operation.seq)
         self._done(operation, outcome)
 
     def _expire(self, _: object) -> None:

@@ -32,7 +32,7 @@ class SimPort:
         self._connected.append((client, attempt))
 
     def arrive(self, what: tuple[str, "SimClient", int, Any]) -> None:
-        """hello (last zxid seen), requests ([(seq, request)]) or bye."""
+        """hello (last zxid seen, fence), requests ([(seq, request)]) or bye."""
         if self._server.alive:
             self._inbox.append(what)
             self.pending = True
@@ -49,7 +49,7 @@ class SimPort:
         known = self._clients.get(client.number)
         if kind == "hello":
             self._clients[client.number] = (client, attempt)
-            self._events.append(ClientUp(client.number, content))
+            self._events.append(ClientUp(client.number, *content))
             self._say(client, attempt, "welcome", None)
         elif known is None or known[1] != attempt:
             if kind != "bye":

@@ -119,6 +119,7 @@ class SimServer:
             begun.crash,
             self.links,
             self.port,
+            plan.layers,
         )
         self.commands = Commands(replica, self.clock, node.disk, self.stop)
 

@@ -43,7 +43,7 @@ def as_event(node: int, life: int, line: Line) -> ev.Event:
     if event == "broadcast":
         return ev.Broadcast(
             t=t, node=node, life=life, n=n, epoch=f["epoch"], first=f["first"], digests=f["digests"],
-            delivered=f["delivered"],
+            delivered=f["delivered"], txns=f["txns"],
         )  # fmt: skip
     if event not in ev.JUDGED:
         return ev.Other(t=t, node=node, life=life, n=n, event=event)

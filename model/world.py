@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from model.weather import Weather
+from node.application import Layers
 from node.channel.session import Session
 from node.config import Limits, NodeConfig, Timing
 from node.core.broadcast import Peer
@@ -50,6 +51,7 @@ class Plan:
     peer_type: type[Peer] = Peer
     store_type: type[Store] = Store
     session_type: type[Session] = Session
+    layers: Layers = field(default_factory=Layers)
     raw: bool = False
     immediate: bool = True
     replica_type: type[Replica] = Replica

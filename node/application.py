@@ -5,7 +5,7 @@ and it never touches a socket.
 """
 
 from collections import deque
-from typing import Any
+from dataclasses import dataclass
 
 from node.core import zxid as zx
 from node.core.broadcast import Peer
@@ -15,24 +15,27 @@ from node.sessions import Passed, Sessions
 from node.tree.forwarding import Answer, Forward
 from node.tree.primary import Primary
 from node.tree.refusal import OVERLOADED, Refusal
+from node.tree.requests import Asked, Fence
 from node.tree.tree import Tree
-from node.tree.txns import Origin
+from node.tree.txns import Origin, Summary
 
 
 class Application:
     """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail."""
 
-    def __init__(self, node: int, life: int, *, waiting: int, request_bytes: int, patience: int) -> None:
-        self.tree = Tree()
-        self.sessions = Sessions(node, life, self.tree, waiting)
-        self.primary = Primary(self.tree, request_bytes)
+    def __init__(
+        self, node: int, life: int, layers: "Layers", *, waiting: int, request_bytes: int, patience: int
+    ) -> None:
+        self.tree = layers.tree()
+        self.sessions = layers.sessions(node, life, self.tree, waiting)
+        self.primary = layers.primary(self.tree, request_bytes)
         self._node = node
         self._life = life
         self._limit = waiting
         self._patience = patience
         self._iteration = -1
         self._leaderless_since: int | None = None
-        self._waiting: deque[tuple[Origin, Any]] = deque()  # at the leader: until there is room
+        self._waiting: deque[tuple[Origin, Asked]] = deque()  # at the leader: until there is room
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
     def idle(self, machine: Peer) -> bool:
@@ -55,6 +58,8 @@ class Application:
             self._refusals.clear()
         if machine.in_broadcast:
             self._leaderless_since = None
+            if not self.sessions.joined:
+                self.sessions.join(machine.committed)
         elif self._leaderless_since is None:
             self._leaderless_since = now
         elif now - self._leaderless_since > self._patience:
@@ -81,6 +86,10 @@ class Application:
             return False
         return self.sessions.unpassed or bool(self._waiting and machine.room)
 
+    def summaries(self) -> list[Summary]:
+        """What the transactions do that `pass_on` gave out last."""
+        return self.primary.summaries()
+
     def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         """This node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
         if not machine.in_broadcast or not self.may_prepare(machine):
@@ -97,7 +106,9 @@ class Application:
 
     def _take(self, node: int, life: int, writes: list[Passed]) -> None:
         for client, seq, write in writes:
-            if len(self._waiting) >= self._limit:
+            if (
+                len(self._waiting) >= self._limit and type(write) is not Fence
+            ):  # one a session: what it holds waits there
                 words = f"{self._limit} requests are waiting at the leader already"
                 self._refuse(Origin(node, life, client, seq), Refusal(OVERLOADED, words), ZERO)
             else:
@@ -146,3 +157,13 @@ class Application:
         if self.primary.outstanding:
             for txn in delivery.txns:
                 self.primary.delivered(txn)
+
+
+@dataclass(slots=True)
+class Layers:
+    """The classes that an application is built from."""
+
+    application: type[Application] = Application
+    sessions: type[Sessions] = Sessions
+    primary: type[Primary] = Primary
+    tree: type[Tree] = Tree

@@ -30,6 +30,7 @@ from node.recording import (
     content,
 )
 from node.store.store import Store
+from node.tree.txns import Summary
 from node.work import Work
 
 
@@ -76,6 +77,9 @@ class Driver:
         self.crash = crash
         self.snapshot_bytes = snapshot_bytes
         self.work = Work()
+        self.summaries: list[
+            Summary
+        ] = []  # of what was submitted last: the core broadcasts all of it at once, or nothing
         if recording is None:  # then nothing stands between a round and the core
             self.step, self.tick = machine.step, machine.tick  # type: ignore[method-assign]
 
@@ -106,7 +110,9 @@ class Driver:
             self.recording.add(Ticked(now))
         self.machine.tick(now)
 
-    def submit(self, txns: list[bytes]) -> None:
+    def submit(self, txns: list[bytes], summaries: list[Summary]) -> None:
+        """`summaries`: what the transactions do, for the trace."""
+        self.summaries = summaries
         if self.recording is not None:
             self.recording.add(Submitted(txns))
         self.machine.submit(txns)
@@ -145,7 +151,7 @@ class Driver:
             self.links.reset(peer, "a new iteration")
         add = self.trace.add
         for event in ready.events:
-            add(event.name, event.fields)
+            add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
         if ready.messages:
             self.flush()
             self.send(ready.messages)

@@ -51,6 +51,7 @@ class ClientUp(msgspec.Struct, frozen=True):
 
     client: int
     seen: Zxid
+    fence: int = 0
 
 
 class ClientRequests(msgspec.Struct, frozen=True):

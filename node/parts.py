@@ -1,17 +1,18 @@
-"""What a node is made of. A defect (a known Zab bug) replaces a part by a subclass of it; nothing else differs."""
+"""What a node is made of. A defect (a known bug) replaces a part by a subclass of it; nothing else differs."""
 
 import importlib
 from dataclasses import dataclass
 from typing import Protocol
 
+from node.application import Layers
 from node.core.broadcast import Peer
 from node.net.link import Links
 from node.store.store import Store
 
 
 @dataclass(slots=True)
-class Parts:
-    """The classes that a server builds its node from."""
+class Parts(Layers):
+    """The classes that a server builds its node from; those of the application above Zab are in `Layers`."""
 
     peer: type[Peer] = Peer
     store: type[Store] = Store

@@ -7,7 +7,7 @@ iterator that stops where the disk writes, so that whoever drives it may let tim
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from node.application import Application
+from node.application import Layers
 from node.claims import Claims
 from node.config import NodeConfig
 from node.core.broadcast import Peer
@@ -57,7 +57,9 @@ class Replica:
         crash: CrashPoints,
         network: Network,
         clients: Clients,
+        layers: Layers | None = None,
     ) -> None:
+        layers = layers or Layers()
         timing, limits = config.timing, config.limits
         self.id = config.id
         self.life = life
@@ -79,9 +81,10 @@ class Replica:
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
         self.machine = peer_type(settings, recovered)
-        self.application = Application(
+        self.application = layers.application(
             config.id,
             life,
+            layers,
             waiting=limits.waiting,
             request_bytes=limits.request_bytes,
             patience=timing.timeout_ms * MS,
@@ -173,7 +176,7 @@ class Replica:
         if forward is not None and machine.leader is not None:
             self.send(machine.leader, forward)
         if txns:
-            self.driver.submit(txns)
+            self.driver.submit(txns, application.summaries())
 
     def send(self, peer: int, message: Forward | Answer) -> None:
         self.network.send(peer, [message])
@@ -218,7 +221,7 @@ class Replica:
                     self.client_gone(event.client)
             elif type(event) is ClientUp:
                 self.trace.add("client", {"state": "connected", "client": event.client})
-                sessions.hello(event.client, event.seen)
+                sessions.hello(event.client, event.seen, event.fence)
                 self.claims.made(event.client, event.seen, self.application.tree.zxid)
             elif type(event) is ClientGone:
                 self.client_gone(event.client)

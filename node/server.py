@@ -68,7 +68,7 @@ class Server:
         self.clients = ClientPort(self.context, config.client, keys.load(config.client_keys), config.limits)
         self.recording = Recording(config.record, config.id, life) if config.record else None
         self.replica = Replica(
-            config, life, parts.peer, store, recovered, trace, self.recording, crash, self.links, self.clients
+            config, life, parts.peer, store, recovered, trace, self.recording, crash, self.links, self.clients, parts
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)
         self.control = ControlPort(self.context, config.control, keys.load(config.control_keys), self.command)

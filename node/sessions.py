@@ -5,20 +5,28 @@ here when every earlier request of its client is answered, on the state of exact
 applies the transactions itself, and executes, between two of them, the reads that stand between two writes. So a read
 shows its client's earlier writes and none of its later ones.
 
-A client that comes from another node may have seen more than this node has delivered. Until the node has caught up,
-its reads wait and its writes are held back.
+A session is held, its reads waiting and its writes kept back, as long as this node could show it less than it may see:
+
+- until the node has joined a leader once in its life and delivered up to that leader's commit point: before, what it has
+  recovered may be older than what it had shown in an earlier life;
+- until it has delivered what the client has seen at another node;
+- until the session's fence is delivered: of the client's writes whose outcome is unknown, the highest number. Once the tree
+  says that the client has come so far, each of them has taken effect or never will. The client names it in HELLO; when the
+  leader is lost, the node raises it itself.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from node.core.zxid import Zxid
 from node.tree.outcomes import Failed, Outcome, Unknown, stated
 from node.tree.refusal import NO_LEADER, OVERLOADED
-from node.tree.requests import READS, Request, Write, weight
+from node.tree.requests import READS, Asked, Fence, Request, weight
+from node.tree.seqs import NONE
 from node.tree.tree import Tree
-from node.tree.txns import Txn, decode
+from node.tree.txns import FenceTxn, Txn, decode
 
-Passed = tuple[int, int, Write]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
+Passed = tuple[int, int, Asked]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
 
@@ -41,14 +49,18 @@ class _Entry:
 
 
 class _Session:
-    """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused."""
+    """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused.
 
-    __slots__ = ("behind", "bytes", "client", "last_seq", "open", "queue", "refusals", "seen")
+    `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NONE`.
+    """
 
-    def __init__(self, client: int, seen: Zxid, behind: bool) -> None:
+    __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open", "queue", "refusals", "seen")
+
+    def __init__(self, client: int, seen: Zxid, fence: int) -> None:
         self.client = client
         self.seen = seen
-        self.behind = behind
+        self.fence = fence or NONE
+        self.held = False
         self.last_seq = -1
         self.queue: deque[_Entry] = deque()
         self.bytes = 0
@@ -77,7 +89,9 @@ class Sessions:
         self._count = 0  # entries in all queues, and their size
         self._bytes = 0
         self._sessions: dict[int, _Session] = {}
-        self._watched: dict[int, _Session] = {}  # those that some delivery may set going: behind, or with refusals
+        self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
+        self._watched: dict[int, _Session] = {}  # those that some delivery may set going: held, or with refusals
+        self._unfenced: dict[int, _Session] = {}  # whose fence the present leader has not been asked for
         self._unpassed: list[tuple[int, _Entry]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
 
@@ -89,18 +103,30 @@ class Sessions:
     @property
     def unpassed(self) -> bool:
         """Whether `writes` has something."""
-        return bool(self._unpassed)
+        return bool(self._unpassed or self._unfenced)
 
     def idle(self) -> bool:
         """Whether `writes` and `answers` have nothing, and nobody waits for a delivery to change that."""
         return not (self._unpassed or self._answers or self._watched)
 
-    def hello(self, client: int, seen: Zxid) -> None:
-        """A client came. If it was here before, that is over: it counts what it asked for then as unknown."""
+    @property
+    def joined(self) -> bool:
+        """Whether `join` was called in this life."""
+        return self._shown is not None
+
+    def join(self, committed: Zxid) -> None:
+        """This node has joined a leader, the first one in its life, whose commit point is `committed`."""
+        self._shown = committed
+
+    def hello(self, client: int, seen: Zxid, fence: int = 0) -> None:
+        """A client came. If it was here before, that is over: it counts what it asked for then as unknown.
+
+        `seen`: the last zxid that it knows of. `fence`: the highest number of its writes whose outcome it does not know; 0
+        for none.
+        """
         self.gone(client)
-        session = self._sessions[client] = _Session(client, seen, behind=seen > self._tree.zxid)
-        if session.behind:
-            self._watched[client] = session
+        session = self._sessions[client] = _Session(client, seen, fence)
+        self._hold(session)
 
     def gone(self, client: int) -> None:
         """A client left. What was passed on may still take effect; what was not is forgotten."""
@@ -108,6 +134,7 @@ class Sessions:
         if session is None:
             return
         self._watched.pop(client, None)
+        self._unfenced.pop(client, None)
         self._answers.pop(client, None)
         for entry in session.queue:
             self._count -= 1
@@ -135,12 +162,13 @@ class Sessions:
         return None
 
     def writes(self) -> list[Passed]:
-        """The writes to pass on to the leader now, in order.
+        """The writes to pass on to the leader now, in order; before them, the fences.
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._look_again()
-        passed: list[Passed] = []
+        passed: list[Passed] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
+        self._unfenced.clear()
         for client, entry in self._unpassed:
             if entry.outcome is None and not isinstance(entry.request, READS):
                 entry.passed = True
@@ -176,24 +204,29 @@ class Sessions:
         self._advance(session)
 
     def leader_lost(self, why: str = "the leader was lost") -> None:
-        """What was passed on is unknown from now on; what was not fails.
+        """What was passed on is unknown from now on; what was not fails. Whoever is told so is held until it is decided.
 
         A refusal whose state was not delivered yet still means "certainly without effect", but its reason may rest on
         transactions that will never be: the error told is that the leader was lost.
         """
         for session in self._sessions.values():
             for entry in [each for each in session.open.values() if each.passed]:
+                if entry.refusal is None:
+                    session.fence = max(session.fence, entry.seq)
                 refused = Failed(NO_LEADER, f"{why} before its refusal of the request was confirmed")
                 self._settle(session, entry, refused if entry.refusal else Unknown(why))
-        self.refuse(NO_LEADER, f"{why}; the request had not been passed on")
-
-    def refuse(self, error: str = NO_LEADER, words: str = "this node has no leader") -> None:
-        """Fail all writes that were not passed on."""
-        self._unpassed.clear()
-        for session in self._sessions.values():
-            for entry in [each for each in session.open.values() if not each.passed]:
-                self._settle(session, entry, Failed(error, words))
+            self._fail(session, session.open.values(), f"{why}; the request had not been passed on")
+            self._hold(session)
             self._advance(session)
+        self._unpassed.clear()
+
+    def refuse(self) -> None:
+        """There has been no leader for too long: fail all writes that were not passed on, and the reads that are held."""
+        for session in self._sessions.values():
+            waiting = session.queue if session.held else session.open.values()
+            self._fail(session, waiting, "this node has no leader")
+            self._advance(session)
+        self._unpassed.clear()
 
     def answers(self) -> list[Answered]:
         """What can be told now, each outcome once, in the order of each client's requests.
@@ -221,32 +254,57 @@ class Sessions:
             entry.outcome = Failed(OVERLOADED, _waiting(self._count, self._bytes, size, ""))
         elif not isinstance(request, READS):
             session.open[seq] = entry
-            if not session.behind:
+            if not session.held:
                 self._unpassed.append((session.client, entry))
+
+    def _hold(self, session: _Session) -> None:
+        """Hold a session that may not be served yet, and see to it that its fence is asked for."""
+        session.held = not self._may_serve(session)
+        if session.held:
+            self._watched[session.client] = session
+            if not self._fenced(session):
+                self._unfenced[session.client] = session
+
+    def _fenced(self, session: _Session) -> bool:
+        return self._tree.sessions.get(session.client) >= session.fence
+
+    def _may_serve(self, session: _Session) -> bool:
+        if self._shown is None or self._tree.zxid < max(self._shown, session.seen):
+            return False
+        return self._fenced(session)
 
     def _deliver_own(self, session: _Session, zxid: Zxid, txn: Txn) -> None:
         if session.refusals:
             self._advance(session)  # a read behind a refused write must not see this transaction
         self._tree.perform(zxid, txn)
+        if type(txn.change) is FenceTxn:
+            if txn.origin.seq >= session.fence:
+                session.fence = NONE
+            return
         entry = session.open.get(txn.origin.seq)
         if entry is not None:
             self._settle(session, entry, stated(zxid, txn.change))
             self._advance(session)
 
+    def _fail(self, session: _Session, entries: Iterable[_Entry], words: str) -> None:
+        """What is open and was not passed on certainly had no effect."""
+        for entry in [each for each in entries if each.outcome is None and not each.passed]:
+            self._settle(session, entry, Failed(NO_LEADER, words))
+
     def _settle(self, session: _Session, entry: _Entry, outcome: Outcome) -> None:
-        del session.open[entry.seq]
+        session.open.pop(entry.seq, None)
         entry.outcome = outcome
         if entry.refusal is not None:
             session.refusals -= 1
 
     def _advance(self, session: _Session) -> None:
         """Answer from the head of the queue, until a request's outcome is open."""
-        if session.behind:
-            return
         queue = session.queue
         while queue:
             entry = queue[0]
-            outcome = entry.outcome or self._resolve(session, entry)
+            outcome = entry.outcome
+            if outcome is None and not session.held:
+                outcome = self._resolve(session, entry)
             if outcome is None:
                 return
             queue.popleft()
@@ -270,11 +328,12 @@ class Sessions:
         if not self._watched:
             return
         for client, session in list(self._watched.items()):
-            if session.behind and session.seen <= self._tree.zxid:
-                session.behind = False
+            if session.held and self._may_serve(session):
+                session.held = False
+                self._unfenced.pop(client, None)
                 self._unpassed.extend((client, entry) for entry in session.open.values())
             self._advance(session)
-            if not session.behind and not session.refusals:
+            if not session.held and not session.refusals:
                 del self._watched[client]
 
 

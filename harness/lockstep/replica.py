@@ -115,7 +115,7 @@ class RemoteReplica:
 
 def _client_event(event: ClientEvent) -> wire.Arrived | wire.Requests | wire.Gone:
     if isinstance(event, ClientUp):
-        return wire.Arrived(event.client, event.seen)
+        return wire.Arrived(event.client, event.seen, event.fence)
     if isinstance(event, ClientRequests):
         return wire.Requests(event.client, event.items)
     assert isinstance(event, ClientGone)

@@ -181,7 +181,7 @@ class LockstepProcess:
         self.recording = Recording(config.record, config.id, self.life) if config.record else None
         self.replica = Replica(
             config, self.life, parts.peer, begun.store, begun.recovered, self.trace, self.recording, begun.crash,
-            self.network, LockstepClients(self.effects),
+            self.network, LockstepClients(self.effects), parts,
         )  # fmt: skip
         self.commands = Commands(self.replica, self.clock, self.disk, lambda why: self.effects.append(wire.Stop(why)))
         self.booted = True
@@ -246,7 +246,7 @@ class LockstepProcess:
 
 def client_event(event: wire.Arrived | wire.Requests | wire.Gone) -> ClientEvent:
     if isinstance(event, wire.Arrived):
-        return ClientUp(event.client, event.seen)
+        return ClientUp(event.client, event.seen, event.fence)
     if isinstance(event, wire.Requests):
         return ClientRequests(event.client, event.items)
     return ClientGone(event.client, event.why)

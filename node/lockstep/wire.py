@@ -49,6 +49,7 @@ class Down(Wire, frozen=True, tag="down"):
 class Arrived(Wire, frozen=True, tag="arrived"):
     client: int
     seen: Zxid
+    fence: int
 
 
 class Requests(Wire, frozen=True, tag="requests"):

@@ -156,7 +156,7 @@ class ClientPort:
             self._lose(identity, "the connection changed its client number")
         self._clients[identity] = hello.client
         self._identities[hello.client] = identity
-        self._events.append(ClientUp(hello.client, hello.seen))
+        self._events.append(ClientUp(hello.client, hello.seen, hello.fence))
         self._send(identity, encode(Welcome()))
         return None
 

@@ -1,6 +1,6 @@
 """The clients' protocol: MessagePack frames, one message each, many requests or answers in one message.
 
-A client says HELLO with its number and the last zxid it has seen, and is told WELCOME; then REQUESTS go one way and
+A client says HELLO with its number, the last zxid it has seen and its fence, and is told WELCOME; then REQUESTS go one way and
 ANSWERS the other, in the same order. Whatever a node does not accept is answered REJECTED, with words, and that client
 is forgotten: it may begin again with HELLO. BYE ends politely.
 """
@@ -13,11 +13,14 @@ from node.tree.forwarding import Answer, Forward
 from node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
 from node.tree.requests import Request
 
-VERSION = 1
+VERSION = 2
 
 
 class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     """`client` is a u64 that the client chose; `seen` the last zxid it knows of: it is shown nothing older.
+
+    `fence`: the highest seq of this client's writes whose outcome it does not know; 0 if there is none. By the time at which
+    the node serves its next request, each of them has taken effect, or never will.
 
     Fields of later versions are let through, so that a newer client can be told which version is spoken here.
     """
@@ -25,6 +28,7 @@ class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     version: int
     client: int
     seen: Zxid
+    fence: int = 0
 
 
 class Requests(Wire, frozen=True, tag="REQUESTS"):

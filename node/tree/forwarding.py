@@ -6,14 +6,17 @@ origin knows of a refusal before it delivers what the same client asked for next
 
 from node.core.messages import Wire
 from node.core.zxid import Zxid
-from node.tree.requests import Write
+from node.tree.requests import Asked
 
 
 class Forward(Wire, frozen=True, tag="FORWARD"):
-    """Any node to the leader: writes of its clients, in order, as (client, seq, request). `life` is the sender's."""
+    """Any node to the leader: writes of its clients, in order, as (client, seq, request). `life` is the sender's.
+
+    Among them its own fences, whose seq is the highest number that they close off.
+    """
 
     life: int
-    writes: list[tuple[int, int, Write]]
+    writes: list[tuple[int, int, Asked]]
 
 
 class Answer(Wire, frozen=True, tag="ANSWER"):

@@ -2,7 +2,7 @@
 
 from node.core.messages import Wire
 from node.core.zxid import ZERO, Zxid
-from node.tree.txns import Change, CheckTxn, CreateTxn, MultiTxn, SetTxn
+from node.tree.txns import Change, CheckTxn, CreateTxn, FenceTxn, MultiTxn, SetTxn
 
 
 class Stat(Wire, frozen=True, gc=False):
@@ -48,7 +48,7 @@ class Unknown(Wire, frozen=True, tag="unknown", gc=False):
 Outcome = Ok | Failed | Unknown
 
 
-def stated(zxid: Zxid, change: Change | MultiTxn) -> Ok:
+def stated(zxid: Zxid, change: Change | MultiTxn | FenceTxn) -> Ok:
     """The outcome for the client of a delivered transaction: it is all in the transaction."""
     if isinstance(change, (SetTxn, CheckTxn)):
         return Ok(zxid, change.version)

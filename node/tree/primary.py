@@ -20,10 +20,25 @@ from node.tree.refusal import (
     Refusal,
     bad_version,
     no_node,
+    superseded,
 )
-from node.tree.requests import ANY, Check, Create, Delete, Multi, Set, Step, Write, weight
+from node.tree.requests import ANY, Asked, Check, Create, Delete, Fence, Multi, Set, Step, Write, weight
+from node.tree.seqs import Seqs
 from node.tree.tree import Tree
-from node.tree.txns import Change, CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, encode
+from node.tree.txns import (
+    Change,
+    CheckTxn,
+    CreateTxn,
+    DeleteTxn,
+    FenceTxn,
+    MultiTxn,
+    Origin,
+    SetTxn,
+    Summary,
+    Txn,
+    encode,
+    summary,
+)
 
 NAME_BYTES = 10  # a sequential name's digits, as in ZooKeeper
 
@@ -47,6 +62,9 @@ class Primary:
     Contract: from the establishment of an epoch on, `prepare` is called in the order in which the transactions are
     broadcast, after everything of earlier epochs was applied to the tree; `delivered` is called for every transaction
     right after it was applied; `reset` when leadership begins or ends.
+
+    A client's writes take effect in the order of their numbers, by whichever nodes they come: what is at or below the
+    highest number that was judged (prepared or refused) here or delivered is refused.
     """
 
     def __init__(self, tree: Tree, request_bytes: int = 2**20) -> None:
@@ -54,28 +72,51 @@ class Primary:
         self._limit = request_bytes
         self._outlooks: dict[str, Outlook] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
+        self._judged = Seqs()
+        self._summaries: list[Summary] = []
 
     @property
     def outstanding(self) -> int:
         """Transactions prepared and not yet delivered."""
         return len(self._queue)
 
-    def prepare(self, request: Write, origin: Origin) -> bytes | Refusal:
-        """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace."""
-        if weight(request) > self._limit:
-            return Refusal(
-                TOO_LARGE, f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
-            )
+    def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
+        """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
+        if isinstance(request, Fence):  # it may be told as often as anybody likes
+            self._judged.raise_to(origin.client, origin.seq)
+            return self._prepared(origin, FenceTxn(), {})
+        latest = self.latest(origin.client)
+        if origin.seq <= latest:
+            return superseded(origin.seq, latest)
+        self._judged.raise_to(origin.client, origin.seq)
+        change, draft = self._judge(request)
+        return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
+
+    def latest(self, client: int) -> int:
+        """The highest number of the client that was judged here or delivered."""
+        return max(self._judged.get(client), self._tree.sessions.get(client))
+
+    def summaries(self) -> list[Summary]:
+        """What the transactions do that were prepared since the last call."""
+        summaries, self._summaries = self._summaries, []
+        return summaries
+
+    def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, Outlook]]:
+        """The change that the request becomes in the light of all outstanding ones, and the paths as it leaves them."""
         draft: dict[str, Outlook] = {}
-        change = self._multi(request, draft) if isinstance(request, Multi) else self._step(request, draft)
-        if isinstance(change, Refusal):
-            return change
+        if weight(request) > self._limit:
+            words = f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
+            return Refusal(TOO_LARGE, words), draft
+        return self._multi(request, draft) if isinstance(request, Multi) else self._step(request, draft), draft
+
+    def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, Outlook]) -> bytes:
         data = encode(Txn(origin, change))
         for path, outlook in draft.items():
             before = self._outlooks.get(path)
             outlook.outstanding = before.outstanding + 1 if before is not None else 1
             self._outlooks[path] = outlook
         self._queue.append((data, list(draft)))
+        self._summaries.append(summary(origin, change))
         return data
 
     def delivered(self, data: bytes) -> None:
@@ -92,6 +133,8 @@ class Primary:
         """Forget all outstanding transactions: leadership was lost, and whoever leads next decides about them."""
         self._outlooks.clear()
         self._queue.clear()
+        self._judged.clear()
+        self._summaries.clear()
 
     def _see(self, path: str, draft: dict[str, Outlook]) -> Outlook:
         """The znode as it will be after all outstanding transactions and the draft."""

@@ -13,9 +13,11 @@ BAD_REQUEST: Final = "bad request"
 TOO_LARGE: Final = "too large"
 OVERLOADED: Final = "overloaded"
 NO_LEADER: Final = "no leader"
+SUPERSEDED: Final = "superseded"
 
 ERRORS: Final = (
-    NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION, BAD_PATH, BAD_REQUEST, TOO_LARGE, OVERLOADED, NO_LEADER
+    NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION, BAD_PATH, BAD_REQUEST, TOO_LARGE, OVERLOADED, NO_LEADER,
+    SUPERSEDED,
 )  # fmt: skip
 
 
@@ -25,6 +27,12 @@ class Refusal:
 
     error: str
     words: str
+
+
+def superseded(seq: int, latest: int) -> Refusal:
+    return Refusal(
+        SUPERSEDED, f"request {seq} came after request {latest} of its client, which was judged or fenced off"
+    )
 
 
 def no_node(path: str) -> Refusal:

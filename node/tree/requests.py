@@ -66,7 +66,15 @@ class Children(Wire, frozen=True, tag="children", gc=False):
     path: str
 
 
+class Fence(Wire, frozen=True, tag="fence", gc=False):
+    """A node's, on behalf of a client: no write that it numbered up to this one's number takes effect after it.
+
+    What may be outstanding of such writes, at whichever node, is ordered before the fence or refused.
+    """
+
+
 Write = Create | Delete | Set | Check | Multi
+Asked = Write | Fence  # what a node passes on to its leader
 Read = Get | Exists | Children
 Request = Write | Read
 READS = (Get, Exists, Children)

@@ -7,21 +7,30 @@ from node.tree.outcomes import Failed, Ok
 from node.tree.paths import ROOT, flaw, name_of, parent_of
 from node.tree.refusal import BAD_PATH, no_node
 from node.tree.requests import Children, Exists, Get, Read
+from node.tree.seqs import CLIENTS_MAX, Delivered
 from node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from node.tree.znode import Znode
 
-_FORMAT = 1
+_FORMAT = 2
 _MASK = 2**64 - 1
 
 
 class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A dump: every znode as (path, data, version, sequence), in the order of their paths."""
+    """A dump: every znode as (path, data, version, sequence), in the order of their paths; then (client, seq)."""
 
     format: int
     znodes: list[tuple[str, bytes, int, int]]
+    sessions: list[tuple[int, int]]
+
+
+class _Head(msgspec.Struct, array_like=True):
+    """What all formats begin with."""
+
+    format: int
 
 
 _decoder = msgspec.msgpack.Decoder(_State)
+_head = msgspec.msgpack.Decoder(_Head)
 
 
 class StateError(ValueError):
@@ -29,15 +38,15 @@ class StateError(ValueError):
 
 
 class Tree:
-    """The znodes as of `zxid`, the last transaction applied.
+    """The znodes as of `zxid`, the last transaction applied, and in `sessions` how far each client has come.
 
-    `digest` (64 bits) is the sum of the znodes' shares: it depends on the state only, not on the way there. A share is
-    computed when the digest is asked for: once, however often a batch of transactions changes its znode.
+    `digest` (64 bits) is the sum of the znodes' and clients' shares: it depends on the state only, not on the way there. A
+    share is computed when the digest is asked for: once, however often a batch of transactions changes its znode.
     """
 
     def __init__(self) -> None:
         self.zxid: Zxid = ZERO
-        self._start([(ROOT, b"", 0, 0)])
+        self._start([(ROOT, b"", 0, 0)], [])
 
     def apply(self, zxid: Zxid, data: bytes) -> Txn:
         """Apply the transaction in `data`; returns it decoded: it says what the result is and who asked.
@@ -56,7 +65,7 @@ class Tree:
             node.share = share
         self._stale.clear()
         self._sum &= _MASK
-        return self._sum
+        return (self._sum + self.sessions.digest) & _MASK
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
         """Apply a decoded transaction.
@@ -65,7 +74,8 @@ class Tree:
         changes may be deleted already, what it deletes may have been made anew. Then it is passed over: whatever made
         the tree differ comes again, later in that suffix.
         """
-        change = txn.change
+        origin, change = txn.origin, txn.change
+        self.sessions.raise_to(origin.client, origin.seq)
         if type(change) is SetTxn:
             self._set(change)
         elif type(change) is MultiTxn:
@@ -89,19 +99,23 @@ class Tree:
     def dump(self) -> bytes:
         """The state as bytes, the same for the same state. The zxid is not in it: a snapshot carries that itself."""
         znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
-        return msgspec.msgpack.encode(_State(_FORMAT, znodes))
+        return msgspec.msgpack.encode(_State(_FORMAT, znodes, self.sessions.pairs()))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
         """Replace everything by a dumped state, as of `zxid`. Raises StateError, and then nothing has changed."""
         try:
+            known = _head.decode(state).format
+            if known != _FORMAT:
+                raise StateError(f"a snapshot's state has format {known}; this version reads format {_FORMAT} only")
             decoded = _decoder.decode(state)
         except msgspec.DecodeError as error:
             raise StateError(f"a snapshot's state of {len(state)} bytes is not a tree: {error}") from error
         _examine(decoded)
-        self._start(decoded.znodes)
+        self._start(decoded.znodes, decoded.sessions)
         self.zxid = zxid
 
-    def _start(self, znodes: list[tuple[str, bytes, int, int]]) -> None:
+    def _start(self, znodes: list[tuple[str, bytes, int, int]], sessions: list[tuple[int, int]]) -> None:
+        self.sessions = Delivered(sessions)
         self.znodes: dict[str, Znode] = {}
         self._sum = 0
         self._stale: set[Znode] = set()  # those whose share is not, or not as it is now, in the sum
@@ -166,8 +180,6 @@ class Tree:
 
 def _examine(state: _State) -> None:
     """Raise StateError unless the state is one that `dump` could have written."""
-    if state.format != _FORMAT:
-        raise StateError(f"a snapshot's state has format {state.format}; this version reads format {_FORMAT} only")
     seen: set[str] = set()
     for path, _data, version, sequence in state.znodes:
         fault = flaw(path)
@@ -182,3 +194,6 @@ def _examine(state: _State) -> None:
         seen.add(path)
     if ROOT not in seen:
         raise StateError("a snapshot's state is damaged: the root is missing")
+    clients = {client for client, seq in state.sessions if 0 <= client < 2**64 and seq >= 0}
+    if len(clients) != len(state.sessions) or len(clients) > CLIENTS_MAX:
+        raise StateError("a snapshot's state is damaged: its clients are not what a tree remembers")

@@ -5,6 +5,8 @@ applying again, in order, all that followed it. That needs a create to state its
 next sequential name depends on it.
 """
 
+from zlib import crc32
+
 import msgspec
 
 from node.core.messages import Wire
@@ -48,6 +50,10 @@ class MultiTxn(Wire, frozen=True, tag="multi"):
     changes: list[Change]
 
 
+class FenceTxn(Wire, frozen=True, tag="fence", gc=False):
+    """Changes no znode. With it the client's highest number in the tree is at least that of the transaction's origin."""
+
+
 class Origin(Wire, frozen=True, gc=False):
     """Who asked: the client's number and its request's, and the node and life that the client is connected to."""
 
@@ -61,7 +67,32 @@ class Txn(Wire, frozen=True):
     """A transaction with its origin, so that the node that owes the answer recognises it at delivery."""
 
     origin: Origin
-    change: Change | MultiTxn
+    change: Change | MultiTxn | FenceTxn
+
+
+Effect = tuple[str, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
+Summary = tuple[int, int, list[Effect]]  # client, seq, and what is done, step by step
+
+
+def summary(origin: Origin, change: Change | MultiTxn | FenceTxn) -> Summary:
+    """A transaction as `broadcast` tells it in a trace."""
+    if type(change) is SetTxn:  # most of them
+        return origin.client, origin.seq, [("set", change.path, change.version, crc32(change.data))]
+    if type(change) is MultiTxn:
+        return origin.client, origin.seq, [_effect(each) for each in change.changes]
+    return origin.client, origin.seq, [_effect(change)]
+
+
+def _effect(change: object) -> Effect:
+    if isinstance(change, SetTxn):
+        return "set", change.path, change.version, crc32(change.data)
+    if isinstance(change, CreateTxn):
+        return "create", change.path, 0, crc32(change.data)
+    if isinstance(change, CheckTxn):
+        return "check", change.path, change.version, None
+    if isinstance(change, DeleteTxn):
+        return "delete", change.path, None, None
+    return "fence", "", None, None
 
 
 encode = msgspec.msgpack.Encoder().encode

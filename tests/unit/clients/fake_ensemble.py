@@ -6,7 +6,7 @@ from typing import Any
 
 import zmq
 
-from node.core.zxid import zxid
+from node.core.zxid import ZERO, zxid
 from node.events import ClientGone, ClientRequests, ClientUp
 from node.net.clients import ClientPort
 from node.net.keys import Keys
@@ -18,21 +18,31 @@ from node.tree.txns import Origin
 
 
 class FakeNode:
-    """One node: `stop` closes its port at once, as a crash would. `delivering` off: it hears of no commit any more."""
+    """One node: `stop` closes its port at once, as a crash would. `delivering` off: it hears of no commit any more.
+
+    `passing` off: what its clients write does not get to the leader.
+    """
 
     def __init__(self, ensemble: "FakeEnsemble", node: int) -> None:
         self.tree = Tree()
         self.delivering = True
+        self.passing = True
         self.leaderless = False
         self._ensemble = ensemble
         self._node = node
         self._sessions = Sessions(node, 1, self.tree)
+        self._sessions.join(ZERO)
         self._port = ClientPort(ensemble.context, "127.0.0.1:0", ensemble.keys)
         self.address = self._port.address
         self._delivered = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"node-{node}")
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Requests that it has not answered."""
+        return self._sessions.waiting
 
     def stop(self) -> None:
         self._stopping.set()
@@ -54,7 +64,7 @@ class FakeNode:
     def _take(self) -> None:
         for event in self._port.receive():
             if isinstance(event, ClientUp):
-                self._sessions.hello(event.client, event.seen)
+                self._sessions.hello(event.client, event.seen, event.fence)
             elif isinstance(event, ClientRequests):
                 self._ensemble.witness(event)
                 why = self._sessions.receive(event.client, event.items)
@@ -67,6 +77,8 @@ class FakeNode:
     def _lead(self) -> None:
         if self.leaderless:
             self._sessions.leader_lost()
+            return
+        if not self.passing:
             return
         ensemble = self._ensemble
         for client, seq, request in self._sessions.writes():

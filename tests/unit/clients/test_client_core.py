@@ -11,6 +11,7 @@ from node.core.zxid import zxid
 from node.net.keys import Keys
 from node.tree.outcomes import Stat
 from node.tree.requests import Check, Create, Get, Set, Step
+from node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
 from tests.unit.clients.fake_ensemble import FakeEnsemble
 
 
@@ -101,6 +102,29 @@ def test_what_was_sent_to_a_node_that_dies_is_unknown(ensemble: FakeEnsemble) ->
         ensemble.nodes[1].stop()
         assert all(isinstance(client.wait(operation), Unknown) for operation in sent)
         assert isinstance(client.get("/a"), Ok)
+
+
+def test_an_unknown_write_has_taken_effect_before_the_look_up_or_never_will(ensemble: FakeEnsemble) -> None:
+    """Node 1 gets the write to the leader when the session has long gone on elsewhere."""
+    with (
+        Client(ensemble.addresses, ensemble.keys, node=1, timeout=0.5) as client,
+        Client(ensemble.addresses, ensemble.keys, node=2) as other,
+    ):
+        assert isinstance(client.create("/a", b"old"), Ok)
+        ensemble.nodes[1].passing = False
+        assert isinstance(client.set("/a", b"lost"), Unknown)
+        assert client.fence == 2
+        found = client.get("/a")
+        assert isinstance(found, Ok)
+        assert (client.node, found.data) == (2, b"old")
+        assert ensemble.nodes[1].waiting == 1
+        ensemble.nodes[1].passing = True
+        while ensemble.nodes[1].waiting:
+            assert isinstance(other.check("/a"), Ok)
+        assert client.get("/a") == Ok(zxid(1, len(ensemble.log)), 0, data=b"old")
+    kinds = [type(decode(data).change) for data in ensemble.log]
+    assert kinds[:2] == [CreateTxn, FenceTxn]
+    assert SetTxn not in kinds
 
 
 def test_what_was_not_sent_moves_on_with_the_client(ensemble: FakeEnsemble) -> None:

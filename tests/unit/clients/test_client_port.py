@@ -117,7 +117,7 @@ def test_hello_requests_answers_bye(port: ClientPort, dial: Dial) -> None:
         ([bytes(4001)], "at most 4000"),
         ([encode(Bye()), b"x"], "2 parts"),
         ([encode(Hello(VERSION + 1, 7, ZERO))], "version"),
-        ([encode(["HELLO", VERSION + 1, 7, 0, "a new field"])], "version"),
+        ([encode(["HELLO", VERSION + 1, 7, 0, 0, "a new field"])], "version"),
     ],
 )
 @pytest.mark.parametrize("known", [True, False])

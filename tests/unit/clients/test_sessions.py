@@ -10,9 +10,9 @@ from node.sessions import SHARE, Sessions
 from node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from node.tree.primary import Primary
 from node.tree.refusal import Refusal
-from node.tree.requests import Create, Exists, Get, Multi, Request, Set, Write
+from node.tree.requests import Create, Exists, Fence, Get, Multi, Request, Set, Write
 from node.tree.tree import Tree
-from node.tree.txns import CreateTxn, Origin, SetTxn, Txn, encode
+from node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
 
 NODE, LIFE, ME, YOU = 1, 2, 7, 8
 KEY = encode(Txn(Origin(9, 9, 9, 9), CreateTxn("/k", b"0", 1)))  # delivered before every test
@@ -26,10 +26,11 @@ def set_txn(client: int, seq: int, value: bytes, *, node: int = NODE, life: int 
     return encode(Txn(Origin(node, life, client, seq), SetTxn("/k", value, 1)))
 
 
-def make(seen: Zxid = ZERO, **limits: int) -> Sessions:
+def make(seen: Zxid = ZERO, fence: int = 0, **limits: int) -> Sessions:
     sessions = Sessions(NODE, LIFE, Tree(), **limits)
     sessions.deliver(z(1), [KEY])
-    sessions.hello(ME, seen)
+    sessions.join(z(1))
+    sessions.hello(ME, seen, fence)
     return sessions
 
 
@@ -154,7 +155,7 @@ def test_what_was_not_passed_on_fails_when_the_leader_is_lost() -> None:
     assert first == (1, Unknown("node 3 is gone"))
     assert isinstance(second[1], Failed)
     assert second[1].error == "no leader"
-    assert sessions.writes() == []
+    assert sessions.writes() == [(ME, 1, Fence())]
 
 
 def test_refuse_spares_what_was_passed_on() -> None:
@@ -295,6 +296,7 @@ def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
     """The whole walk on one node that is its own leader, delivering one transaction at a time."""
     tree = Tree()
     sessions, primary = Sessions(NODE, LIFE, tree), Primary(tree)
+    sessions.join(ZERO)
     for client in (ME, YOU):
         sessions.hello(client, ZERO)
     for client in (ME, YOU):
@@ -320,3 +322,117 @@ def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
         ]
         assert names == ["Ok", "node exists", "Ok", "no node", "Ok", "no node"]
         assert [seq for seq, _ in answers[client]] == [0, 2, 4, 6, 10, 11]
+
+
+# ---- a session is held ----
+
+
+def fence_txn(client: int, seq: int, *, node: int = NODE) -> bytes:
+    return encode(Txn(Origin(node, LIFE, client, seq), FenceTxn()))
+
+
+def test_nothing_is_read_before_the_node_has_joined_a_leader_and_has_caught_up_with_it() -> None:
+    sessions = Sessions(NODE, LIFE, Tree())
+    sessions.deliver(z(1), [KEY])
+    sessions.hello(ME, ZERO)
+    sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2"))])
+    assert (sessions.writes(), told(sessions), sessions.joined) == ([], [], False)
+    sessions.join(z(2))
+    assert (sessions.writes(), told(sessions), sessions.joined) == ([], [], True)
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"you")])
+    assert sessions.writes() == [(ME, 2, Set("/k", b"2"))]
+    assert told(sessions) == [(1, Ok(z(2), 1, data=b"you"))]
+
+
+def test_a_session_with_unknown_writes_waits_for_its_fence() -> None:
+    sessions = make(fence=4)
+    sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
+    assert sessions.writes() == [(ME, 4, Fence())]
+    assert (sessions.writes(), told(sessions), sessions.idle()) == ([], [], False)
+    # What was unknown comes late, from another node, and still before the fence.
+    sessions.deliver(z(2), [set_txn(ME, 3, b"3", node=NODE + 1)])
+    assert (sessions.writes(), told(sessions)) == ([], [])
+    sessions.deliver(z(3), [fence_txn(ME, 4)])
+    assert sessions.writes() == [(ME, 6, Set("/k", b"6"))]
+    assert told(sessions) == [(5, Ok(z(3), 1, data=b"3"))]
+
+
+@pytest.mark.parametrize(
+    "data", [set_txn(ME, 4, b"4", node=NODE + 1), fence_txn(ME, 4, node=NODE + 1), set_txn(ME, 9, b"")]
+)
+def test_what_is_decided_needs_no_fence(data: bytes) -> None:
+    """The tree says that the client has come so far, whoever brought it there: before it came, or while it waits."""
+    sessions = make()
+    sessions.deliver(z(2), [data])
+    sessions.hello(ME, ZERO, 4)
+    sessions.receive(ME, [(10, Get("/k"))])
+    assert sessions.writes() == []
+    assert kinds(told(sessions)) == [(10, "Ok")]
+    sessions = make(fence=4)
+    sessions.receive(ME, [(10, Get("/k"))])
+    sessions.writes()
+    sessions.deliver(z(2), [data])
+    assert kinds(told(sessions)) == [(10, "Ok")]
+
+
+def test_a_fence_is_asked_of_each_leader_until_it_is_delivered() -> None:
+    sessions = make(fence=4)
+    assert sessions.writes() == [(ME, 4, Fence())]
+    sessions.leader_lost()
+    assert sessions.unpassed
+    assert sessions.writes() == [(ME, 4, Fence())]
+    sessions.deliver(z(2), [fence_txn(ME, 4)])
+    sessions.leader_lost()
+    assert sessions.writes() == []
+
+
+def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
+    """It may be in the next leader's history: nothing later is answered until that is decided."""
+    sessions = make()
+    sessions.hello(YOU, ZERO)
+    sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3"))])
+    sessions.receive(YOU, [(1, Set("/k", b"you", 9))])
+    sessions.writes()
+    sessions.answered(YOU, 1, "bad version", "", z(2))
+    sessions.leader_lost()
+    answers = dict(sessions.answers())
+    assert kinds(answers[ME]) == [(1, "Unknown")]
+    assert kinds(answers[YOU]) == [(1, "Failed")]
+    sessions.receive(ME, [(4, Get("/k"))])
+    sessions.receive(YOU, [(2, Get("/k"))])
+    assert sessions.writes() == [(ME, 3, Fence())]
+    answers = dict(sessions.answers())
+    assert ME not in answers
+    assert kinds(answers[YOU]) == [(2, "Ok")]  # it had nothing unknown
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1"), fence_txn(ME, 3)])
+    after = told(sessions)
+    assert kinds(after) == [(2, "Ok"), (3, "Unknown"), (4, "Ok")]
+    assert after[-1][1] == Ok(z(3), 1, data=b"1")
+
+
+def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
+    sessions = make(fence=4)
+    sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
+    sessions.writes()
+    sessions.leader_lost()
+    assert told(sessions) == []  # the write has failed, behind a read that waits
+    sessions.refuse()
+    answers = told(sessions)
+    assert [(seq, getattr(outcome, "error", None)) for seq, outcome in answers] == [(5, "no leader"), (6, "no leader")]
+    sessions.receive(ME, [(7, Get("/k"))])
+    assert sessions.writes() == [(ME, 4, Fence())]
+    sessions.deliver(z(2), [fence_txn(ME, 4)])
+    assert kinds(told(sessions)) == [(7, "Ok")]
+    assert sessions.waiting == 0
+
+
+def test_a_fence_settles_no_request_of_its_number() -> None:
+    """A client that asks again under a number that it has called unknown: that is for the leader to refuse."""
+    sessions = make(fence=4)
+    sessions.receive(ME, [(4, Set("/k", b"again"))])
+    sessions.writes()
+    sessions.deliver(z(2), [fence_txn(ME, 4)])
+    assert sessions.writes() == [(ME, 4, Set("/k", b"again"))]
+    assert told(sessions) == []
+    sessions.answered(ME, 4, "superseded", "", z(2))
+    assert kinds(told(sessions)) == [(4, "Failed")]

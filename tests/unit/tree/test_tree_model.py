@@ -1,6 +1,8 @@
 """The tree and its primary against a naive dictionary, and what must hold for every history."""
 
 import copy
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -16,7 +18,13 @@ from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Mul
 from node.tree.tree import StateError, Tree
 from node.tree.txns import Origin
 
-ORIGIN = Origin(1, 1, 1, 1)
+
+def origins() -> Iterator[Origin]:
+    """Three clients in turns, each with ascending numbers."""
+    for seq in itertools.count(1):
+        yield Origin(1, 1, seq % 3, seq)
+
+
 paths = st.sampled_from(["/", "/a", "/b", "/a/a", "/a/b", "/b/a", "/a/a/a", "/a/a/b", "/a/n-0000000001", "bad"])
 datas = st.binary(max_size=3)
 versions = st.sampled_from([-1, -1, -1, 0, 1, 2])
@@ -95,9 +103,10 @@ def run(requests: list[Write]) -> tuple[list[bytes], list[Tree]]:
     tree = Tree()
     primary = Primary(tree)
     txns: list[bytes] = []
+    origin = origins()
     trees = [copy.deepcopy(tree)]
     for request in requests:
-        data = primary.prepare(request, ORIGIN)
+        data = primary.prepare(request, next(origin))
         if isinstance(data, bytes):
             txns.append(data)
             tree.apply(zxid(1, len(txns)), data)
@@ -114,6 +123,7 @@ def test_the_tree_is_a_dictionary_whatever_is_outstanding(requests: list[tuple[W
     primary = Primary(tree)
     flying: list[bytes] = []
     counter = 0
+    origin = origins()
 
     def deliver(count: int) -> None:
         nonlocal counter
@@ -125,7 +135,7 @@ def test_the_tree_is_a_dictionary_whatever_is_outstanding(requests: list[tuple[W
 
     for request, count in requests:
         deliver(count)
-        prepared = primary.prepare(request, ORIGIN)
+        prepared = primary.prepare(request, next(origin))
         assert isinstance(prepared, bytes) == naive.write(request), prepared
         if not isinstance(prepared, Refusal):
             flying.append(prepared)
@@ -209,12 +219,16 @@ def test_two_ways_to_one_state() -> None:
     [
         (b"", "is not a tree"),
         (b"\xc1 nonsense", "is not a tree"),
-        (msgspec.msgpack.encode((2, [])), "format 2"),
-        (msgspec.msgpack.encode((1, [])), "the root is missing"),
-        (msgspec.msgpack.encode((1, [("/", b"", 0, 0), ("/a/b", b"", 0, 0)])), "/a/b comes without its parent"),
-        (msgspec.msgpack.encode((1, [("/", b"", 0, 0), ("/", b"", 0, 0)])), "/ is in it twice"),
-        (msgspec.msgpack.encode((1, [("/", b"", -1, 0)])), "negative"),
-        (msgspec.msgpack.encode((1, [("x", b"", 0, 0)])), "does not begin"),
+        (msgspec.msgpack.encode((1, [])), "format 1"),
+        (msgspec.msgpack.encode((3, [], [], [])), "format 3"),
+        (msgspec.msgpack.encode((2, [])), "is not a tree"),
+        (msgspec.msgpack.encode((2, [], [])), "the root is missing"),
+        (msgspec.msgpack.encode((2, [("/", b"", 0, 0), ("/a/b", b"", 0, 0)], [])), "/a/b comes without its parent"),
+        (msgspec.msgpack.encode((2, [("/", b"", 0, 0), ("/", b"", 0, 0)], [])), "/ is in it twice"),
+        (msgspec.msgpack.encode((2, [("/", b"", -1, 0)], [])), "negative"),
+        (msgspec.msgpack.encode((2, [("x", b"", 0, 0)], [])), "does not begin"),
+        (msgspec.msgpack.encode((2, [("/", b"", 0, 0)], [(7, 1), (7, 2)])), "its clients"),
+        (msgspec.msgpack.encode((2, [("/", b"", 0, 0)], [(7, -1)])), "its clients"),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(state: bytes, words: str) -> None:

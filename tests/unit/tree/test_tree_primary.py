@@ -1,5 +1,7 @@
 """Conditional requests in, idempotent transactions out (LADIS 2008, section 1)."""
 
+from zlib import crc32
+
 import msgspec
 import pytest
 
@@ -7,9 +9,9 @@ from node.core.zxid import Zxid, zxid
 from node.tree.outcomes import Failed, Ok, Stat, stated
 from node.tree.primary import Primary
 from node.tree.refusal import Refusal
-from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set, Step, Write
+from node.tree.requests import Asked, Check, Children, Create, Delete, Exists, Fence, Get, Multi, Set, Step, Write
 from node.tree.tree import Tree
-from node.tree.txns import CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, decode
+from node.tree.txns import CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, decode, summary
 
 ORIGIN = Origin(2, 3, 4, 5)
 
@@ -22,15 +24,21 @@ class Leader:
         self.primary = Primary(self.tree, request_bytes=1000)
         self.flying: list[bytes] = []
         self.counter = 0
+        self.seq = ORIGIN.seq - 1
 
     def prepare(self, request: Write) -> object:
         """The change that a request becomes, or its refusal's error."""
-        data = self.primary.prepare(request, ORIGIN)
+        data = self.primary.prepare(request, self.origin())
         if isinstance(data, Refusal):
             assert data.words
             return data.error
         self.flying.append(data)
         return decode(data).change
+
+    def origin(self) -> Origin:
+        """Of the client's next request."""
+        self.seq += 1
+        return msgspec.structs.replace(ORIGIN, seq=self.seq)
 
     def deliver(self, count: int | None = None) -> None:
         for data in self.flying[:count]:
@@ -84,7 +92,7 @@ def test_an_outlook_lives_until_its_last_transaction_is_delivered(leader: Leader
     for left in (2, 1, 0):
         leader.deliver(1)
         assert leader.primary.outstanding == left
-        refusal = leader.primary.prepare(Check("/a", version=9), ORIGIN)
+        refusal = leader.primary.prepare(Check("/a", version=9), leader.origin())
         assert refusal == Refusal("bad version", "/a is at version 3, not 9")
     assert not leader.primary._outlooks
 
@@ -143,7 +151,7 @@ def test_a_multis_steps_see_those_before_them(leader: Leader) -> None:
 
 
 def test_a_refused_multi_names_the_step(leader: Leader) -> None:
-    refusal = leader.primary.prepare(Multi([Create("/a"), Check("/b")]), ORIGIN)
+    refusal = leader.primary.prepare(Multi([Create("/a"), Check("/b")]), leader.origin())
     assert refusal == Refusal("no node", "step 2 of 2: there is no znode /b")
 
 
@@ -177,6 +185,68 @@ def test_the_limit_itself_is_allowed(leader: Leader) -> None:
 def test_a_transaction_carries_its_origin(leader: Leader) -> None:
     leader.prepare(Create("/a", b"x"))
     assert leader.tree.apply(zxid(1, 1), leader.flying[0]) == Txn(ORIGIN, CreateTxn("/a", b"x", 1))
+
+
+def test_what_comes_late_is_superseded(leader: Leader) -> None:
+    """By whichever node a client's writes come, none takes effect after one with a higher number was judged."""
+    first, second, third = leader.origin(), leader.origin(), leader.origin()
+    prepare = leader.primary.prepare
+    assert isinstance(prepare(Create("/a"), second), bytes)
+    for origin in (first, second):
+        refusal = prepare(Create("/b"), origin)
+        assert isinstance(refusal, Refusal)
+        assert refusal.error == "superseded"
+    assert prepare(Create("/a"), third) == Refusal("node exists", "there is a znode /a already")
+    again = prepare(Create("/b"), third)
+    assert isinstance(again, Refusal)
+    assert again.error == "superseded"
+    assert isinstance(prepare(Create("/b"), msgspec.structs.replace(first, client=5)), bytes)
+
+
+def test_a_fence_is_always_taken_and_shuts_out_what_is_below_it_for_good(leader: Leader) -> None:
+    low, high = leader.origin(), leader.origin()
+    for origin in (high, high, low):
+        assert isinstance(leader.primary.prepare(Fence(), origin), bytes)
+    late = leader.primary.prepare(Create("/a"), low)
+    assert isinstance(late, Refusal)
+    assert late.error == "superseded"
+    data = leader.primary.prepare(Fence(), high)
+    assert isinstance(data, bytes)
+    leader.tree.apply(zxid(1, 1), data)
+    loaded = Tree()
+    loaded.load(leader.tree.dump(), leader.tree.zxid)
+    another = Primary(loaded)
+    for origin in (low, high):
+        refusal = another.prepare(Create("/a"), origin)
+        assert isinstance(refusal, Refusal)
+        assert refusal.error == "superseded"
+    assert isinstance(another.prepare(Create("/a"), leader.origin()), bytes)
+
+
+def test_what_a_transaction_does_is_told_step_by_step(leader: Leader) -> None:
+    """`broadcast` in a trace, from the primary and, in a replay, from the bytes."""
+    steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
+    requests: list[Asked] = [Set("/", b"z"), Multi(steps), Fence()]
+    flying = [leader.primary.prepare(request, leader.origin()) for request in requests]
+    told = leader.primary.summaries()
+    client = ORIGIN.client
+    assert told == [
+        (client, 5, [("set", "/", 1, crc32(b"z"))]),
+        (
+            client,
+            6,
+            [
+                ("create", "/a", 0, crc32(b"x")),
+                ("set", "/a", 1, crc32(b"y")),
+                ("check", "/a", 1, None),
+                ("delete", "/a", None, None),
+            ],
+        ),
+        (client, 7, [("fence", "", None, None)]),
+    ]
+    txns = [decode(data) for data in flying if isinstance(data, bytes)]
+    assert [summary(txn.origin, txn.change) for txn in txns] == told
+    assert leader.primary.summaries() == []
 
 
 def test_reads_of_what_is_not_there(leader: Leader) -> None:

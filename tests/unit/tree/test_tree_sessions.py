@@ -1,0 +1,68 @@
+"""How far each client has come: bounded, the same wherever the same was delivered, and in snapshots."""
+
+from collections import OrderedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.core.zxid import zxid
+from node.tree import seqs
+from node.tree.seqs import NONE, Delivered
+from node.tree.tree import Tree
+from node.tree.txns import CheckTxn, Origin, Txn, encode
+
+uses = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=40)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seqs, "CLIENTS_MAX", 4)
+
+
+@given(uses)
+def test_the_longest_unused_client_is_forgotten(pairs: list[tuple[int, int]]) -> None:
+    seqs.CLIENTS_MAX = 4
+    found, naive = Delivered(), OrderedDict[int, int]()
+    for client, seq in pairs:
+        found.raise_to(client, seq)
+        seq = max(seq, naive.pop(client, NONE))
+        naive[client] = seq
+        if len(naive) > 4:
+            naive.popitem(last=False)
+        assert found.pairs() == list(naive.items())
+        assert found.digest == Delivered(naive.items()).digest
+    assert [found.get(client) for client in range(7)] == [naive.get(client, NONE) for client in range(7)]
+
+
+def txn(client: int, seq: int) -> bytes:
+    return encode(Txn(Origin(1, 1, client, seq), CheckTxn("/", 0)))
+
+
+@given(uses, st.integers(0, 40), st.integers(0, 40))
+def test_a_snapshot_or_a_redelivered_suffix_makes_no_difference(
+    pairs: list[tuple[int, int]], at: int, again: int
+) -> None:
+    seqs.CLIENTS_MAX = 4
+    highest: dict[int, int] = {}
+    ascending = [(client, highest.setdefault(client, 0) + number + seq) for number, (client, seq) in enumerate(pairs)]
+    txns = [txn(client, seq) for client, seq in sorted(ascending, key=lambda pair: pair[1])]
+    whole, restored = Tree(), Tree()
+    for number, data in enumerate(txns, 1):
+        whole.apply(zxid(1, number), data)
+    for number, data in enumerate(txns[:at], 1):
+        restored.apply(zxid(1, number), data)
+    state = restored.dump()
+    restored = Tree()
+    restored.load(state, zxid(1, at))
+    for number, data in enumerate(txns[min(at, again) :], min(at, again) + 1):
+        restored.apply(zxid(1, number), data)
+    assert restored.dump() == whole.dump()
+    assert restored.digest == whole.digest
+
+
+def test_numbers_are_in_the_digest() -> None:
+    one, other = Tree(), Tree()
+    one.apply(zxid(1, 1), txn(1, 1))
+    other.apply(zxid(1, 1), txn(1, 2))
+    assert len({one.digest, other.digest, Tree().digest}) == 3
