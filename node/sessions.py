@@ -266,7 +266,7 @@ class Sessions:
                 self._unfenced[session.client] = session
 
     def _fenced(self, session: _Session) -> bool:
-        return self._tree.sessions.get(session.client) >= session.fence
+        return self._tree.sessions.get(session.client, NONE) >= session.fence
 
     def _may_serve(self, session: _Session) -> bool:
         if self._shown is None or self._tree.zxid < max(self._shown, session.seen):

@@ -23,7 +23,7 @@ from node.tree.refusal import (
     superseded,
 )
 from node.tree.requests import ANY, Asked, Check, Create, Delete, Fence, Multi, Set, Step, Write, weight
-from node.tree.seqs import Seqs
+from node.tree.seqs import NONE, raise_to
 from node.tree.tree import Tree
 from node.tree.txns import (
     Change,
@@ -72,7 +72,7 @@ class Primary:
         self._limit = request_bytes
         self._outlooks: dict[str, Outlook] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
-        self._judged = Seqs()
+        self._judged: dict[int, int] = {}  # client -> the highest seq that was prepared or refused
         self._summaries: list[Summary] = []
 
     @property
@@ -83,18 +83,19 @@ class Primary:
     def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
         """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
         if isinstance(request, Fence):  # it may be told as often as anybody likes
-            self._judged.raise_to(origin.client, origin.seq)
+            raise_to(self._judged, origin.client, origin.seq)
             return self._prepared(origin, FenceTxn(), {})
         latest = self.latest(origin.client)
         if origin.seq <= latest:
             return superseded(origin.seq, latest)
-        self._judged.raise_to(origin.client, origin.seq)
+        raise_to(self._judged, origin.client, origin.seq)
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 
     def latest(self, client: int) -> int:
         """The highest number of the client that was judged here or delivered."""
-        return max(self._judged.get(client), self._tree.sessions.get(client))
+        latest = self._judged.get(client)  # at least what is delivered: in this epoch all of that was prepared here
+        return self._tree.sessions.get(client, NONE) if latest is None else latest
 
     def summaries(self) -> list[Summary]:
         """What the transactions do that were prepared since the last call."""

@@ -7,7 +7,7 @@ from node.tree.outcomes import Failed, Ok
 from node.tree.paths import ROOT, flaw, name_of, parent_of
 from node.tree.refusal import BAD_PATH, no_node
 from node.tree.requests import Children, Exists, Get, Read
-from node.tree.seqs import CLIENTS_MAX, Delivered
+from node.tree.seqs import CLIENTS_MAX, raise_to, weigh
 from node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
 from node.tree.znode import Znode
 
@@ -64,8 +64,14 @@ class Tree:
             self._sum += share - node.share
             node.share = share
         self._stale.clear()
+        sessions, shares = self.sessions, self._shares
+        for client in self._came:
+            share = weigh(client, sessions[client])
+            self._sum += share - shares.get(client, 0)
+            shares[client] = share
+        self._came.clear()
         self._sum &= _MASK
-        return (self._sum + self.sessions.digest) & _MASK
+        return self._sum
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
         """Apply a decoded transaction.
@@ -75,7 +81,11 @@ class Tree:
         the tree differ comes again, later in that suffix.
         """
         origin, change = txn.origin, txn.change
-        self.sessions.raise_to(origin.client, origin.seq)
+        client = origin.client
+        forgotten = raise_to(self.sessions, client, origin.seq)
+        self._came.add(client)
+        if forgotten is not None:
+            self._forget(forgotten)
         if type(change) is SetTxn:
             self._set(change)
         elif type(change) is MultiTxn:
@@ -99,7 +109,7 @@ class Tree:
     def dump(self) -> bytes:
         """The state as bytes, the same for the same state. The zxid is not in it: a snapshot carries that itself."""
         znodes = [(path, node.data, node.version, node.sequence) for path, node in sorted(self.znodes.items())]
-        return msgspec.msgpack.encode(_State(_FORMAT, znodes, self.sessions.pairs()))
+        return msgspec.msgpack.encode(_State(_FORMAT, znodes, list(self.sessions.items())))
 
     def load(self, state: bytes, zxid: Zxid) -> None:
         """Replace everything by a dumped state, as of `zxid`. Raises StateError, and then nothing has changed."""
@@ -115,12 +125,19 @@ class Tree:
         self.zxid = zxid
 
     def _start(self, znodes: list[tuple[str, bytes, int, int]], sessions: list[tuple[int, int]]) -> None:
-        self.sessions = Delivered(sessions)
+        self.sessions = dict(sessions)  # client -> the highest seq delivered; the longest unused first
+        self._shares: dict[int, int] = {}  # of the sessions, as far as they are in the sum
+        self._came: set[int] = set(self.sessions)  # clients whose share is not, or not as it is now, in the sum
         self.znodes: dict[str, Znode] = {}
         self._sum = 0
         self._stale: set[Znode] = set()  # those whose share is not, or not as it is now, in the sum
         for path, data, version, sequence in znodes:
             self._add(path, Znode(path, data, version, sequence))
+
+    def _forget(self, client: int) -> None:
+        """A client that has not written for the longest time."""
+        self._sum -= self._shares.pop(client, 0)
+        self._came.discard(client)
 
     def _change(self, change: object) -> None:
         if isinstance(change, CreateTxn):
