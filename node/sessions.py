@@ -274,8 +274,8 @@ class Sessions:
         return self._fenced(session)
 
     def _deliver_own(self, session: _Session, zxid: Zxid, txn: Txn) -> None:
-        if session.refusals:
-            self._advance(session)  # a read behind a refused write must not see this transaction
+        if session.refusals or session.held:  # reads behind refused or unknown writes must not see this transaction
+            self._advance(session, before=txn.origin.seq)
         self._tree.perform(zxid, txn)
         if type(txn.change) is FenceTxn:
             if txn.origin.seq >= session.fence:
@@ -297,13 +297,17 @@ class Sessions:
         if entry.refusal is not None:
             session.refusals -= 1
 
-    def _advance(self, session: _Session) -> None:
-        """Answer from the head of the queue, until a request's outcome is open."""
+    def _advance(self, session: _Session, before: int = NONE) -> None:
+        """Answer from the head of the queue, until a request's outcome is open.
+
+        `before`: the number of the client's transaction that is delivered next: of what it asked for earlier, all has taken
+        effect or never will, so that reads up to there are answered although the session is held.
+        """
         queue = session.queue
         while queue:
             entry = queue[0]
             outcome = entry.outcome
-            if outcome is None and not session.held:
+            if outcome is None and (not session.held or entry.seq < before):
                 outcome = self._resolve(session, entry)
             if outcome is None:
                 return

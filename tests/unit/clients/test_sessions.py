@@ -410,6 +410,23 @@ def test_an_unknown_write_holds_its_session_on_the_same_node() -> None:
     assert after[-1][1] == Ok(z(3), 1, data=b"1")
 
 
+def test_reads_between_unknown_writes_are_answered_between_them() -> None:
+    """They were sent before anybody knew: each shows what took effect of the writes before it, and none of those after it."""
+    sessions = make()
+    sessions.receive(
+        ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k")), (5, Set("/k", b""))]
+    )
+    sessions.writes()
+    sessions.leader_lost()
+    sessions.receive(ME, [(6, Get("/k"))])
+    assert sessions.writes() == [(ME, 5, Fence())]
+    sessions.deliver(z(2), [set_txn(ME, 1, b"1"), set_txn(YOU, 1, b"you"), set_txn(ME, 3, b"3"), fence_txn(ME, 5)])
+    answers = dict(told(sessions))
+    assert list(answers) == [1, 2, 3, 4, 5, 6]
+    assert [answers[seq] for seq in (2, 4)] == [Ok(z(3), 1, data=b"you"), Ok(z(4), 1, data=b"3")]
+    assert answers[6] == Ok(z(5), 1, data=b"3")
+
+
 def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
     sessions = make(fence=4)
     sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
