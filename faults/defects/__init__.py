@@ -11,6 +11,20 @@ from dataclasses import dataclass
 
 from faults.defects.channels import RawLinks
 from faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
+from faults.defects.clients import (
+    AnswerBeforeDelivery,
+    ConditionIgnored,
+    DirtyPrimary,
+    DirtyTree,
+    ExecutedTwice,
+    FailedTakesEffect,
+    ForgetfulPrimary,
+    StaleChildren,
+    StalePrimary,
+    UnfencedSessions,
+    WrongValueRead,
+    WrongVersionTold,
+)
 from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
 from faults.defects.durability import (
     AckBeforeSync,
@@ -65,6 +79,16 @@ def _peer(kind: type[Peer]) -> Callable[[Parts], None]:
 def _store(kind: type[Store]) -> Callable[[Parts], None]:
     def build(parts: Parts) -> None:
         parts.store = kind
+
+    return build
+
+
+def _parts(**kinds: type) -> Callable[[Parts], None]:
+    """Replace the parts of these names."""
+
+    def build(parts: Parts) -> None:
+        for name, kind in kinds.items():
+            setattr(parts, name, kind)
 
     return build
 
@@ -205,11 +229,12 @@ JOIN_RACE = Defect(
 )
 EARLY_READY = Defect(
     name="early-ready",
-    about="the primary broadcasts before a quorum has acknowledged its initial history",
+    about="the primary broadcasts before a quorum has acknowledged its initial history; it would wait for its delivery, "
+    "which would mask that",
     ticket=None,
     property="primary integrity",
     scenario="early-ready",
-    replace=_peer(EarlyReady),
+    replace=_parts(peer=EarlyReady, application=StalePrimary),
 )
 
 DIRTY_SNAPSHOT = Defect(
@@ -294,6 +319,86 @@ VOTES_OUT_OF_REACH = Defect(
     scenario="votes-out-of-reach",
     replace=_peer(VotesOutOfReach),
 )
+STALE_PRIMARY = Defect(
+    name="stale-primary",
+    about="a new primary judges waiting writes before its tree has the initial history",
+    ticket=None,
+    property="values and versions",
+    scenario="stale-primary",
+    replace=_parts(application=StalePrimary),
+)
+NO_FENCE = Defect(
+    name="no-fence",
+    about="nobody looks how far a client has come: an unknown write takes effect after later ones of its session",
+    ticket=None,
+    property="client order",
+    scenario="no-fence",
+    replace=_parts(sessions=UnfencedSessions, primary=ForgetfulPrimary),
+)
+WRONG_VALUE_READ = Defect(
+    name="wrong-value-read",
+    about="a read shows the value before the last set, with the version after it",
+    ticket=None,
+    property="values and versions",
+    scenario="wrong-value-read",
+    replace=_parts(tree=WrongValueRead),
+)
+DIRTY_READ = Defect(
+    name="dirty-read",
+    about="a read at the leader shows a write that is outstanding",
+    ticket=None,
+    property="values and versions",
+    scenario="dirty-read",
+    replace=_parts(tree=DirtyTree, primary=DirtyPrimary),
+)
+EXECUTED_TWICE = Defect(
+    name="executed-twice",
+    about="the leader takes a node's writes twice; it does not look how far a client has come, which would mask that",
+    ticket=None,
+    property="exactly once",
+    scenario="executed-twice",
+    replace=_parts(application=ExecutedTwice, primary=ForgetfulPrimary),
+)
+FAILED_TAKES_EFFECT = Defect(
+    name="failed-takes-effect",
+    about="a write that failed for want of a leader is passed on to the next one",
+    ticket=None,
+    property="exactly once",
+    scenario="failed-takes-effect",
+    replace=_parts(sessions=FailedTakesEffect),
+)
+CONDITION_IGNORED = Defect(
+    name="condition-ignored",
+    about="the primary does not compare the version that a set or a check asks for",
+    ticket=None,
+    property="values and versions",
+    scenario="condition-ignored",
+    replace=_parts(primary=ConditionIgnored),
+)
+WRONG_VERSION_TOLD = Defect(
+    name="wrong-version-told",
+    about="the client of a set is told the version before it",
+    ticket=None,
+    property="exactly once",
+    scenario="wrong-version-told",
+    replace=_parts(sessions=WrongVersionTold),
+)
+ANSWER_BEFORE_DELIVERY = Defect(
+    name="answer-before-delivery",
+    about="the leader tells its own clients that a write is done when it is prepared",
+    ticket=None,
+    property="exactly once",
+    scenario="answer-before-delivery",
+    replace=_parts(application=AnswerBeforeDelivery),
+)
+STALE_CHILDREN = Defect(
+    name="stale-children",
+    about="the list of a znode's children is kept as it was first read",
+    ticket=None,
+    property="values and versions",
+    scenario="stale-children",
+    replace=_parts(tree=StaleChildren),
+)
 
 DEFECTS: dict[str, Defect] = {
     defect.name: defect
@@ -324,5 +429,15 @@ DEFECTS: dict[str, Defect] = {
         VOTES_OUT_OF_REACH,
         RECOVERED_NOT_SYNCED,
         SYNC_ERROR_IGNORED,
+        STALE_PRIMARY,
+        NO_FENCE,
+        WRONG_VALUE_READ,
+        DIRTY_READ,
+        EXECUTED_TWICE,
+        FAILED_TAKES_EFFECT,
+        CONDITION_IGNORED,
+        WRONG_VERSION_TOLD,
+        ANSWER_BEFORE_DELIVERY,
+        STALE_CHILDREN,
     )
 }

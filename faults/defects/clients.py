@@ -1,0 +1,170 @@
+"""Bugs in what becomes of clients' requests, and in what clients are told of it."""
+
+import msgspec
+
+from node.application import Application
+from node.core.broadcast import Peer
+from node.core.zxid import Zxid
+from node.sessions import Passed, Sessions
+from node.tree.forwarding import Forward
+from node.tree.outcomes import Failed, Ok, Outcome, stated
+from node.tree.primary import Primary
+from node.tree.refusal import Refusal
+from node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
+from node.tree.seqs import NONE
+from node.tree.tree import Tree
+from node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
+
+
+class StalePrimary(Application):
+    """A new primary prepares at once, whatever of its initial history its tree has."""
+
+    def may_prepare(self, machine: Peer) -> bool:
+        return True
+
+
+class ForgetfulPrimary(Primary):
+    """It does not look whether a client has come further than the number of a write that arrives."""
+
+    def latest(self, client: int) -> int:
+        return NONE
+
+
+class UnfencedSessions(Sessions):
+    """A node serves a session at once, whatever of its writes is unknown."""
+
+    def _fenced(self, session: object) -> bool:
+        return True
+
+
+class ExecutedTwice(Application):
+    """The leader takes the writes of another node's clients twice, as if the frame had been sent again."""
+
+    def forwarded(self, source: int, message: Forward, machine: Peer) -> None:
+        super().forwarded(source, message, machine)
+        super().forwarded(source, message, machine)
+
+
+class WrongValueRead(Tree):
+    """A get shows the value before the last set, with the version after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[str, bytes] = {}
+
+    def perform(self, zxid: Zxid, txn: Txn) -> None:
+        change = txn.change
+        if isinstance(change, SetTxn) and change.path in self.znodes:
+            self._before[change.path] = self.znodes[change.path].data
+        super().perform(zxid, txn)
+
+    def read(self, request: Read) -> Ok | Failed:
+        outcome = super().read(request)
+        if isinstance(request, Get) and isinstance(outcome, Ok) and request.path in self._before:
+            return msgspec.structs.replace(outcome, data=self._before[request.path])
+        return outcome
+
+
+class DirtyTree(Tree):
+    """Reads show what is outstanding here (`ahead`), if there is something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead: dict[str, SetTxn] = {}
+
+    def perform(self, zxid: Zxid, txn: Txn) -> None:
+        super().perform(zxid, txn)
+        if isinstance(txn.change, SetTxn) and self.ahead.get(txn.change.path) == txn.change:
+            del self.ahead[txn.change.path]
+
+    def read(self, request: Read) -> Ok | Failed:
+        outcome, ahead = super().read(request), self.ahead.get(request.path)
+        if isinstance(request, Get) and isinstance(outcome, Ok) and ahead is not None:
+            return msgspec.structs.replace(outcome, data=ahead.data, version=ahead.version)
+        return outcome
+
+
+class DirtyPrimary(Primary):
+    """Tells its tree what it has prepared."""
+
+    def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
+        data = super().prepare(request, origin)
+        if isinstance(data, bytes) and isinstance(self._tree, DirtyTree):
+            change = decode(data).change
+            if isinstance(change, SetTxn):
+                self._tree.ahead[change.path] = change
+        return data
+
+    def reset(self) -> None:
+        super().reset()
+        if isinstance(self._tree, DirtyTree):
+            self._tree.ahead.clear()
+
+
+class StaleChildren(Tree):
+    """The list of a znode's children is made at its first reading, and kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lists: dict[str, list[str]] = {}
+
+    def read(self, request: Read) -> Ok | Failed:
+        outcome = super().read(request)
+        if isinstance(request, Children) and isinstance(outcome, Ok) and outcome.children is not None:
+            children = self._lists.setdefault(request.path, outcome.children)
+            return msgspec.structs.replace(outcome, children=children)
+        return outcome
+
+
+class ConditionIgnored(Primary):
+    """Whatever version a set or a check asks for, the one that is there will do."""
+
+    def _set(self, step: Set, draft: dict[str, object]) -> SetTxn | Refusal:  # type: ignore[override]
+        return super()._set(msgspec.structs.replace(step, version=ANY), draft)  # type: ignore[arg-type]
+
+    def _check(self, step: Check, draft: dict[str, object]) -> CheckTxn | Refusal:  # type: ignore[override]
+        return super()._check(msgspec.structs.replace(step, version=ANY), draft)  # type: ignore[arg-type]
+
+
+class WrongVersionTold(Sessions):
+    """The client of a set is told the version before it."""
+
+    def _settle(self, session, entry, outcome: Outcome) -> None:  # type: ignore[no-untyped-def]
+        if isinstance(entry.request, Set) and isinstance(outcome, Ok) and outcome.version:
+            outcome = msgspec.structs.replace(outcome, version=outcome.version - 1)
+        super()._settle(session, entry, outcome)
+
+
+class FailedTakesEffect(Sessions):
+    """A write that was refused for want of a leader is kept all the same, and passed on to the next one."""
+
+    def __init__(self, *arguments, **limits) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*arguments, **limits)
+        self._kept: list[tuple[int, int, Write]] = []
+
+    def _fail(self, session, entries, words: str) -> None:  # type: ignore[no-untyped-def]
+        open_ = [each for each in entries if each.outcome is None and not each.passed]
+        self._kept += [
+            (session.client, each.seq, each.request) for each in open_ if not isinstance(each.request, READS)
+        ]
+        super()._fail(session, open_, words)
+
+    def writes(self) -> list[Passed]:
+        kept, self._kept = self._kept, []
+        return kept + super().writes()
+
+
+class AnswerBeforeDelivery(Application):
+    """The primary's own clients are told that their writes are done when these are prepared."""
+
+    def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
+        forward, txns = super().pass_on(machine)
+        zxid = int(machine.next_zxid()) if txns else 0
+        for number, data in enumerate(txns):
+            txn = decode(data)
+            session = self.sessions._sessions.get(txn.origin.client)
+            entry = session.open.get(txn.origin.seq) if session else None
+            if session is not None and entry is not None and txn.origin.node == self._node:
+                self.sessions._settle(session, entry, stated(Zxid(zxid + number), txn.change))
+                self.sessions._advance(session)
+        return forward, txns
