@@ -1,0 +1,50 @@
+"""The look-up that docs/client.md recommends after an unknown write; without fences, what it finds does not stay."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.session import Session
+from harness.standing import Ensemble, Failed, Unknown
+from node.tree.requests import Set
+
+SEEDS = range(1, 6)
+
+
+def look_up(client: Session, path: str) -> tuple[bytes | None, int | None]:
+    """What there is, as soon as a node has a leader."""
+    while True:
+        try:
+            found = client.get(path)
+            return found.value, found.version
+        except (Failed, Unknown):
+            pass
+
+
+def recipe_is_wrong(results: Path, seed: int, defect: str | None) -> bool:
+    """The client's node is killed when it has passed on the write, which is not committed before the leader's slow disk."""
+    with Ensemble(results=results, on="sim", seed=seed, defect=defect) as ensemble:
+        leader = ensemble.until_established()
+        node = leader % 3 + 1  # behind it the client goes on at the other follower
+        with ensemble.client(node=node) as client:
+            client.create("/account", b"100")
+            ensemble.slow_disk(leader, ms=300)
+            pending = client.submit(Set("/account", b"90", version=0))
+            client.wait(lambda: pending.done, 0.05)
+            ensemble.crash(node)
+            assert isinstance(pending.outcome(), Unknown)
+            first = look_up(client, "/account")
+            ensemble.sleep(3)
+            later = look_up(client, "/account")
+        ensemble.heal()
+        ensemble.finish()
+    return first != later
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_looked_up_after_an_unknown_write_stays(tmp_path: Path, seed: int) -> None:
+    assert not recipe_is_wrong(tmp_path, seed, None)
+
+
+def test_without_fences_the_write_takes_effect_behind_the_look_up(tmp_path: Path) -> None:
+    assert any(recipe_is_wrong(tmp_path, seed, "no-fence") for seed in SEEDS)
