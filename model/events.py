@@ -104,8 +104,13 @@ class Batch(TraceEvent, kw_only=True):
         return len(self.digests) // 16
 
 
+Effect = tuple[str, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
+Summary = tuple[int, int, list[Effect]]  # client, seq, and what the transaction does: a multi has several steps
+
+
 class Broadcast(Batch, kw_only=True, tag="broadcast"):
     delivered: Pair
+    txns: list[Summary] = []
 
 
 class Accept(Batch, kw_only=True, tag="accept"):
@@ -197,16 +202,39 @@ class Operation(Line, kw_only=True, tag_field="type"):
         return "ops.jsonl"
 
 
+class Step(Struct, kw_only=True):
+    """One write as it was asked for. `value`: the CRC-32 of the data; `version`: the condition, if there is one."""
+
+    op: str
+    path: str = ""
+    value: int | None = None
+    version: int | None = None
+    sequential: bool = False
+
+
 class Invoke(Operation, kw_only=True, tag="invoke"):
+    """`steps`: a multi's; its `path` and so on are those of the last step."""
+
     op: str
     due: int
     path: str = ""
+    value: int | None = None
+    version: int | None = None
+    sequential: bool = False
+    steps: list[Step] | None = None
 
 
 class Complete(Operation, kw_only=True, tag="complete"):
+    """`zxid` of a refusal: the last transaction that it may rest on. `steps`: a multi's, (path, version)."""
+
     outcome: Literal["ok", "failed", "unknown"]
     error: str | None = None
     zxid: Pair | None = None
+    version: int | None = None
+    value: int | None = None
+    path: str | None = None
+    children: list[str] | None = None
+    steps: list[tuple[str, int | None]] | None = None
 
 
 class Fault(Line, kw_only=True, tag_field="type"):
