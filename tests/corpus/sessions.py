@@ -161,6 +161,6 @@ def client_order_node_lost_its_disk() -> Story:
     story.deliver(2, (1, 2))
     story.read(2, (1, 2), node=2)
     story.deliver(2, (1, 3))
-    story.event(2, "member", epoch=1)
+    story.event(2, "member", epoch=1, quorum=[1, 3])
     story.settle()
     return story
