@@ -11,8 +11,9 @@ class Effects:
     """The content of every transaction of the ledger, as it is at the end of a run.
 
     `txns` belongs to the ledger's transactions one by one; None where no `broadcast` says what that transaction does.
-    `first`: where each request, (client, seq), took effect; the second time, if there is one, is not in it. Fences are
-    no effects. `recorded`: whether any `broadcast` of the run says what its transactions do; older ones do not.
+    `fences`: those that only say that nothing of their client up to their seq may follow. `first`: where each request,
+    (client, seq), took effect; the second time, if there is one, is not in it, and a fence is no effect.
+    `recorded`: whether any `broadcast` of the run says what its transactions do; older ones do not.
     """
 
     def __init__(self, ledger: Ledger, broadcasts: Broadcasts) -> None:
@@ -22,9 +23,15 @@ class Effects:
         self.recorded = any(event.txns for primary in primaries for event in primary.events)
         self.txns: list[Summary | None] = self._contents() if self.recorded else [None] * len(ledger)
         self.first: dict[tuple[int, int], int] = {}
+        self.fences: set[int] = set()
         for zxid, txn in zip(ledger.zxids, self.txns, strict=True):
-            if txn is not None and not is_fence(txn):
-                self.first.setdefault((txn[0], txn[1]), zxid)
+            if txn is None:
+                continue
+            client, seq, steps = txn
+            if len(steps) == 1 and steps[0][0] == FENCE:
+                self.fences.add(zxid)
+            else:
+                self.first.setdefault((client, seq), zxid)
 
     def broadcast(self, zxid: int) -> Broadcast | None:
         """The event that broadcast a transaction of the ledger."""
@@ -55,9 +62,3 @@ class Effects:
             if place < len(primary.digests) and primary.digests[place] == digest:
                 return primary
         return None
-
-
-def is_fence(txn: Summary) -> bool:
-    """Whether a transaction only says that nothing of its client up to its seq may follow."""
-    steps = txn[2]
-    return len(steps) == 1 and steps[0][0] == FENCE

@@ -21,7 +21,7 @@ def packed(pair: Pair) -> int:
     return pair[0] << 32 | pair[1]
 
 
-class Line(Struct, kw_only=True):
+class Line(Struct, kw_only=True, gc=False):
     """A line of some file of the folder. `line` counts from 1; it is set by whoever reads the file."""
 
     t: int
@@ -106,7 +106,7 @@ class Batch(TraceEvent, kw_only=True):
 
 Did = Literal["create", "set", "delete", "check", "fence"]
 Effect = tuple[Did, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
-Summary = tuple[int, int, list[Effect]]  # client, seq, and what the transaction does: a multi has several steps
+Summary = tuple[int, int, tuple[Effect, ...]]  # client, seq, and what the transaction does: a multi has several steps
 
 
 class Broadcast(Batch, kw_only=True, tag="broadcast"):
@@ -211,7 +211,7 @@ class Operation(Line, kw_only=True, tag_field="type"):
         return "ops.jsonl"
 
 
-class Step(Struct, kw_only=True, omit_defaults=True):
+class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
     """One write as it was asked for. `value`: the CRC-32 of the data; `version`: the condition, if there is one."""
 
     op: str
@@ -298,6 +298,7 @@ def trace_name(node: int, life: int) -> str:
 
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
+_json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)
 
 
 def event_from_json(line: bytes) -> Event:
@@ -309,6 +310,11 @@ def event_from_json(line: bytes) -> Event:
         if other.event in JUDGED:
             raise  # the line claims to be an event that is judged, and does not have its form
         return other
+
+
+def operation_from_json(line: bytes) -> Invoke | Complete:
+    """One line of ops.jsonl. Raises msgspec.ValidationError or DecodeError."""
+    return _json_operation.decode(line)
 
 
 def event_from_dict(event: Mapping[str, Any]) -> Event:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from model.broadcasts import Broadcasts
 from model.effects import Effects
 from model.events import (
@@ -83,22 +85,15 @@ class Life:
     acted_unborn: bool = False  # took part in something before it had written `boot`
 
 
-@dataclass(slots=True)
-class Request:
-    """What a client asked, and what it was told; None: it was told nothing."""
+class Request(Struct, gc=False):
+    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names."""
 
     invoke: Invoke
     complete: Complete | None = None
-
-    @property
-    def zxid(self) -> int | None:
-        """The zxid that an answer names; None if there is no answer, or none in it."""
-        complete = self.complete
-        return packed(complete.zxid) if complete is not None and complete.zxid is not None else None
+    zxid: int | None = None
 
 
-@dataclass(slots=True)
-class Write:
+class Write(Struct, gc=False):
     """A write that a client saw succeed."""
 
     zxid: int
@@ -268,6 +263,8 @@ class Facts:
             )
             return None
         request.complete, question = operation, request.invoke
+        if operation.zxid is not None:
+            request.zxid = packed(operation.zxid)
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
@@ -275,8 +272,8 @@ class Facts:
             self.latencies.append(operation.t - question.due)
             if write:
                 self.writes_done.append(operation.t)
-                if operation.zxid is not None:
-                    self.acked.append(Write(packed(operation.zxid), question.op, operation))
+                if request.zxid is not None:
+                    self.acked.append(Write(request.zxid, question.op, operation))
         return question
 
     # ---- what is known at the end ----

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from model.effects import is_fence
 from model.events import Boot, Complete, Invoke, packed
 from model.evidence import show
 from model.facts import READS, Facts, Request
@@ -102,14 +101,18 @@ class ClientOrder(Checker):
 
     def at_end(self) -> None:
         self._effects()
+        requests = self.facts.requests.values()
         sessions: dict[int, list[Request]] = {}
-        nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
-        for request in self.facts.requests.values():
+        for request in requests:
             sessions.setdefault(request.invoke.client, []).append(request)
-            self._shown(request, nodes)
-        for requests in sessions.values():
-            requests.sort(key=lambda request: request.invoke.seq)
-            self._session(requests)
+        for asked in sessions.values():
+            asked.sort(key=lambda request: request.invoke.seq)
+            self._session(asked)
+        read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
+        nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
+        for request in requests:
+            if request.zxid is not None and request.complete is not None and request.complete.node in read:
+                self._shown(request, request.complete, request.zxid, nodes)
         for answers in nodes.values():
             self._node(answers)
 
@@ -120,8 +123,8 @@ class ClientOrder(Checker):
         for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
             if txn is None:
                 continue
-            client, seq, fence = txn[0], txn[1], is_fence(txn)
-            before = last.get(client)
+            client, seq, _ = txn
+            fence, before = zxid in effects.fences, last.get(client)
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)
             elif not fence and (seq < before[0] or before[2]):
@@ -166,15 +169,14 @@ class ClientOrder(Checker):
             [write, writer.complete, viewer.complete, self.facts.effects.broadcast(effect)],
         )
 
-    def _shown(self, request: Request, nodes: dict[tuple[int, int], list[tuple[int, Request]]]) -> None:
+    def _shown(
+        self, request: Request, complete: Complete, zxid: int, nodes: dict[tuple[int, int], list[tuple[int, Request]]]
+    ) -> None:
         """Put an answer to those of its node, on the same disk."""
-        complete, zxid = request.complete, request.zxid
-        if complete is None or complete.node is None or zxid is None:
-            return
-        emptied = self._emptied.get(complete.node, [])
+        emptied = self._emptied.get(complete.node or 0, [])
         disk = bisect_left(emptied, complete.t)
         if disk == bisect_left(emptied, request.invoke.t):  # else it is not known which disk it came from
-            nodes.setdefault((complete.node, disk), []).append((zxid, request))
+            nodes.setdefault((complete.node or 0, disk), []).append((zxid, request))
 
     def _node(self, answers: list[tuple[int, Request]]) -> None:
         """No read is older than what its node had shown to anybody when it was invoked."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.effects import is_fence
-from model.events import Client, Effect, Line
+from model.events import Client, Complete, Effect, Invoke, Line
 from model.evidence import show
 from model.facts import ORDERED, Facts, Request
 from model.properties.checker import Checker
@@ -45,7 +44,7 @@ class ExactlyOnce(Checker):
         first, requests = effects.first, self.facts.requests
         recorded = {client for client, _ in requests}
         for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
-            if txn is None or is_fence(txn):
+            if txn is None or zxid in effects.fences:
                 continue
             self.checked += 1
             key = (txn[0], txn[1])
@@ -58,8 +57,9 @@ class ExactlyOnce(Checker):
                 words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
                 self._absent(words, [effects.broadcast(zxid)])
         for key, request in requests.items():
-            if request.complete is not None and request.complete.outcome == "ok" and request.invoke.op in ORDERED:
-                self._answer(request, first.get(key))
+            complete = request.complete
+            if key not in first and complete is not None and complete.outcome == "ok" and request.invoke.op in ORDERED:
+                self._acknowledged(request, complete, None)
 
     def _twice(self, key: tuple[int, int], zxid: int, request: Request | None) -> None:
         effects = self.facts.effects
@@ -79,8 +79,10 @@ class ExactlyOnce(Checker):
             return
         elif complete.outcome == "failed":
             wrong = f"although its client was told that it failed ({complete.error})"
-        elif not _told(request, steps):
+        elif not _told(invoke, complete, steps):
             wrong = "with another path or version than its client was told"
+        else:
+            self._acknowledged(request, complete, zxid)
         if wrong is not None:
             said = ", ".join(" ".join(str(part) for part in step if part is not None) for step in steps)
             self.found.add(
@@ -88,10 +90,9 @@ class ExactlyOnce(Checker):
                 [invoke, self.facts.effects.broadcast(zxid), complete],
             )
 
-    def _answer(self, request: Request, effect: int | None) -> None:
+    def _acknowledged(self, request: Request, complete: Complete, effect: int | None) -> None:
         """A write was acknowledged: at its transaction's zxid, and not before the node had delivered it?"""
-        complete, told = request.complete, request.zxid
-        assert complete is not None
+        told = request.zxid
         if told is None:
             self.found.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
             return
@@ -99,8 +100,10 @@ class ExactlyOnce(Checker):
         if node is None or not node.had_delivered(told, complete.t):
             words = f"{_name(request)} was acknowledged at {show(told)} before node {complete.node} had delivered that"
             self._absent(words, [request.invoke, complete])
+        if effect == told:
+            return
         index = self.facts.ledger.index(told)
-        if effect != told and index is not None and self.facts.effects.txns[index] is not None:
+        if index is not None and self.facts.effects.txns[index] is not None:
             where = "took no effect" if effect is None else f"took effect at {show(effect)}"
             self.found.add(
                 f"{_name(request)} was acknowledged at {show(told)}, but it {where}",
@@ -135,11 +138,9 @@ def _same(asked: Asked, step: Effect) -> bool:
     )
 
 
-def _told(request: Request, steps: Sequence[Effect]) -> bool:
+def _told(invoke: Invoke, complete: Complete, steps: Sequence[Effect]) -> bool:
     """Whether a client was told the paths and versions that the steps of its transaction have."""
-    complete = request.complete
-    assert complete is not None
-    if request.invoke.op == "multi":
+    if invoke.op == "multi":
         told = [(path, version) for path, version in complete.steps or ()]
         return told == [(path, version) for _, path, version, _ in steps]
     op, path, version, _ = steps[0]

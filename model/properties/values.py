@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.effects import Effects, is_fence
+from model.effects import Effects
 from model.events import Complete, Effect, Invoke, Line
 from model.evidence import show
 from model.facts import READS, Request
@@ -47,7 +47,7 @@ class ValuesAndVersions(Checker):
                 )
                 return
             request = self.facts.requests.get((txn[0], txn[1]))
-            if not is_fence(txn):
+            if zxid not in effects.fences:
                 self._transaction(zxid, txn[2], request)
                 latest = self._in_time(zxid, request, latest)
             if answers[place][0] <= zxid:
