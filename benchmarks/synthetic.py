@@ -19,6 +19,7 @@ NODES = 3
 EPOCHS = 4
 EVENTS = 2 * NODES + 3  # of each transaction
 CLIENTS = 10
+KEYS = 100
 TICK = 10_000  # nanoseconds between two lines
 ZERO = 1_000_000_000
 
@@ -34,6 +35,7 @@ class Run:
         self.last = (0, 0)
         self.sent = [0] * NODES  # frames so far
         self.seqs = [0] * CLIENTS
+        self.versions: dict[str, int] = {}
         for node in range(1, NODES + 1):
             self.event(
                 node, "boot", disk="fresh", accepted_epoch=0, current_epoch=0, last_zxid=[0, 0], snapshot_zxid=[0, 0]
@@ -90,7 +92,12 @@ class Run:
             begin = self.t + TICK
             body = f'"epoch":{epoch},"first":{first},"digests":"{dg.show_all(digests)}"'
             self.t += TICK * len(digests)  # while the clients ask
-            self.line(leader, f'"broadcast",{body},"delivered":[{self.last[0]},{self.last[1]}]')
+            asked = [self.request(first + i) for i in range(len(digests))]
+            txns = ",".join(
+                f'[{client},{seq},[["{op}","{path}",{version},{i}]]]'
+                for i, (client, seq, op, path, version) in enumerate(asked)
+            )
+            self.line(leader, f'"broadcast",{body},"txns":[{txns}],"delivered":[{self.last[0]},{self.last[1]}]')
             for node in range(1, NODES + 1):
                 self.line(node, f'"accept","in_epoch":{epoch},{body}')
                 self.sent[node - 1] += 1
@@ -100,31 +107,31 @@ class Run:
             for node in range(1, NODES + 1):
                 self.line(node, f'"deliver",{body},"digest":"{shown}","tree":"{shown}"')
             self.last = (epoch, first + len(digests) - 1)
-            self.ask(begin, epoch, first, len(digests))
+            self.ask(begin, epoch, first, asked)
+
+    def request(self, counter: int) -> tuple[int, int, str, str, int]:
+        """A client's next write: the client, its number, what it does to which path, and the version that it makes."""
+        client, path = counter % CLIENTS + 1, f"/key-{counter % KEYS}"
+        self.seqs[client - 1] += 1
+        version = self.versions[path] = self.versions.get(path, -1) + 1
+        return client, self.seqs[client - 1], "set" if version else "create", path, version
 
     def line(self, node: int, rest: str) -> None:
         trace = self.traces[node - 1]
         self.t += TICK
         trace.append(f'{{"t":{self.t},"node":{node},"life":1,"n":{len(trace) + 1},"event":{rest}}}\n'.encode())
 
-    def ask(self, begin: int, epoch: int, first: int, count: int) -> None:
+    def ask(self, begin: int, epoch: int, first: int, asked: list[tuple[int, int, str, str, int]]) -> None:
         """The clients' side of a batch: asked in turn before it was broadcast, answered after it was delivered."""
-        who = [(first + i) % CLIENTS + 1 for i in range(count)]
-        lines = []
-        for i, client in enumerate(who):
-            self.seqs[client - 1] += 1
-            common = f'"client":{client},"seq":{self.seqs[client - 1]},"node":{client % NODES + 1}'
-            t, path = begin + i * TICK, f"/key-{(first + i) % 100}"
-            lines.append(
-                f'{{"type":"invoke","t":{t},"due":{t},{common},"op":"set","path":"{path}","value":{i}}}\n'.encode()
-            )
         answers = []
-        for i, line in enumerate(lines):
+        for i, (client, seq, op, path, version) in enumerate(asked):
+            t, common = begin + i * TICK, f'"client":{client},"seq":{seq},"node":{client % NODES + 1}'
+            wish = f'"op":"{op}","path":"{path}","value":{i}'
+            self.operations.append(f'{{"type":"invoke","t":{t},"due":{t},{common},{wish}}}\n'.encode())
             self.t += TICK
-            common = line[line.index(b'"client"') : line.index(b',"op"')].decode()
-            zxid = f'"zxid":[{epoch},{first + i}]'
-            answers.append(f'{{"type":"complete","t":{self.t},{common},"outcome":"ok",{zxid}}}\n'.encode())
-        self.operations += lines + answers
+            told = f'"zxid":[{epoch},{first + i}],"version":{version}' + (f',"path":"{path}"' if op == "create" else "")
+            answers.append(f'{{"type":"complete","t":{self.t},{common},"outcome":"ok",{told}}}\n'.encode())
+        self.operations += answers
 
     def milestones(self) -> Iterator[dict[str, object]]:
         yield {"t": ZERO, "event": "started"}

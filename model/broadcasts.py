@@ -2,11 +2,12 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Broadcast, packed
+from model.events import Broadcast, Summary, packed
 from node.core import digest as dg
 
 _NEVER = 0  # fills the place of a counter that the primary passed over; no transaction has this digest but by chance
@@ -14,7 +15,8 @@ _NEVER = 0  # fills the place of a counter that the primary passed over; no tran
 
 @dataclass(slots=True)
 class Primary:
-    """One process's broadcasts in one epoch. `digests[c - 1]` belongs to counter c."""
+    """One process's broadcasts in one epoch. `digests[c - 1]` belongs to counter c, and so does `txns[c - 1]`: what the
+    transaction does, None if that was not recorded."""
 
     epoch: int
     node: int
@@ -22,6 +24,7 @@ class Primary:
     delivered: int  # zxid of the last transaction that it had delivered before its first broadcast
     events: list[Broadcast] = field(default_factory=list)
     digests: "array[int]" = field(default_factory=lambda: array("Q"))
+    txns: list[Summary | None] = field(default_factory=list)
 
     def event_of(self, counter: int) -> Broadcast | None:
         """The event that broadcast a counter, None if it was never broadcast."""
@@ -53,8 +56,12 @@ class Broadcasts:
         missing = event.first - expected
         if missing > 0:
             primary.digests.extend([_NEVER] * missing)
+            primary.txns.extend([None] * missing)
         # What is broadcast again replaces what it was before: nobody can have meant both.
-        primary.digests[event.first - 1 : event.first - 1 + len(digests)] = digests
+        place = slice(event.first - 1, event.first - 1 + len(digests))
+        primary.digests[place] = digests
+        txns: Sequence[Summary | None] = event.txns
+        primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
         return Step(event, primary, expected)
 
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:

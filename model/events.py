@@ -4,7 +4,7 @@ Fields that no property looks at are not kept; events that no property looks at 
 in the life's count. A line that does not have the documented form does not come out of a decoder.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
@@ -21,7 +21,7 @@ def packed(pair: Pair) -> int:
     return pair[0] << 32 | pair[1]
 
 
-class Line(Struct, kw_only=True):
+class Line(Struct, kw_only=True, gc=False):
     """A line of some file of the folder. `line` counts from 1; it is set by whoever reads the file."""
 
     t: int
@@ -104,13 +104,14 @@ class Batch(TraceEvent, kw_only=True):
         return len(self.digests) // 16
 
 
-Effect = tuple[str, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
-Summary = tuple[int, int, list[Effect]]  # client, seq, and what the transaction does: a multi has several steps
+Did = Literal["create", "set", "delete", "check", "fence"]
+Effect = tuple[Did, str, int | None, int | None]  # op, path, resulting version, CRC-32 of the value
+Summary = tuple[int, int, tuple[Effect, ...]]  # client, seq, and what the transaction does: a multi has several steps
 
 
 class Broadcast(Batch, kw_only=True, tag="broadcast"):
     delivered: Pair
-    txns: list[Summary] = []
+    txns: list[Summary] = []  # as many as digests; none: an older trace, which does not say
 
 
 class Accept(Batch, kw_only=True, tag="accept"):
@@ -145,6 +146,13 @@ class Channel(TraceEvent, kw_only=True, tag="channel"):
 
 class Member(TraceEvent, kw_only=True, tag="member"):
     """A node that had lost its disk counts in quorums again."""
+
+
+class Client(TraceEvent, kw_only=True, tag="client"):
+    """A client came to this node, or left it."""
+
+    state: str
+    client: int
 
 
 class Abort(TraceEvent, kw_only=True, tag="abort"):
@@ -183,6 +191,7 @@ Judged = (
     | Snapshot
     | Channel
     | Member
+    | Client
     | Abort
     | Exit
 )
@@ -202,14 +211,14 @@ class Operation(Line, kw_only=True, tag_field="type"):
         return "ops.jsonl"
 
 
-class Step(Struct, kw_only=True):
+class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
     """One write as it was asked for. `value`: the CRC-32 of the data; `version`: the condition, if there is one."""
 
     op: str
     path: str = ""
     value: int | None = None
     version: int | None = None
-    sequential: bool = False
+    sequential: bool | None = None
 
 
 class Invoke(Operation, kw_only=True, tag="invoke"):
@@ -220,8 +229,13 @@ class Invoke(Operation, kw_only=True, tag="invoke"):
     path: str = ""
     value: int | None = None
     version: int | None = None
-    sequential: bool = False
+    sequential: bool | None = None
     steps: list[Step] | None = None
+
+    @property
+    def asked(self) -> "Sequence[Invoke | Step]":
+        """The steps that it asks for: those of a multi, else itself."""
+        return (self.steps or ()) if self.op == "multi" else (self,)
 
 
 class Complete(Operation, kw_only=True, tag="complete"):
@@ -284,6 +298,7 @@ def trace_name(node: int, life: int) -> str:
 
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
+_json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)
 
 
 def event_from_json(line: bytes) -> Event:
@@ -295,6 +310,11 @@ def event_from_json(line: bytes) -> Event:
         if other.event in JUDGED:
             raise  # the line claims to be an event that is judged, and does not have its form
         return other
+
+
+def operation_from_json(line: bytes) -> Invoke | Complete:
+    """One line of ops.jsonl. Raises msgspec.ValidationError or DecodeError."""
+    return _json_operation.decode(line)
 
 
 def event_from_dict(event: Mapping[str, Any]) -> Event:

@@ -1,10 +1,15 @@
 """What is known of a run so far. The oracle keeps it up to date; every checker reads it and none changes it."""
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from model.broadcasts import Broadcasts
+from model.effects import Effects
 from model.events import (
     Abort,
     Accept,
@@ -37,6 +42,8 @@ KILLS = (
     frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
 )  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
+READS = frozenset({"get", "exists", "children"})
+ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
 
 
 @dataclass(slots=True)
@@ -54,6 +61,19 @@ class Node:
     forgotten: Deliver | None = None  # what `top` was, if this life began with a log that ends before it
     epoch: int = 0  # f.a
     log_last: int = 0  # the last zxid that its disk is known to hold
+    reached: "array[int]" = field(default_factory=lambda: array("Q"))  # zxids up to which it had delivered, ...
+    reached_at: "array[int]" = field(default_factory=lambda: array("q"))  # ... and when, for the first time in any life
+
+    def reach(self, zxid: int, t: int) -> None:
+        """It has delivered everything up to `zxid`."""
+        if not self.reached or zxid > self.reached[-1]:
+            self.reached.append(zxid)
+            self.reached_at.append(t)
+
+    def had_delivered(self, zxid: int, t: int) -> bool:
+        """Whether some life of it had delivered up to `zxid` by the time `t`."""
+        place = bisect_left(self.reached, zxid)
+        return place < len(self.reached) and self.reached_at[place] <= t
 
 
 @dataclass(slots=True)
@@ -65,8 +85,15 @@ class Life:
     acted_unborn: bool = False  # took part in something before it had written `boot`
 
 
-@dataclass(slots=True)
-class Write:
+class Request(Struct, gc=False):
+    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names."""
+
+    invoke: Invoke
+    complete: Complete | None = None
+    zxid: int | None = None
+
+
+class Write(Struct, gc=False):
     """A write that a client saw succeed."""
 
     zxid: int
@@ -101,7 +128,7 @@ class Facts:
         self.highest_established = 0  # epoch
         self.deliveries = 0  # transactions, each time that some node delivered one
         self.elections = 0  # how often a node began to lead
-        self.invoked: dict[tuple[int, int], Invoke] = {}  # still without an answer
+        self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
         self.acked: list[Write] = []
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
@@ -167,6 +194,7 @@ class Facts:
         elif node.top is not None and packed(event.last_zxid) < node.top_last:
             node.top, node.forgotten = None, node.top
         node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
+        node.reach(packed(event.snapshot_zxid), event.t)
         node.place = Place()
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
 
@@ -174,6 +202,7 @@ class Facts:
         node = self.node(event.node)
         delivery = self.ledger.deliver(node.place, event)
         self.deliveries += len(delivery.digests)
+        node.reach(delivery.last, event.t)
         if node.top is None or delivery.last >= node.top_last:
             node.top, node.top_last = event, delivery.last
         return delivery
@@ -189,6 +218,7 @@ class Facts:
             node.log_last = zxid
         if event.kind != "restored":
             return True
+        node.reach(zxid, event.t)
         return self.ledger.restore(node.place, zxid)
 
     def at(self, event: Event) -> None:
@@ -216,18 +246,25 @@ class Facts:
     # ---- the clients ----
 
     def invoke(self, operation: Invoke) -> None:
-        self.invoked[operation.client, operation.seq] = operation
+        key = (operation.client, operation.seq)
+        if key in self.requests:
+            self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
+            return
+        self.requests[key] = Request(operation)
         if operation.op in WRITES:
             self.writes_due.append(operation.due)
 
     def complete(self, operation: Complete) -> Invoke | None:
         """An answer. Its question, or None if there was none."""
-        question = self.invoked.pop((operation.client, operation.seq), None)
-        if question is None:
+        request = self.requests.get((operation.client, operation.seq))
+        if request is None or request.complete is not None:
             self.damages.append(
                 Damage(operation.file, operation.line, "completes an operation that waits for no answer")
             )
             return None
+        request.complete, question = operation, request.invoke
+        if operation.zxid is not None:
+            request.zxid = packed(operation.zxid)
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
@@ -235,11 +272,20 @@ class Facts:
             self.latencies.append(operation.t - question.due)
             if write:
                 self.writes_done.append(operation.t)
-                if operation.zxid is not None:
-                    self.acked.append(Write(packed(operation.zxid), question.op, operation))
+                if request.zxid is not None:
+                    self.acked.append(Write(request.zxid, question.op, operation))
         return question
 
     # ---- what is known at the end ----
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What the delivered transactions did."""
+        return Effects(self.ledger, self.broadcasts)
+
+    def unanswered(self) -> list[Invoke]:
+        """The operations of which nothing was heard any more."""
+        return [request.invoke for request in self.requests.values() if request.complete is None]
 
     def quorum(self) -> int:
         return self.run.nodes // 2 + 1

@@ -149,8 +149,9 @@ class Oracle:
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes]
         facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
-        facts.outcomes["unknown"] += len(facts.invoked)
-        facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in facts.invoked.values())
+        unanswered = facts.unanswered()
+        facts.outcomes["unknown"] += len(unanswered)
+        facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
         for checker in self.checkers:
             checker.at_end()
         return self._conclude([checker.property() for checker in self.checkers])

@@ -18,6 +18,7 @@ from model.events import (
     Milestone,
     Run,
     event_from_json,
+    operation_from_json,
     trace_name,
 )
 from model.facts import Damage
@@ -26,7 +27,7 @@ _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 _L = TypeVar("_L", bound=Line)
 
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "ops.jsonl": msgspec.json.Decoder(Invoke | Complete).decode,
+    "ops.jsonl": operation_from_json,
     "faults.jsonl": msgspec.json.Decoder(Inject | Heal).decode,
     "harness.jsonl": msgspec.json.Decoder(Milestone).decode,
 }

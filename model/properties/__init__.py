@@ -8,9 +8,11 @@ from model.properties.epochs import Epochs
 from model.properties.experiment import FaultTookEffect, TraceIntegrity
 from model.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from model.properties.links import Channels, Sanity
+from model.properties.once import ExactlyOnce
 from model.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
 from model.properties.recovery import Recovery
 from model.properties.state import StateEquality
+from model.properties.values import ValuesAndVersions
 
 ALL: tuple[type[Checker], ...] = (
     Integrity,
@@ -27,6 +29,8 @@ ALL: tuple[type[Checker], ...] = (
     Durability,
     CommittedStays,
     ClientOrder,
+    ExactlyOnce,
+    ValuesAndVersions,
     StateEquality,
     Recovery,
     Channels,

@@ -149,7 +149,7 @@ def agreement_one_is_behind() -> Story:
 # ---- local primary order ----
 
 
-@violates("local primary order", "prefix")
+@violates("local primary order", "prefix", "values and versions")
 def local_order_gap_everywhere() -> Story:
     """All nodes deliver 1:5 without 1:4, so nobody disagrees with anybody."""
     story = ensemble()
@@ -289,7 +289,7 @@ def prefix_hole_at_one_node() -> Story:
     return story
 
 
-@violates("prefix", "local primary order")
+@violates("prefix", "local primary order", "values and versions")
 def prefix_first_of_an_epoch_missing() -> Story:
     """All nodes deliver 2:2 without 2:1, which its leader had proposed before."""
     story = ensemble()

@@ -116,7 +116,7 @@ def epochs_promised_and_not_joined() -> Story:
 # ---- durability ----
 
 
-@violates("durability")
+@violates("durability", "exactly once")
 def durability_never_delivered() -> Story:
     """A client is told that 1:4 succeeded, and no node ever delivers it."""
     story = ensemble()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from node.core import digest as dg
+from tests.corpus.contents import Step, children_of, prepared, state_of
 
 Zxid = tuple[int, int]
 STEP = 1_000_000  # nanoseconds between two lines
@@ -52,6 +53,9 @@ class Story:
         self.leader = 0
         self.members: list[int] = []
         self.seqs: dict[int, int] = {}
+        self.asked: dict[tuple[int, int], dict[str, Any]] = {}  # the invoke line of each (client, seq)
+        self.waiting: list[tuple[int, int]] = []  # writes without a transaction
+        self.txns: dict[Zxid, list[Any]] = {}  # what was broadcast: [client, seq, steps]
         self.fault_ids = 0
 
     # ---- lines ----
@@ -188,11 +192,37 @@ class Story:
         for zxid, value in [it for it in server.log if it[0] > done]:
             self.deliver(node, zxid, value)
 
-    def broadcast(self, node: int, zxid: Zxid, value: int | None = None, delivered: Zxid | None = None) -> None:
+    def broadcast(
+        self,
+        node: int,
+        zxid: Zxid,
+        value: int | None = None,
+        delivered: Zxid | None = None,
+        of: tuple[int, int] | None = None,
+        txn: list[Any] | None = None,
+    ) -> None:
+        """`of`: whose write it is, (client, seq); the one that has waited longest if not given. `txn`: what it does,
+        [client, seq, steps], instead of what was asked for."""
         done = self.servers[node].delivered
         before = delivered if delivered is not None else (done[-1][0] if done else NOTHING)
         digests = dg.show_all([digest(zxid) if value is None else value])
-        self.event(node, "broadcast", epoch=zxid[0], first=zxid[1], digests=digests, delivered=list(before))
+        if zxid not in self.txns:
+            self.txns[zxid] = txn if txn is not None else self.prepare(node, of)
+        fields = {"digests": digests, "txns": [self.txns[zxid]], "delivered": list(before)}
+        self.event(node, "broadcast", epoch=zxid[0], first=zxid[1], **fields)
+
+    def prepare(self, node: int, of: tuple[int, int] | None = None) -> list[Any]:
+        """The transaction that a primary makes of a write. If nobody asked for one, client 9 does, and hears nothing."""
+        if of is None:
+            of = self.waiting[0] if self.waiting else (9, self.invoke(9))
+        self.waiting.remove(of)
+        line = self.asked[of]
+        return [*of, prepared(line.get("steps", [line]), self.history(node))]
+
+    def history(self, node: int, upto: Zxid | None = None) -> list[Step]:
+        """What the transactions in a node's log do, one after the other."""
+        log = self.servers[node].log
+        return [step for zxid, _ in log if upto is None or zxid <= upto for step in self.txns[zxid][2]]
 
     def accept(self, node: int, zxid: Zxid, value: int | None = None, in_epoch: int | None = None) -> None:
         server = self.servers[node]
@@ -234,42 +264,91 @@ class Story:
 
     # ---- clients ----
 
-    def invoke(self, client: int = 1, op: str = "set") -> int:
-        """A client sends; the number that it gives the request."""
+    def invoke(self, client: int = 1, op: str | None = None, path: str = "/a", **fields: Any) -> int:
+        """A client sends; the number that it gives the request. It creates what nobody has asked to create yet, and
+        sets it otherwise; every write has a value of its own."""
         seq = self.seqs[client] = self.seqs.get(client, 0) + 1
-        self.write_line("ops.jsonl", type="invoke", due=self.t, client=client, seq=seq, node=1, op=op, path="/a")
+        if op is None:
+            created = any(line["op"] == "create" and line["path"] == path for line in self.asked.values())
+            op = "set" if created else "create"
+        line = {"client": client, "seq": seq, "node": self.leader or 1, "op": op, "path": path}
+        if op in ("create", "set"):
+            line["value"] = 1000 * client + seq
+        self.asked[client, seq] = line | fields
+        if op not in ("get", "exists", "children"):
+            self.waiting.append((client, seq))
+        self.write_line("ops.jsonl", type="invoke", due=self.t, **self.asked[client, seq])
         return seq
 
     def complete(self, client: int, seq: int, zxid: Zxid | None = None, outcome: str = "ok", **fields: Any) -> None:
-        line = {"type": "complete", "client": client, "seq": seq, "node": 1, "outcome": outcome}
+        """The client is told; of a successful write, unless `fields` say otherwise, what its transaction did."""
+        line = {"type": "complete", "client": client, "seq": seq, "node": self.leader or 1, "outcome": outcome}
         if zxid is not None:
             line["zxid"] = list(zxid)
-        self.write_line("ops.jsonl", **{**line, **fields})
+        if outcome == "ok":
+            line |= self.told(client, seq)
+        elif (client, seq) in self.waiting:
+            self.waiting.remove((client, seq))
+        line |= fields
+        self.write_line("ops.jsonl", **{name: value for name, value in line.items() if value is not None})
 
-    def write(self, count: int = 1, client: int = 1) -> Zxid:
+    def told(self, client: int, seq: int) -> dict[str, Any]:
+        """What the client of a write is told that it did."""
+        steps = next((txn[2] for txn in self.txns.values() if txn[:2] == [client, seq]), None)
+        if steps is None:
+            return {}
+        op, path, version, _ = steps[-1]
+        if self.asked[client, seq]["op"] == "multi":
+            return {"version": version, "steps": [[step[1], step[2]] for step in steps]}
+        return {"version": version, "path": path if op == "create" else None}
+
+    def write(self, count: int = 1, client: int = 1, **fields: Any) -> Zxid:
         """Writes that go well: proposed, accepted and delivered by all members, and acknowledged."""
         zxid = NOTHING
         for _ in range(count):
-            seq = self.invoke(client)
-            zxid = self.propose()
-            for node in self.members:
-                self.deliver(node, zxid)
+            seq = self.invoke(client, **fields)
+            zxid = self.commit((client, seq))
             self.complete(client, seq, zxid)
         return zxid
 
-    def propose(self, to: list[int] | None = None) -> Zxid:
-        """The leader broadcasts, and `to` (all members) accept. Nobody delivers."""
+    def commit(self, of: tuple[int, int] | None = None, txn: list[Any] | None = None) -> Zxid:
+        """A write is proposed, accepted and delivered by all members. Nobody is told. See `broadcast`."""
+        zxid = self.propose(of=of, txn=txn)
+        for node in self.members:
+            self.deliver(node, zxid)
+        return zxid
+
+    def propose(
+        self, to: list[int] | None = None, of: tuple[int, int] | None = None, txn: list[Any] | None = None
+    ) -> Zxid:
+        """The leader broadcasts, and `to` (all members) accept. Nobody delivers. See `broadcast`."""
         epoch, counter = self.servers[self.leader].last
         current = self.servers[self.leader].current_epoch
         zxid = (current, counter + 1 if epoch == current else 1)
-        self.broadcast(self.leader, zxid)
+        self.broadcast(self.leader, zxid, of=of, txn=txn)
         for node in self.members if to is None else to:
             self.accept(node, zxid)
         return zxid
 
-    def read(self, client: int = 1, zxid: Zxid | None = None) -> None:
-        seq = self.invoke(client, "get")
-        self.complete(client, seq, zxid if zxid is not None else self.servers[self.leader].delivered[-1][0])
+    def read(self, client: int = 1, zxid: Zxid | None = None, op: str = "get", path: str = "/a", **fields: Any) -> None:
+        """A read that is answered, at a zxid of the leader's log, with what is true there."""
+        seq = self.invoke(client, op, path)
+        self.shown(client, seq, zxid if zxid is not None else self.servers[self.leader].delivered[-1][0], **fields)
+
+    def shown(self, client: int, seq: int, zxid: Zxid, **fields: Any) -> None:
+        """The true answer to a read, at a zxid; `fields` replace what it says."""
+        op, path = self.asked[client, seq]["op"], self.asked[client, seq]["path"]
+        steps = self.history(self.leader, zxid)
+        found = state_of(steps).get(path, ["create", "/", 0, 0] if path == "/" else None)
+        if found is None and op != "exists":
+            self.complete(client, seq, zxid, "failed", **{"error": "no node", **fields})
+            return
+        answer: dict[str, Any] = {} if found is None else {"version": found[2]}
+        if op == "get" and found is not None:
+            answer["value"] = found[3]
+        elif op == "children":
+            answer["children"] = children_of(path, steps)
+        self.complete(client, seq, zxid, **{**answer, **fields})
 
     # ---- the end ----
 

@@ -34,7 +34,7 @@ FIGURES = {
     "start": ["first acknowledged write"],
     "standing": ["processes first acknowledged write", "sim first acknowledged write"],
     "failover": ["first commit p50", "first commit max", "client's answer p50", "client's answer max"],
-    "oracle": ["one core"],
+    "oracle": ["one core", "one core, whole runs"],
     "replay": ["one core"],
     "world": ["10 writes/s", "100 writes/s"],
     "curve": ["1 KiB plain", "1 KiB CURVE", "64 KiB plain", "64 KiB CURVE"],

@@ -1,0 +1,150 @@
+"""The znodes as the delivered transactions make them: the judge's own tree. It shares nothing with the nodes'."""
+
+from collections.abc import Sequence
+
+from model.events import Effect, Invoke, Step
+
+Asked = Invoke | Step
+ROOT = "/"
+DIGITS = 10  # of the number in a sequential znode's name, at least
+
+NO_NODE, NODE_EXISTS, NO_PARENT = "no node", "node exists", "no parent"
+BAD_VERSION, NOT_EMPTY = "bad version", "not empty"
+OF_THE_STATE = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPTY})  # refusals that the state decides
+
+
+class Znode:
+    """`value` is the CRC-32 of the data, `counter` the number of children that were ever created below it; `zxid` says
+    which transaction changed it last (0: none)."""
+
+    __slots__ = ("children", "counter", "value", "version", "zxid")
+
+    def __init__(self, value: int | None, zxid: int = 0) -> None:
+        self.version = 0
+        self.value = value
+        self.children: set[str] = set()
+        self.counter = 0
+        self.zxid = zxid
+
+
+class Znodes:
+    """By path. What is said to have happened is taken as said, whether it could have or not: see `flaw`."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, Znode] = {ROOT: Znode(0)}
+
+    def flaw(self, step: Effect, asked: Asked | None) -> str | None:
+        """Why a delivered step can't have been prepared in this state, in words. `asked`: what it was asked for as."""
+        op, path, version, _value = step
+        node = self.at.get(path)
+        if op == "create":
+            return self._create_flaw(path, version, node, asked)
+        if node is None:
+            return f"{op}s {path}, which does not exist"
+        if asked is not None and asked.version is not None and asked.version != node.version:
+            return f"{op}s {path} at version {node.version}, on condition that it is at version {asked.version}"
+        if op == "set":
+            right = node.version + 1
+            return None if version == right else f"sets {path} to version {version} where {right} was next"
+        if op == "check":
+            return None if version == node.version else f"finds {path} at version {version}, not {node.version}"
+        return f"deletes {path}, which has children" if node.children else None
+
+    def _create_flaw(self, path: str, version: int | None, node: Znode | None, asked: Asked | None) -> str | None:
+        if node is not None:
+            return f"creates {path}, which exists"
+        parent = self.at.get(parent_of(path))
+        if parent is None:
+            return f"creates {path}, whose parent does not exist"
+        if version != 0:
+            return f"creates {path} with version {version}"
+        if asked is not None and asked.sequential and path != _numbered(asked.path, parent.counter):
+            return f"creates {path} where number {parent.counter} was next"
+        return None
+
+    def apply(self, zxid: int, step: Effect) -> None:
+        """What a delivered step says is so from now on."""
+        op, path, version, value = step
+        if op == "create":
+            self.at[path] = Znode(value, zxid)
+            parent = self.at.get(parent_of(path))
+            if parent is not None:
+                parent.counter += 1
+                parent.children.add(name_of(path))
+        elif op == "set":
+            node = self.at.get(path) or self.at.setdefault(path, Znode(value))
+            node.version, node.value, node.zxid = version or 0, value, zxid
+        elif op == "delete":
+            self.at.pop(path, None)
+            parent = self.at.get(parent_of(path))
+            if parent is not None:
+                parent.children.discard(name_of(path))
+
+    def refusal(self, steps: Sequence[Asked]) -> str | None:
+        """The error that a request of these steps deserves in this state; None if it is to be done."""
+        state = self._part(steps) if len(steps) > 1 else self
+        for number, step in enumerate(steps, 1):
+            error = state._refusal(step)
+            if error is not None:
+                return error
+            if number < len(steps):
+                state._perform(step)
+        return None
+
+    def _refusal(self, asked: Asked) -> str | None:
+        if asked.op == "create":
+            parent = self.at.get(parent_of(asked.path))
+            if parent is None:
+                return NO_PARENT
+            path = _numbered(asked.path, parent.counter) if asked.sequential else asked.path
+            return NODE_EXISTS if path in self.at else None
+        node = self.at.get(asked.path)
+        if node is None:
+            return NO_NODE
+        if asked.version is not None and asked.version != node.version:
+            return BAD_VERSION
+        return NOT_EMPTY if asked.op == "delete" and node.children else None
+
+    def _perform(self, asked: Asked) -> None:
+        """The effect of a step that was not refused."""
+        path = asked.path
+        if asked.op == "create":
+            numbered = _numbered(path, self.at[parent_of(path)].counter) if asked.sequential else path
+            self.apply(0, ("create", numbered, 0, asked.value))
+        elif asked.op == "set":
+            self.apply(0, ("set", path, self.at[path].version + 1, asked.value))
+        elif asked.op == "delete":
+            self.apply(0, ("delete", path, None, None))
+
+    def _part(self, steps: Sequence[Asked]) -> "Znodes":
+        """A copy of as much of the state as these steps can see."""
+        part = Znodes()
+        for step in steps:
+            above = self.at.get(parent_of(step.path))
+            first = above.counter if above is not None and step.sequential else 0
+            numbered = [_numbered(step.path, first + n) for n in range(len(steps))] if step.sequential else [step.path]
+            for path in (parent_of(step.path), *numbered):
+                node = self.at.get(path)
+                if node is not None:
+                    part.at[path] = copy = Znode(node.value, node.zxid)
+                    copy.version, copy.counter, copy.children = node.version, node.counter, set(node.children)
+        return part
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or ROOT
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _numbered(path: str, number: int) -> str:
+    """The name of a sequential znode."""
+    return f"{path}{number:0{DIGITS}d}"
+
+
+def is_numbered(path: str, asked: str) -> bool:
+    """Whether `path` is `asked` with a sequential znode's number behind it."""
+    number = path[len(asked) :]
+    return path.startswith(asked) and len(number) >= DIGITS and number.isdecimal() and number.isascii()

@@ -1,0 +1,232 @@
+"""Runs about requests: what took effect, how often, and what its client was told."""
+
+import json
+
+from tests.corpus.cases import ends, leaves_unknown, legal, violates
+from tests.corpus.story import Story, ensemble
+
+
+@violates("exactly once")
+def once_twice() -> Story:
+    """A write is prepared twice, by two leaders: its client is told of the second time."""
+    story = ensemble()
+    seq = story.invoke()
+    story.commit((1, seq))
+    story.elect(2, epoch=2)
+    zxid = story.commit(txn=[1, seq, [["set", "/a", 4, 1000 + seq]]])
+    story.complete(1, seq, zxid, version=4)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_unknown_twice() -> Story:
+    """Nobody knows whether a write took effect. It did, twice."""
+    story = ensemble()
+    seq = story.invoke()
+    story.commit((1, seq))
+    story.commit(txn=[1, seq, [["set", "/a", 4, 1000 + seq]]])
+    story.complete(1, seq, outcome="unknown")
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_failed_takes_effect() -> Story:
+    """A write is told to have failed for want of a leader, and takes effect all the same."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose()
+    story.complete(1, seq, outcome="failed", error="no leader")
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_told_another_zxid() -> Story:
+    """A client is told that its write is 1:4. That is somebody else's; its own is 1:5."""
+    story = ensemble()
+    other, mine = story.invoke(2), story.invoke(1)
+    story.commit((2, other))
+    story.commit((1, mine))
+    story.complete(2, other, outcome="unknown")
+    story.complete(1, mine, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_told_another_version() -> Story:
+    """A set made version 3, and its client is told version 4."""
+    story = ensemble()
+    seq = story.invoke()
+    story.complete(1, seq, story.commit((1, seq)), version=4)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_told_another_path() -> Story:
+    """A sequential create made /a/n0000000000, and its client is told /a/n0000000001."""
+    story = ensemble()
+    seq = story.invoke(op="create", path="/a/n", sequential=True)
+    story.complete(1, seq, story.commit((1, seq)), path="/a/n0000000001")
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_told_another_step() -> Story:
+    """Of a multi's two steps the first one's version is told wrong."""
+    story = ensemble()
+    seq = story.invoke(
+        op="multi", steps=[{"op": "set", "path": "/a", "value": 1}, {"op": "create", "path": "/b", "value": 2}]
+    )
+    story.complete(1, seq, story.commit((1, seq)), steps=[["/a", 2], ["/b", 0]])
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_nobody_asked() -> Story:
+    """1:4 is the effect of a request that client 1 has never made."""
+    story = ensemble()
+    story.commit(txn=[1, 99, [["set", "/a", 3, 7]]])
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_by_a_client_that_no_node_knows() -> Story:
+    """1:4 is the effect of a request of client 77, who has connected to no node."""
+    story = ensemble()
+    story.commit(txn=[77, 1, [["set", "/a", 3, 7]]])
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_other_value() -> Story:
+    """What is delivered has another value than the client had asked for."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.commit(txn=[1, seq, [["set", "/a", 3, 7]]])
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_answered_before_delivery() -> Story:
+    """Node 2 answers a write that a quorum has accepted, and delivers it afterwards."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.complete(1, seq, zxid, node=2)
+    for node in (2, 3):
+        story.deliver(node, zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_half_a_multi() -> Story:
+    """Of a multi's two steps only the first one is delivered."""
+    story = ensemble()
+    steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "create", "path": "/b", "value": 2}]
+    seq = story.invoke(op="multi", steps=steps)
+    story.commit(txn=[1, seq, [["set", "/a", 3, 1]]])
+    story.complete(1, seq, outcome="unknown")
+    story.settle()
+    return story
+
+
+@leaves_unknown("exactly once")
+def once_nobody_asked_as_far_as_is_known() -> Story:
+    """The same as `once_nobody_asked`, but records are missing, those of node 4: it may have been asked for there."""
+    story = once_nobody_asked()
+    story.run["nodes"] = 4
+    return story
+
+
+@leaves_unknown("exactly once")
+def once_not_said_what_one_does() -> Story:
+    """One broadcast does not say what its transaction does, all others do."""
+    story = ensemble()
+    lines = story.traces[1, 1]
+    place = max(number for number, line in enumerate(lines) if '"broadcast"' in line)
+    lines[place] = json.dumps({k: v for k, v in json.loads(lines[place]).items() if k != "txns"}) + "\n"
+    story.settle()
+    return story
+
+
+@ends("PASS", "exactly once", "NOT-APPLICABLE")
+def once_an_older_run() -> Story:
+    """A run of a version that did not write down what transactions do."""
+    story = ensemble()
+    story.settle()
+    lines = story.traces[1, 1]
+    for number, line in enumerate(lines):
+        lines[number] = json.dumps({k: v for k, v in json.loads(line).items() if k != "txns"}) + "\n"
+    return story
+
+
+@legal("exactly once")
+def once_unknown_and_done() -> Story:
+    """An unknown write has taken effect, before the client's next answer."""
+    story = ensemble()
+    seq = story.invoke()
+    story.commit((1, seq))
+    story.complete(1, seq, outcome="unknown")
+    story.read()
+    story.settle()
+    return story
+
+
+@legal("exactly once")
+def once_delivered_again() -> Story:
+    """Node 2 delivers everything again after its restart: the same transactions, at the same places."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2)
+    story.join(2)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("exactly once")
+def once_by_a_client_without_a_record() -> Story:
+    """Client 77 has connected to node 1 and writes down nothing."""
+    story = ensemble()
+    story.event(1, "client", state="connected", client=77)
+    story.commit(txn=[77, 1, [["set", "/a", 3, 7]]])
+    story.settle()
+    return story
+
+
+@legal("exactly once")
+def once_two_clients_race() -> Story:
+    """Two clients write to one path at once; each is told what its own write did."""
+    story = ensemble()
+    mine, other = story.invoke(1), story.invoke(2)
+    story.commit((2, other))
+    story.commit((1, mine))
+    story.complete(1, mine, (1, 5))
+    story.complete(2, other, (1, 4))
+    story.settle()
+    return story
+
+
+@legal("exactly once")
+def once_refused_and_asked_again() -> Story:
+    """A write fails for want of a leader; its client asks for the same under a new number, and that takes effect."""
+    story = ensemble()
+    seq = story.invoke()
+    story.complete(1, seq, outcome="failed", error="no leader")
+    story.write()
+    story.settle()
+    return story

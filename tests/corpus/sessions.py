@@ -1,0 +1,166 @@
+"""Runs about a session that changes nodes, about writes whose outcome it does not know, and about reads that go back."""
+
+from tests.corpus.cases import legal, violates
+from tests.corpus.story import Story, ensemble
+
+
+@violates("client order")
+def client_order_unknown_after_a_later_write() -> Story:
+    """A write is unknown at node 2; its client goes to node 3 and writes. Then the first write takes effect."""
+    story = ensemble()
+    lost = story.invoke()
+    story.waiting.remove((1, lost))
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.write()
+    story.commit(txn=[1, lost, [["set", "/a", 4, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_unknown_after_a_later_read() -> Story:
+    """A write is unknown; its client looks it up, does not find it, and then it takes effect."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.read()
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_unknown_after_a_later_refusal() -> Story:
+    """A write is unknown; a later one of the same session is refused in a state without it. Then it takes effect."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    seq = story.invoke(version=3)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_after_its_fence() -> Story:
+    """A write takes effect after the fence that was to keep it out."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.commit(txn=[1, lost, [["fence", "", None, None]]])
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_read_of_a_later_write() -> Story:
+    """A read shows what its client asked for after it."""
+    story = ensemble()
+    read = story.invoke(1, "get")
+    late = story.invoke(1)
+    zxid = story.commit((1, late))
+    story.shown(1, read, zxid)
+    story.complete(1, late, zxid)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_node_goes_back() -> Story:
+    """Node 2 shows 1:3, restarts from its snapshot at 1:2, and shows that to a session that has seen nothing."""
+    story = ensemble(writes=2)
+    for node in story.servers:
+        story.take_snapshot(node)
+    story.write()
+    story.read(1, (1, 3), node=2)
+    story.crash(2)
+    story.boot(2)
+    story.read(2, (1, 2), node=2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_node_goes_back_without_a_read() -> Story:
+    """Node 2 acknowledges 1:4, restarts, and shows 1:3 to another session."""
+    story = ensemble()
+    for node in story.servers:
+        story.take_snapshot(node)
+    seq = story.invoke()
+    story.complete(1, seq, story.commit((1, seq)), node=2)
+    story.crash(2)
+    story.boot(2)
+    story.read(2, (1, 3), node=2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_unknown_before_the_next_answer() -> Story:
+    """An unknown write takes effect just before what its client asks next, on another node."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.read()
+    seq = story.invoke(version=2)
+    story.complete(1, seq, (1, 4), "failed", error="bad version")
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_fenced() -> Story:
+    """An unknown write takes effect before its fence; another one never does. A fence may come twice."""
+    story = ensemble()
+    first, second = story.invoke(), story.invoke()
+    for seq in (first, second):
+        story.complete(1, seq, outcome="unknown", node=2)
+    story.commit(txn=[1, first, [["set", "/a", 3, 1000 + first]]])
+    for _ in range(2):
+        story.commit(txn=[1, second, [["fence", "", None, None]]])
+    story.read()
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_reads_cross() -> Story:
+    """Two reads are on their way to node 1 at once; the one that was sent later is answered first, and newer."""
+    story = ensemble()
+    early = story.invoke(3, "get")
+    late = story.invoke(2, "get")
+    story.commit()
+    story.shown(2, late, (1, 4))
+    story.shown(3, early, (1, 3))
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_node_lost_its_disk() -> Story:
+    """Node 2 shows 1:3, loses its disk, and is behind when it answers again: it can't remember what it had shown."""
+    story = ensemble()
+    story.read(1, (1, 3), node=2)
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    server, history = story.servers[2], story.servers[1].log
+    story.leader = 1
+    story.promise(2, 1)
+    for zxid, value in history:
+        story.accept(2, zxid, value, in_epoch=1)
+    server.current_epoch = 1
+    story.event(2, "current_epoch", epoch=1, last_zxid=[1, 3])
+    story.deliver(2, (1, 1))
+    story.deliver(2, (1, 2))
+    story.read(2, (1, 2), node=2)
+    story.deliver(2, (1, 3))
+    story.event(2, "member", epoch=1, quorum=[1, 3])
+    story.settle()
+    return story

@@ -1,0 +1,302 @@
+"""Runs about what the transactions add up to, and about what reads and refusals say of it."""
+
+from tests.corpus.cases import legal, violates
+from tests.corpus.story import Story, ensemble
+
+
+@violates("values and versions")
+def values_lost_update() -> Story:
+    """The second leader prepares a set on a tree that lacks the last write: version 3 is given twice."""
+    story = ensemble()
+    story.write()
+    story.elect(2, epoch=2)
+    seq = story.invoke()
+    story.complete(1, seq, story.commit(txn=[1, seq, [["set", "/a", 3, 1000 + seq]]]), version=3)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_created_over() -> Story:
+    """A create that had to fail overwrites an acknowledged value."""
+    story = ensemble()
+    seq = story.invoke(op="create")
+    story.complete(1, seq, story.commit((1, seq)))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_condition_ignored() -> Story:
+    """A set on condition that /a is at version 1 is done, although it is at version 2."""
+    story = ensemble()
+    seq = story.invoke(version=1)
+    story.complete(1, seq, story.commit((1, seq)))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_deleted_under_another_version() -> Story:
+    """A delete on condition of a version that has gone by is done."""
+    story = ensemble()
+    story.write(op="delete", version=0)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_deleted_with_children() -> Story:
+    """/a is deleted, which has a child."""
+    story = ensemble()
+    story.write(path="/a/b")
+    story.write(op="delete", path="/a")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_created_without_a_parent() -> Story:
+    """/b/c is created, and there is no /b."""
+    story = ensemble()
+    story.write(path="/b/c")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_condition_of_a_second_step_ignored() -> Story:
+    """A multi's first step changes /a; its second is done although it was to find the old version."""
+    story = ensemble()
+    steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "set", "path": "/a", "value": 2, "version": 2}]
+    seq = story.invoke(op="multi", steps=steps)
+    story.complete(1, seq, story.commit((1, seq)))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_sequential_name_given_twice() -> Story:
+    """A sequential name is given again after its znode was deleted."""
+    story = ensemble()
+    story.write(op="create", path="/a/n", sequential=True)
+    story.write(op="delete", path="/a/n0000000000")
+    seq = story.invoke(op="create", path="/a/n", sequential=True)
+    zxid = story.commit(txn=[1, seq, [["create", "/a/n0000000000", 0, 1000 + seq]]])
+    story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_another_value_read() -> Story:
+    """A read shows a value that /a has never had."""
+    story = ensemble()
+    story.read(value=7)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_dirty_read() -> Story:
+    """A read shows version 3, of 1:4, which is on its way, and says that the state is that of 1:3."""
+    story = ensemble()
+    seq = story.invoke(2)
+    zxid = story.propose()
+    story.read(1, (1, 3), version=3, value=2001)
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.complete(2, seq, zxid)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_read_ahead_of_its_node() -> Story:
+    """Node 3 shows the state of 1:4 before it has delivered that."""
+    story = ensemble()
+    seq = story.invoke()
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.complete(1, seq, zxid)
+    story.read(2, zxid, node=3)
+    story.deliver(2, zxid)
+    story.deliver(3, zxid)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_children_stale() -> Story:
+    """A list of children lacks the one that was created last."""
+    story = ensemble()
+    story.write(path="/a/b")
+    story.write(path="/a/c")
+    story.read(op="children", children=["b"])
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_exists_although_deleted() -> Story:
+    """/a was deleted, and a client is told that it exists."""
+    story = ensemble()
+    story.write(op="delete", path="/a")
+    story.read(op="exists", version=2)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_refused_without_reason() -> Story:
+    """A set on condition that /a is at version 2 is refused at 1:3, where it is."""
+    story = ensemble()
+    seq = story.invoke(version=2)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_refused_for_another_reason() -> Story:
+    """A delete of /a is refused because there is no such znode; it is there, and has children."""
+    story = ensemble()
+    story.write(path="/a/b")
+    seq = story.invoke(op="delete")
+    story.complete(1, seq, (1, 4), "failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_multi_refused_without_reason() -> Story:
+    """A multi's second step finds what its first step made, and the multi is refused."""
+    story = ensemble()
+    steps = [{"op": "create", "path": "/b", "value": 1}, {"op": "check", "path": "/b", "version": 0}]
+    seq = story.invoke(op="multi", steps=steps)
+    story.complete(1, seq, (1, 3), "failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_order_in_time() -> Story:
+    """Client 2 writes after client 1 has been told of its write, and its transaction comes before that one."""
+    story = ensemble()
+    first = story.invoke(1)
+    epoch_1_4 = [2, 1, [["set", "/a", 3, 2001]]]
+    story.commit(txn=epoch_1_4)
+    zxid = story.commit((1, first))
+    story.complete(1, first, zxid)
+    second = story.invoke(2)
+    story.complete(2, second, (1, 4))
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_two_clients_race() -> Story:
+    """Two clients set /a on condition of version 2: the second one is refused, in the light of the first."""
+    story = ensemble()
+    first, second = story.invoke(1, version=2), story.invoke(2, version=2)
+    zxid = story.commit((1, first))
+    story.complete(2, second, zxid, "failed", error="bad version")
+    story.complete(1, first, zxid)
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_refused_just_before() -> Story:
+    """A set is refused because /a is at version 2, not 3; the very next transaction makes it 3."""
+    story = ensemble()
+    early, other = story.invoke(1, version=3), story.invoke(2)
+    zxid = story.commit((2, other))
+    story.complete(1, early, (1, 3), "failed", error="bad version")
+    story.complete(2, other, zxid)
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_multi_touches_a_path_twice() -> Story:
+    """A multi sets /a, finds it at the new version, and sets it again; one more creates, and deletes what it made."""
+    story = ensemble()
+    twice = [
+        {"op": "set", "path": "/a", "value": 1, "version": 2},
+        {"op": "check", "path": "/a", "version": 3},
+        {"op": "set", "path": "/a", "value": 2, "version": 3},
+    ]
+    story.write(op="multi", steps=twice)
+    story.read()
+    gone = [{"op": "create", "path": "/a/b", "value": 3}, {"op": "delete", "path": "/a/b", "version": 0}]
+    story.write(op="multi", steps=gone)
+    story.read(op="children")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_multi_refused_in_its_second_step() -> Story:
+    """The first step would have been done; the second is not, and nothing of the multi is."""
+    story = ensemble()
+    steps = [{"op": "set", "path": "/a", "value": 1}, {"op": "check", "path": "/a", "version": 2}]
+    seq = story.invoke(op="multi", steps=steps)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.read()
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_sequential_after_a_delete() -> Story:
+    """The number of a deleted sequential znode is not given again, and ordinary creations count too."""
+    story = ensemble()
+    for _ in range(2):
+        story.write(op="create", path="/a/n", sequential=True)
+    story.write(op="delete", path="/a/n0000000001")
+    story.write(path="/a/b")
+    story.write(op="create", path="/a/", sequential=True)
+    story.read(op="children")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_created_anew() -> Story:
+    """/a is deleted and created again: its versions begin with 0 again, and so does its count of children."""
+    story = ensemble()
+    story.write(op="create", path="/a/n", sequential=True)
+    story.write(op="delete", path="/a/n0000000000")
+    story.write(op="delete", path="/a")
+    story.write(op="create", path="/a")
+    story.write(op="create", path="/a/n", sequential=True)
+    story.write(path="/a")
+    story.read()
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_nothing_yet() -> Story:
+    """Reads and refusals before the first transaction: the tree is empty but for its root."""
+    story = ensemble(writes=0)
+    story.read(1, (0, 0))
+    story.read(1, (0, 0), op="children", path="/")
+    seq = story.invoke(2, op="check", path="/b")
+    story.complete(2, seq, None, "failed", error="no node")
+    story.write(3)
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_a_write_that_nobody_waited_for() -> Story:
+    """A later write of another client comes first: the earlier one was not acknowledged when it was invoked."""
+    story = ensemble()
+    early = story.invoke(1)
+    late = story.invoke(2)
+    story.complete(2, late, story.commit((2, late)))
+    story.complete(1, early, story.commit((1, early)))
+    story.settle()
+    return story
