@@ -107,7 +107,7 @@ class SlowDisk(DiskFault):
 
 
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
-    return {"variant": random.choice(VARIANTS)}
+    return {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
 
 
 KINDS = (

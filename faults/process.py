@@ -1,12 +1,13 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
 from signal import SIGKILL
 from typing import Any
 
 import psutil
 
-from faults.crashpoints import point
+from faults.crashpoints import DrawnPoint, point
 from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from faults.rules import choice, truth
 
@@ -241,10 +242,34 @@ def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
 
 ENOUGH = Key(
     name="enough",
-    rule=choice("all", "one"),
+    rule=choice("all", "one", "none"),
     default="all",
-    doc="whether all targets must get to the point, or one (when only the next leader can)",
+    doc="whether all targets must get to the point, or one (when only the next leader can), or none",
 )
+RELAPSE = Key(
+    name="crash-at",
+    rule=point(),
+    default=None,
+    doc="started again at once, with this crash point armed from the start on; healed like crash-at",
+)
+RELAPSES = 0.4  # how often a drawn fault has one
+
+
+def relapsing(make: type[Killed]) -> Callable[[Scene, Sequence[int], Mapping[str, Any]], Fault]:
+    """Makes faults that may have the key crash-at."""
+
+    def made(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+        from faults.crash_at import Relapse
+
+        fault = make(scene, nodes, params)
+        return fault if params["crash-at"] is None else Relapse(fault)
+
+    return made
+
+
+def draw_relapse(random: Random) -> dict[str, Any]:
+    """Parameters of a drawn fault that may have a relapse."""
+    return {"crash-at": DrawnPoint("crash"), "enough": "none"} if random.random() < RELAPSES else {}
 
 
 def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
@@ -253,7 +278,7 @@ def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
     return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
 
 
-def _enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+def enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
         return ["enough says how many must get to the point of crash-at, and there is none"]
     return []
@@ -263,7 +288,7 @@ KINDS = (
     Kind(
         name="crash",
         doc="SIGKILL; healed by a restart on the same disk",
-        make=Crash,
+        make=relapsing(Crash),
         keys=(
             Key(
                 name="keeps_cache",
@@ -272,11 +297,14 @@ KINDS = (
                 doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
                 "machine, and not durable; on the ordinary disk that is what every crash does",
             ),
+            RELAPSE,
+            ENOUGH,
         ),
         need=Need.ALIVE,
         leaves="down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"keeps_cache": random.random() < 0.25},
+        check=enough_of_what,
+        draw=lambda random: {"keeps_cache": random.random() < 0.25, **draw_relapse(random)},
     ),
     Kind(
         name="restart",
@@ -298,7 +326,7 @@ KINDS = (
         heals=False,
         order=HealOrder.DOWN,
         impairs=False,
-        check=_enough_of_what,
+        check=enough_of_what,
     ),
     Kind(
         name="stop",

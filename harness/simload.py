@@ -24,6 +24,7 @@ class _Lane:
         self.number = number
         self.agenda = Agenda(load.load, load.seed, number + 1)
         self.waits = False  # a turn stands on the world's heap
+        self.held = False  # the next operation was due and had to wait for a fault
         self.client = SimClient(
             load.world, machines, number % len(machines), number + 1, TIMEOUT_NS, self.known, self.turn
         )
@@ -44,8 +45,15 @@ class _Lane:
             return
         now, client, due = shared.world.now, self.client, self.due_ns()
         while due is not None and due <= now and client.connected and client.outstanding < shared.load.max_outstanding:
-            self.ask(self.agenda.take(), due)
-            due = self.due_ns()
+            held = self.agenda.held_ns(shared.taken)
+            if held is not None and now < shared.start_ns + held:
+                self.held, due = True, shared.start_ns + held
+                break
+            request, node = self.agenda.take()
+            if node is not None and node != client.node:
+                client.move(node)
+            self.ask(request, now if self.held else due)
+            self.held, due = False, self.due_ns()
         client.flush()
         if due is not None and due > now:
             self.wake_at(due)
@@ -82,6 +90,7 @@ class SimLoad:
         self.begun = self.stopping = False
         self.start_ns = 0
         self.counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
+        self.taken: frozenset[str] = frozenset()
         self._machines = machines
         self._lanes: list[_Lane] = []
         self._missing: deque[int] = deque()
@@ -99,6 +108,12 @@ class SimLoad:
 
     def wait_begun(self, timeout: float) -> bool:
         return self.begun
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """These faults have taken effect, and what awaits them may go."""
+        self.taken = faults
+        for lane in self._lanes:
+            lane.turn()
 
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""

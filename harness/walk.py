@@ -39,6 +39,7 @@ class Load(Protocol):
     def counters(self) -> Counters: ...
     def start(self) -> None: ...
     def wait_begun(self, timeout: float) -> bool: ...
+    def took_effect(self, faults: frozenset[str]) -> None: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
 
@@ -104,6 +105,8 @@ class Walk:
         self._seed = seed
         self._network = stage.network
         self._fault_log = stage.fault_log
+        self._awaiting = any(one.awaits is not None for one in scenario.operations)
+        self._taken: frozenset[str] = frozenset()
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -182,6 +185,7 @@ class Walk:
             self._fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
             host=self._host,
+            drawn=nemesis is not None,
         )
 
     def _unfinished_schedule(self) -> bool:
@@ -192,6 +196,10 @@ class Walk:
         """Let the conductor do what is due, and say what it did."""
         known, broken = len(self._conductor.runs), self._conductor.active
         wish = self._conductor.due(now)
+        taken = self._conductor.taken if self._awaiting else frozenset()
+        if taken != self._taken:
+            self._taken = taken
+            self._workload.took_effect(taken)
         for run in broken:
             if run.recovered is not None:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)

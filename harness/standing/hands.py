@@ -24,6 +24,9 @@ class Hands:
     def wait_begun(self, timeout: float) -> bool:
         return True
 
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """Nobody waits for a fault."""
+
     def stop(self, grace: float = 0.0) -> Counters:
         """What is still outstanding is nobody's any more: unknown."""
         for session in self._sessions:
