@@ -66,7 +66,8 @@ class CrashAt(NodeDown):
         return enough(self, self.exits)
 
     def over(self) -> bool:
-        return bool(self.exits) and self.settled() and super().over()
+        reached = self.settled() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
+        return reached and super().over()
 
     def describe(self) -> str:
         return f"{named(self.nodes)} to {self.action} at {self.point}"

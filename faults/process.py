@@ -52,14 +52,17 @@ class Killed(NodeDown):
         self.exits = self.cluster.kill_all(alive) if alive else {}
 
     def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
-        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`)."""
+        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`); one that
+        sleeps dies in its sleep."""
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
             self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
         seconds = within_ms / 1000 + self.scene.patience
-        found = {node: self.cluster.wait_exit(node, seconds) for node in nodes}
+        found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
+        asleep = [node for node in nodes if self.cluster.alive(node) and self.cluster.paused(node)]
+        self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
