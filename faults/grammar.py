@@ -143,12 +143,13 @@ class _Reader:
         head = self._head(nodes)
         self.nodes = head.get("nodes", self.nodes)
         faults, places = self._faults()
+        disks = self._disks()
         nemesis = self._dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
         scenario = Scenario(
             **head,
             workload=self._dataclass("workload", Workload),
             operations=tuple(sorted(self._operations(), key=lambda one: one.at)),
-            disks=tuple(self._disks()),
+            disks=tuple(disks.values()),
             timing=self._struct("timing", Timing),
             limits=self._struct("limits", Limits),
             faults=tuple(faults),
@@ -158,6 +159,8 @@ class _Reader:
             file=self.file,
         )
         self._whole(scenario, places)
+        for index, wrong, allowed in disagreements(disks, scenario.nodes):
+            self._wrong(("disk", index), wrong, allowed)
         if self.mistakes:
             raise ScenarioError(self.file, self.mistakes)
         return dataclasses.replace(scenario, faults=tuple(sorted(scenario.faults, key=lambda step: step.at)))
@@ -221,15 +224,15 @@ class _Reader:
                 operations.append(Operation(**values))
         return operations
 
-    def _disks(self) -> list[Disk]:
-        """The disks that hold something before the start, and could be read."""
-        disks = []
+    def _disks(self) -> dict[int, Disk]:
+        """The disks that hold something before the start, and could be read, by their place."""
+        disks = {}
         for index, table in enumerate(self._listed("disk")):
             path = ("disk", index)
             self._unknown(path, table, tuple(key.name for key in DISK), "key of a disk")
             values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in DISK}
             if REQUIRED not in values.values():
-                disks.append(Disk(**values))
+                disks[index] = Disk(**values)
         return disks
 
     def _fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
@@ -367,8 +370,6 @@ class _Reader:
             if step.do == "power-cut" and not scenario.faithful:
                 self._wrong((*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
         self._whole_operations(scenario)
-        for index, wrong, allowed in disagreements(scenario.disks, scenario.nodes):
-            self._wrong(("disk", index), wrong, allowed)
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
             self._wrong(places[index], wrong)
         if scenario.nemesis is not None:

@@ -19,8 +19,10 @@ while others are down. So disks are lost one at a time, with time between them, 
 looks at the nodes before it takes the next one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from faults.crashpoints import DrawnPoint
 from faults.kind import Kind
@@ -91,18 +93,22 @@ def _draw_step(
     names = sorted(name for name, weight in nemesis.faults.items() if weight > 0)
     name = random.choices(names, [nemesis.faults[name] for name in names])[0]
     kind = KINDS[name]
-    assert kind.draw is not None
-    drawn = {key.name: key.default for key in kind.keys} | kind.draw(random)
-    params = {
-        name: value.draw(random, nemesis.points) if isinstance(value, DrawnPoint) else value
-        for name, value in drawn.items()
-    }
+    params = draw_params(kind, random, nemesis.points)
     lasts = round(random.uniform(*nemesis.heal_after), 3)
     targets = _targets(kind, params, nodes, nemesis.keep_quorum)
     if not targets:
         return None
     step = FaultStep(at=now, do=name, target=random.choice(targets), lasts=lasts if kind.heals else None, params=params)
     return step if (name != "power-cut" or faithful) and _fits(step, nemesis, nodes, left, running) else None
+
+
+def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict[str, Any]:
+    """A kind's own keys, drawn. `points`: weights of crash points."""
+    assert kind.draw is not None
+    drawn = {key.name: key.default for key in kind.keys} | kind.draw(random)
+    return {
+        name: value.draw(random, points) if isinstance(value, DrawnPoint) else value for name, value in drawn.items()
+    }
 
 
 def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: list[_Open]) -> bool:

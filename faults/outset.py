@@ -1,6 +1,6 @@
 """What the tables of a scenario say about its two ends: the disks before the start, and the state at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from faults.kind import Key
@@ -44,7 +44,7 @@ def zxids() -> Rule:
     allowed = "[[epoch, counter], ...], ascending, the counters of an epoch from 1 without gaps"
 
     def read(value: Any, _nodes: int) -> tuple[tuple[int, int], ...]:
-        if not isinstance(value, list) or len(value) > MOST_LOGGED:
+        if not isinstance(value, list | tuple) or len(value) > MOST_LOGGED:
             raise WrongError(f"{value!r} is no log", allowed)
         last = (0, 0)
         for one in value:
@@ -68,13 +68,13 @@ DISK: tuple[Key, ...] = (
 )
 
 
-def disagreements(disks: Sequence[Disk], nodes: int) -> list[tuple[int, str, str]]:
-    """(index of the disk, what is wrong, what is allowed)."""
+def disagreements(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
+    """(index of the disk, what is wrong, what is allowed). `disks` by index."""
     found = []
-    for index, disk in enumerate(disks):
+    for index, disk in disks.items():
         if disk.node > nodes:
             found.append((index, f"there is no node {disk.node}", f"1 to {nodes}"))
-        if disk.node in [other.node for other in disks[:index]]:
+        if disk.node in [other.node for place, other in disks.items() if place < index]:
             found.append((index, f"the disk of node {disk.node} is told twice", "once"))
         if disk.current_epoch > disk.accepted_epoch:
             wrong = f"current_epoch {disk.current_epoch} was never promised"

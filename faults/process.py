@@ -265,7 +265,7 @@ def relapsing(make: type[Killed]) -> Callable[[Scene, Sequence[int], Mapping[str
         from faults.crash_at import Relapse
 
         fault = make(scene, nodes, params)
-        return fault if params["crash-at"] is None else Relapse(fault)
+        return fault if params.get("crash-at") is None else Relapse(fault)
 
     return made
 

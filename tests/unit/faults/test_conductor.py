@@ -76,7 +76,7 @@ def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[...,
         "do": "crash",
         "target": "leader",
         "nodes": [1],
-        "params": {"keeps_cache": False},
+        "params": {"keeps_cache": False, "crash-at": None, "enough": "all"},
         "confirmed": True,
         "evidence": {"1": {"pid": pid, "exit": -9}},
     }
