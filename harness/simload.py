@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
+from harness.final import Held, text_of
 from harness.load import Agenda, Draw, Load, key_path
 from harness.simrecords import Records
 from harness.workload import AGAIN_NS, SETUP_WINDOW, Counters
@@ -11,9 +12,10 @@ from model.simnode import SimNode
 from model.world import World
 from node.tree.outcomes import Failed, Ok, Outcome
 from node.tree.refusal import NODE_EXISTS
-from node.tree.requests import Create, Request
+from node.tree.requests import Create, Get, Request
 
 TIMEOUT_NS = 10_000_000_000  # after which an operation is unknown
+READERS = 2**40  # the numbers of the clients that read the state at the end begin here
 
 
 class _Lane:
@@ -114,6 +116,28 @@ class SimLoad:
         self.taken = faults
         for lane in self._lanes:
             lane.turn()
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        return {
+            machine.id: self._held_at(machine, number, paths) for number, machine in enumerate(self._machines, READERS)
+        }
+
+    def _held_at(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
+        answers: dict[int, Outcome] = {}
+
+        def heard(operation: SimOperation, outcome: Outcome) -> None:
+            answers[operation.seq] = outcome
+
+        def ready() -> None:
+            client.flush()
+
+        client = SimClient(self.world, [machine], 0, number, TIMEOUT_NS, heard, ready)
+        asked = {client.submit(Get(path), self.world.now).seq: path for path in paths}
+        self.world.until(lambda: len(answers) == len(asked), 2 * TIMEOUT_NS)
+        client.close()
+        texts = {asked[seq]: text_of(outcome) for seq, outcome in answers.items()}
+        return {path: value for path, (known, value) in texts.items() if known}
 
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""

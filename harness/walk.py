@@ -1,7 +1,7 @@
 """The parts of a run that has its stage: birth, safety part, liveness part."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from faults.cluster import Cluster
@@ -11,6 +11,7 @@ from faults.network import Network
 from faults.scenario import Scenario
 from harness.cluster import disagreement, names, statuses
 from harness.exits import HarnessError
+from harness.final import MILESTONE, Held
 from harness.interrupt import Interrupt
 from harness.progress import Display
 from harness.workload import Counters
@@ -40,6 +41,7 @@ class Load(Protocol):
     def start(self) -> None: ...
     def wait_begun(self, timeout: float) -> bool: ...
     def took_effect(self, faults: frozenset[str]) -> None: ...
+    def held(self, paths: Sequence[str]) -> Held: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
 
@@ -228,6 +230,8 @@ class Walk:
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
             self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
+            if self._scenario.expect.state:
+                self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
             return
         why = disagreement(answers, self._cluster.nodes) or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")

@@ -9,6 +9,7 @@ Which operations a client asks for is drawn from the seed; when, from the clock.
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import zmq
 
 from harness.client_core import Client, Operation, Then
+from harness.final import Held, text_of
 from harness.load import Agenda, Draw, Load, key_path
 from harness.ops import OpsFile
 from node.net.keys import Keys
@@ -110,6 +112,15 @@ class Workload:
     def took_effect(self, faults: frozenset[str]) -> None:
         """These faults have taken effect, and what awaits them may go."""
         self._taken = faults
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        found: Held = {}
+        for node, address in sorted(self._addresses.items()):
+            with Client({node: address}, self._keys, timeout=self._timeout) as client:
+                answers = {path: text_of(client.get(path)) for path in paths}
+            found[node] = {path: value for path, (known, value) in answers.items() if known}
+        return found
 
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more operations, wait at most `grace` seconds for the outstanding ones (the rest are unknown),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from harness.final import Held
 from harness.session import Session
 from harness.standing.lines import Tally
 from harness.workload import Counters
@@ -26,6 +27,10 @@ class Hands:
 
     def took_effect(self, faults: frozenset[str]) -> None:
         """Nobody waits for a fault."""
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """Nobody expects anything of the state."""
+        return {}
 
     def stop(self, grace: float = 0.0) -> Counters:
         """What is still outstanding is nobody's any more: unknown."""
