@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from faults.cluster import Cluster
@@ -13,6 +14,8 @@ from harness.cluster import disagreement, names, statuses
 from harness.exits import HarnessError
 from harness.final import MILESTONE, Held
 from harness.interrupt import Interrupt
+from harness.outset import MILESTONE as DISK
+from harness.outset import write_disk
 from harness.progress import Display
 from harness.workload import Counters
 
@@ -133,6 +136,10 @@ class Walk:
 
     def birth(self) -> None:
         """A new ensemble: all nodes up, and a leader established."""
+        for disk in self._scenario.disks:
+            folder = Path(self._cluster.disk_folder(disk.node))
+            held = write_disk(folder, disk, self._scenario.limits.segment_bytes)
+            self._folder.milestone(DISK, **held)
         self._cluster.start_all(self._cluster.nodes)
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
         if dead:

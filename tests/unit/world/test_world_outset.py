@@ -1,13 +1,18 @@
 """The two ends of a scenario: what the nodes' disks hold before the start, and what all nodes hold at the end."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from faults.scenario import Expect, Operation, Scenario, Workload
+from faults.scenario import Disk, Expect, Operation, Scenario, Workload
 from harness.final import judge_state
+from harness.outset import write_disk
 from harness.sim import simulate
 from model.verdict import Judgement
+from node.core import zxid as zx
+from node.store.disk import OrdinaryDisk
+from node.store.store import Store
 
 ASKED = (
     Operation(at=0.1, value="a"),
@@ -58,3 +63,43 @@ def test_all_nodes_must_hold_the_same_of_what_will_do(
 
 def test_what_was_never_read_is_not_known() -> None:
     assert judge_state({"/a": ("x",)}, None).verdict is Judgement.UNKNOWN
+
+
+BEFORE = tuple((1, counter) for counter in (1, 2, 3))
+
+
+def starts_from(*disks: Disk, held: dict[str, tuple[str | None, ...]]) -> Scenario:
+    return Scenario(
+        name="disks", about="-", duration=1.0, disks=disks, workload=Workload(clients=1, keys=1),
+        expect=Expect(state=held),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("faithful", ["faithful", "ordinary"])
+def test_nodes_start_from_the_disks_that_they_are_given(faithful: str) -> None:
+    """A quorum holds 1:3: it was committed, and becomes everybody's."""
+    longer = [Disk(node=node, accepted_epoch=1, current_epoch=1, log=BEFORE) for node in (1, 2)]
+    shorter = Disk(node=3, accepted_epoch=4, current_epoch=1, log=BEFORE[:2])
+    scenario = starts_from(*longer, shorter, held={"/before-1-3": ("1.3",), "/before-1-4": (None,)})
+    verdict = simulate(replace(scenario, disk=faithful), 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+    assert verdict.metrics["epochs"] >= 1
+
+
+def test_a_later_epoch_wins_over_a_longer_log() -> None:
+    """LADIS 2008, Figure 4: what only the leader of an epoch that is over had logged is cut off."""
+    old = Disk(node=3, accepted_epoch=2, current_epoch=1, log=BEFORE)
+    new = [Disk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
+    held: dict[str, tuple[str | None, ...]] = {"/before-1-3": (None,), "/before-2-1": ("2.1",)}
+    verdict = simulate(starts_from(old, *new, held=held), 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+
+
+def test_a_written_disk_is_read_as_it_was_told(tmp_path: Path) -> None:
+    disk = Disk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
+    held = write_disk(tmp_path, disk, 4096)
+    _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
+    assert (recovered.accepted_epoch, recovered.current_epoch, recovered.amnesiac) == (9, 7, False)
+    assert [(zx.pair(first), len(txns)) for first, txns in recovered.runs] == [([1, 1], 3), ([5, 1], 2)]
+    assert [(epoch, first) for epoch, first, _ in held["runs"]] == [(1, 1), (5, 1)]
+    assert report.torn_bytes == 0
