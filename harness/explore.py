@@ -12,7 +12,7 @@ from functools import partial
 from faults.scenario import Scenario
 from harness.exits import Exit
 from harness.sim import plan_of, simulate
-from harness.swarm import draw_swarm
+from harness.swarm import EVEN, Weights, draw_swarm
 from harness.workers import Crew, Workers
 from model.coverage import Book, Combination, covering
 
@@ -28,9 +28,10 @@ class Task:
     defect: str | None = None
     swarm: bool = False
     coverage: bool = False
+    weights: Weights = EVEN
 
     def scenario_of(self, seed: int) -> Scenario:
-        return draw_swarm(self.scenario, seed) if self.swarm else self.scenario
+        return draw_swarm(self.scenario, seed, self.weights) if self.swarm else self.scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
