@@ -133,7 +133,9 @@ def main() -> None:
     print(summary(results))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps([asdict(one) for one in (honest, *results)], indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if honest.outcome is None else 1)
+    stale = sum(one.outcome == STALE for one in results)
+    sys.exit(0 if honest.outcome is None and not stale else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
