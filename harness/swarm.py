@@ -124,7 +124,8 @@ def _workload(random: Random, duration: float) -> Workload:
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     """Half of the kinds that can be drawn, with new weights, more or less often, but always soon after the start."""
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
-    chosen = sorted(random.sample(kinds, max(1, len(kinds) // 2)))
+    lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
+    chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))
     heals = random.choice(((0.1, 0.5), (0.3, 1.5), (0.3, 1.5), (1.0, 5.0)))
     faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
