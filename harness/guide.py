@@ -44,7 +44,7 @@ class Guide:
         everything = len(set[Combination]().union(*self.under.values()))
         met = {kind: len(self.under.get(kind, ())) for kind in DRAWABLE}
         points = {point: self.seeds / (2 * self.hits[point] + 1) for point in POINTS}
-        faults = {kind: (everything / max(1, met[kind])) ** SHARPER for kind in DRAWABLE}
+        faults = {kind: ((everything + 1) / (met[kind] + 1)) ** SHARPER for kind in DRAWABLE}
         return Weights(_within(faults), _within(points))
 
 
