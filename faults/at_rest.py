@@ -14,7 +14,6 @@ from faults.process import (
     enough_of_what,
     named,
     relapsing,
-    start_dead,
 )
 from faults.rules import choice, truth, whole
 from node.store.errors import CorruptLog
@@ -36,15 +35,13 @@ class AtRest(Killed):
         """Do it to one disk; what was done, as evidence."""
         raise NotImplementedError
 
-    def heal(self) -> None:
-        """Start them; with `replace`, those that refuse their disks get new, empty ones."""
-        super().heal()
-        if self.params.get("replace"):
-            came_up(self.scene, self.nodes, "may")
-            refused = [node for node in self.nodes if not self.cluster.alive(node)]
-            for node in refused:
-                self.cluster.wipe(node)
-            start_dead(self.scene, refused)
+    def recovered(self) -> Confirmation:
+        """They are up; with `replace`, they may also have refused their disks."""
+        if not self.params.get("replace"):
+            return super().recovered()
+        shown = came_up(self.scene, self.nodes, "may")
+        self.refused = [node for node in self.nodes if not self.cluster.alive(node)]
+        return shown
 
     def injected(self) -> Confirmation:
         dead, evidence = self.deaths()

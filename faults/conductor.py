@@ -273,6 +273,17 @@ class Conductor:
             run.recovered = Confirmation(False, {"error": str(error)})
         self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
         self._tell_strange()
+        if run.fault.refused:
+            self._replace(run.fault.refused)
+
+    def _replace(self, nodes: Sequence[int]) -> None:
+        """Give nodes that refuse their disks new ones: a fault of its own, that is over at once."""
+        kind, number = KINDS["wipe"], len(self.runs) + 1
+        target = tuple(f"node-{node}" for node in nodes)
+        params = {key.name: key.default for key in kind.keys}
+        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=0.0, params=params)
+        self._inject(step, kind, number, list(nodes), Random(f"fault {self.seed} {number}"), self.host.now())
+        self._heal(self.runs[number - 1])
 
     def _wake_and_start(self) -> None:
         """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
