@@ -99,6 +99,18 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
     return found[part - 1 :: parts]
 
 
+def _stale() -> int:
+    """Name the mutants whose place is gone; how many there are is the exit code."""
+    found = 0
+    for mutant in own():
+        try:
+            mutant.text()
+        except Stale as error:
+            found += 1
+            print(error)
+    return found
+
+
 def summary(results: Sequence[Result]) -> str:
     counting = [one for one in results if one.counts]
     caught = sum(one.outcome == CAUGHT for one in counting)
@@ -120,7 +132,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="k/n: every n-th mutant, from the k-th on")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutants.json")
+    parser.add_argument("--stale", action="store_true", help="only say which of the own ones no longer fit their files")
     arguments = parser.parse_args()
+    if arguments.stale:
+        sys.exit(_stale())
     honest = attempt(
         "(none)", "honest", "scenarios/long-mix.toml", (ROOT / "scenarios/long-mix.toml").read_text, arguments.seeds
     )
