@@ -9,7 +9,7 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test test-cluster check bench docs clean base-image image containers test-containers
+.PHONY: help setup browser demo test test-cluster check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ check: $(READY) ## formatting, lint, types, import contracts and the unit tests:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
+
+mutants: $(READY) ## plant some 240 bugs, one at a time, and count what exploration alone catches: hours (docs/mutation.md)
+	$(PIP) install --constraint constraints.txt --editable '.[mutation]'
+	$(BIN)/python -m mutants
 
 base-image: ## a base for the image from Debian's packages, where no image registry can be reached: as root, with debootstrap
 	@.ci/base-image

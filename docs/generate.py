@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from faults import grammar
 from faults.defects import DEFECTS
 from faults.kind import REQUIRED
+from faults.outset import DISK
 from faults.registry import describe_kinds
-from faults.scenario import Expect, Nemesis, Scenario, Workload, load
+from faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
 from harness.catalogue import shipped
 from harness.commands.bench import shown
 from model import replay
@@ -140,13 +141,9 @@ def keys() -> str:
         for key, rule in rules.items()
     ]
     rows += [
-        (
-            "`[[operation]]`",
-            f"`{key.name}`",
-            key.rule.allowed,
-            "required" if key.default is REQUIRED else str(key.default),
-        )
-        for key in grammar.OPERATION
+        (f"`[[{name}]]`", f"`{key.name}`", key.rule.allowed, said(key.default))
+        for name, listed in (("operation", grammar.OPERATION), ("disk", DISK))
+        for key in listed
     ]
     for name, struct in grammar.STRUCTS.items():
         rows += [
@@ -156,9 +153,18 @@ def keys() -> str:
     return table(("table", "key", "allowed", "default"), rows)
 
 
+def said(value: Any) -> str:
+    """A default of a [[table]]'s key."""
+    if value is REQUIRED:
+        return "required"
+    return "none" if value is None else "[]" if value == () else str(value)
+
+
 def weights(key: str) -> str:
-    """The rule of the two keys that hold weights by name."""
-    names = grammar.OPERATIONS if key == "mix" else grammar.DRAWABLE
+    """The rule of the keys that hold weights by name."""
+    if key == "points":
+        return 'weights of crash points, for example { "after-sync:MEMBER" = 5 }'
+    names = OPERATIONS if key == "mix" else grammar.DRAWABLE
     return "weights by name, for example { " + f"{names[0]} = 1, {names[1]} = 3" + " }; names: " + ", ".join(names)
 
 

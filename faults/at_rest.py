@@ -5,14 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
-from faults.process import Killed, named
-from faults.rules import choice, whole
+from faults.process import (
+    ENOUGH,
+    RELAPSE,
+    Killed,
+    came_up,
+    draw_relapse,
+    enough_of_what,
+    named,
+    relapsing,
+)
+from faults.rules import choice, truth, whole
 from node.store.errors import CorruptLog
 from node.store.frame import HEADER_BYTES
 from node.store.reader import SegmentReader
 from node.store.segment import segment_number
 
-_FILES = {"log": "log-", "snapshot": "snapshot-"}  # the names that node.store gives its files begin so
+_FILES = {"log": "log-", "snapshot": "snapshot-", "any": "[ls]"}  # how the names that node.store gives its files begin
 
 
 class AtRest(Killed):
@@ -25,6 +34,14 @@ class AtRest(Killed):
     def harm(self, node: int) -> dict[str, Any]:
         """Do it to one disk; what was done, as evidence."""
         raise NotImplementedError
+
+    def recovered(self) -> Confirmation:
+        """They are up; with `replace`, they may also have refused their disks."""
+        if not self.params.get("replace"):
+            return super().recovered()
+        shown = came_up(self.scene, self.nodes, "may")
+        self.refused = [node for node in self.nodes if not self.cluster.alive(node)]
+        return shown
 
     def injected(self) -> Confirmation:
         dead, evidence = self.deaths()
@@ -53,7 +70,7 @@ class Corrupt(AtRest):
 
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
-        path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
+        path = newest_file(Path(self.cluster.disk_folder(node)), _FILES.get(what, _FILES["log"]))
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
         offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
@@ -72,7 +89,7 @@ class TruncateFile(AtRest):
     """The tail of what was written is cut off, and with it the preallocated rest of the file."""
 
     def harm(self, node: int) -> dict[str, Any]:
-        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
+        path = newest_file(Path(self.cluster.disk_folder(node)), _FILES[self.params["file"]])
         length = written(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
@@ -84,10 +101,10 @@ class TruncateFile(AtRest):
 
 
 def newest_file(folder: Path, kind: str) -> Path:
-    """The newest log segment or snapshot: their names sort by age. Raises FaultError if there is none."""
-    found = sorted(path for path in folder.glob(_FILES[kind] + "*") if path.is_file() and written(path.read_bytes()))
+    """The newest log segment or snapshot: names sort by age, logs before snapshots. Raises FaultError if there is none."""
+    found = sorted(path for path in folder.glob(kind + "*") if path.is_file() and written(path.read_bytes()))
     if not found:
-        raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
+        raise FaultError(f"there is no {kind}... on the disk {folder.name} to damage")
     return found[-1]
 
 
@@ -110,18 +127,26 @@ def written(content: bytes | bytearray) -> int:
     return len(content.rstrip(b"\0"))
 
 
-_NEWEST = "the newest log segment or the newest snapshot"
+_NEWEST = "the newest log segment or the newest snapshot (any: the snapshot if there is one)"
+REPLACE = Key(
+    name="replace",
+    rule=truth(),
+    default=False,
+    doc="whether a node that refuses its disk gets a new, empty one when it heals",
+)
 
 KINDS = (
     Kind(
         name="wipe",
         doc="the disk is lost (the node goes down with it); healed by a restart, which comes back amnesiac",
-        make=Wipe,
+        make=relapsing(Wipe),
+        keys=(RELAPSE, ENOUGH),
         need=Need.ANY,
         words=("leader", "follower", "one", "minority", "majority", "all"),
         leaves="down",
         order=HealOrder.DOWN,
-        draw=lambda _random: {},
+        check=enough_of_what,
+        draw=draw_relapse,
     ),
     Kind(
         name="corrupt",
@@ -134,10 +159,12 @@ KINDS = (
                 default="log",
                 doc=_NEWEST + ", or in the log the header of a record",
             ),
+            REPLACE,
         ),
         need=Need.ANY,
         leaves="down",
         order=HealOrder.DOWN,
+        draw=lambda random: {"file": random.choice(("log", "any", "record-header")), "replace": True},
     ),
     Kind(
         name="truncate-file",
@@ -146,9 +173,11 @@ KINDS = (
         keys=(
             Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
             Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost"),
+            REPLACE,
         ),
         need=Need.ANY,
         leaves="down",
         order=HealOrder.DOWN,
+        draw=lambda random: {"file": "any", "bytes": random.choice((1, 8, 64, 512)), "replace": True},
     ),
 )

@@ -19,11 +19,11 @@ from faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, 
 from faults.nemesis import cost, is_exclusive
 from faults.network import Network, NetworkError
 from faults.registry import KINDS
-from faults.scenario import FaultStep
+from faults.scenario import SETTLE_SECONDS, FaultStep
 from faults.targets import NobodyError, resolve
 
-SETTLE_SECONDS = 20.0  # how long a fault waits for the one that it awaits
 LEADER_SECONDS = 10.0  # how long a fault waits for what it is aimed at: a leader, a node that is down or paused
+OMITTED_SECONDS = 1.0  # how long a drawn fault waits for whom it could hit
 SOON = 0.02  # seconds until it looks again
 
 _TROUBLE = (ClusterError, NetworkError, FaultError)
@@ -65,18 +65,22 @@ class Conductor:
         keep_quorum: bool = False,
         patience: float = 10.0,
         host: Host = THIS_HOST,
+        drawn: bool = False,
     ) -> None:
         """`log`: faults.jsonl, or what takes its lines. `keep_quorum`: put a fault off while the ensemble has not
-        recovered enough for it (for drawn schedules). `patience`: seconds a fault may take to show its effect.
+        recovered enough for it. `drawn`: the schedule is; a fault that finds nobody, or would cost a second disk, is left
+        out. `patience`: seconds a fault may take to show its effect.
         """
         self.cluster = cluster
         self.network = network
         self.seed = seed
         self.keep_quorum = keep_quorum
+        self.drawn = drawn
         self.patience = patience
         self.runs: list[FaultRun] = []
         self._open: list[FaultRun] = []  # those of them that may be active: a long run has many that are over
         self._named: dict[str, list[int]] = {}  # by a fault's `as`
+        self._lost: set[int] = set()  # whose disk was lost, and who was not seen to be a member since
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
         self.host = host
@@ -99,6 +103,12 @@ class Conductor:
     def unsettled(self) -> list[FaultRun]:
         """What was injected and has yet to take effect: crash points that were not reached."""
         return [run for run in self.active if run.fault is not None and not run.fault.settled()]
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names of those faults that have taken effect, or never will."""
+        waiting = {run.step.name for run in self.unsettled}
+        return frozenset(run.step.name for run in self.runs if run.step.name and run.step.name not in waiting)
 
     @property
     def upcoming(self) -> FaultStep | None:
@@ -183,6 +193,8 @@ class Conductor:
         assert self._begun is not None
         if self.keep_quorum and not self._affordable(step):
             return False
+        if self.drawn and is_exclusive(step) and self._missing():
+            return now >= self._begun + step.at + OMITTED_SECONDS
         if self._awaited(step) and now < self._begun + step.at + SETTLE_SECONDS:
             return False
         kind = KINDS[step.do]
@@ -193,6 +205,8 @@ class Conductor:
         except NobodyError as error:
             if self.keep_quorum:
                 return False  # drawn for whoever is well; somebody will be
+            if self.drawn:
+                return now >= self._begun + step.at + OMITTED_SECONDS
             may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
             may_come = may_come or any(run.heals_at is not None for run in self.active)  # on a slow machine: late
             if may_come and now < self._begun + step.at + LEADER_SECONDS:
@@ -229,6 +243,7 @@ class Conductor:
         run.heals_at = None if step.lasts is None else now + step.lasts
         self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
+        self._lost.update(nodes if is_exclusive(step) else ())
         started = self.host.now_ns()
         try:
             fault.inject()
@@ -258,6 +273,17 @@ class Conductor:
             run.recovered = Confirmation(False, {"error": str(error)})
         self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
         self._tell_strange()
+        if run.fault.refused:
+            self._replace(run.fault.refused)
+
+    def _replace(self, nodes: Sequence[int]) -> None:
+        """Give nodes that refuse their disks new ones: a fault of its own, that is over at once."""
+        kind, number = KINDS["wipe"], len(self.runs) + 1
+        target = tuple(f"node-{node}" for node in nodes)
+        params = {key.name: key.default for key in kind.keys}
+        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=0.0, params=params)
+        self._inject(step, kind, number, list(nodes), Random(f"fault {self.seed} {number}"), self.host.now())
+        self._heal(self.runs[number - 1])
 
     def _wake_and_start(self) -> None:
         """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
@@ -285,6 +311,11 @@ class Conductor:
             return False
         hit = {node for run in self.active for node in run.nodes}
         return all(self._well(node) for node in self.cluster.nodes if node not in hit)
+
+    def _missing(self) -> set[int]:
+        """Those whose disk was lost and who do not count again yet."""
+        self._lost = {node for node in self._lost if not self._well(node)}
+        return self._lost
 
     def _well(self, node: int) -> bool:
         if not self.cluster.alive(node) or self.cluster.paused(node):

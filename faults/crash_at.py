@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from faults.cluster import ClusterError
-from faults.crashpoints import point
+from faults.crashpoints import DrawnPoint, point
 from faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from faults.process import ENOUGH, NodeDown, came_up, named, start_dead
 from node.crash import parse
@@ -12,7 +12,7 @@ from node.crash import parse
 
 def enough(fault: Fault, reached: Sized) -> bool:
     """Whether as many of the targets have got to the point as must."""
-    return len(reached) >= (1 if fault.params["enough"] == "one" else len(fault.nodes))
+    return len(reached) >= {"all": len(fault.nodes), "one": 1, "none": 0}[fault.params["enough"]]
 
 
 class CrashAt(NodeDown):
@@ -66,7 +66,8 @@ class CrashAt(NodeDown):
         return enough(self, self.exits)
 
     def over(self) -> bool:
-        return self.settled() and super().over()
+        reached = self.settled() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
+        return reached and super().over()
 
     def describe(self) -> str:
         return f"{named(self.nodes)} to {self.action} at {self.point}"
@@ -116,6 +117,27 @@ class CrashAtStart(CrashAt):
         came_up(self.scene, self.nodes)
         self.watch(0.0)
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
+
+
+class Relapse(CrashAtStart):
+    """Taken down by another fault, and at once started again with the point armed."""
+
+    def __init__(self, before: Fault) -> None:
+        super().__init__(before.scene, before.nodes, before.params)
+        self.before = before
+
+    def inject(self) -> None:
+        self.before.inject()
+        self.down = self.before.injected()
+        super().inject()
+
+    def injected(self) -> Confirmation:
+        again = super().injected()
+        evidence = {node: {**again.evidence.get(node, {}), **shown} for node, shown in self.down.evidence.items()}
+        return Confirmation(self.down.confirmed and again.confirmed, evidence)
+
+    def describe(self) -> str:
+        return f"{self.before.describe()}, and started to {self.action} at {self.point}"
 
 
 class FailAt(CrashAt):
@@ -175,6 +197,7 @@ KINDS = (
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
         need=Need.UP,
         order=HealOrder.PAUSE,
+        draw=lambda random: {"point": DrawnPoint("pause"), "enough": "none"},
     ),
     Kind(
         name="crash-at",
@@ -184,6 +207,7 @@ KINDS = (
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
+        draw=lambda random: {"point": DrawnPoint("crash"), "enough": "none"},
     ),
     Kind(
         name="fail-at",
@@ -193,5 +217,6 @@ KINDS = (
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
+        draw=lambda random: {"point": DrawnPoint("fail"), "enough": "none"},
     ),
 )

@@ -1,7 +1,36 @@
-"""Crash points in scenario files: the grammar is the node's own, this adds what was probably meant."""
+"""Crash points in scenario files: the grammar is the node's own, this adds what was probably meant, and drawing one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
 
 from faults.rules import Rule, WrongError, suggest
-from node.crash import GRAMMAR, BadPoint, check_action
+from node.crash import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
+
+OFTEN = (
+    "TXN",
+    "PROPOSE",
+    "ACK",
+    "COMMIT",
+    "PING",
+    "VOTE",
+)  # what comes again and again: so the first one is one of many
+COUNTS = (1, 1, 1, 2, 3)
+MANY = (1, 2, 5, 10, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPoint:
+    """Stands for a point that is still to be drawn, at which `action` can happen."""
+
+    action: str
+
+    def draw(self, random: Random, weights: Mapping[str, float]) -> str:
+        """`weights`: of points; 1 for one that is not in it."""
+        points = [one for one in POINTS if self.action != "fail" or one.split(":")[0] in FAIL_STEPS]
+        (drawn,) = random.choices(points, [weights.get(one, 1.0) for one in points])
+        count = random.choice(MANY if drawn.split(":")[1] in OFTEN else COUNTS)
+        return f"{drawn}#{count}" if count > 1 else drawn
 
 
 def point(action: str = "crash") -> Rule:

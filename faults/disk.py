@@ -15,7 +15,8 @@ class PowerCut(Killed):
     """All the targets lose power at one instant; only on the faithful disk, where unsynced bytes can be lost.
 
     `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn`, `reordered` and `pages`: each node dies
-    at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs.
+    at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs. One
+    that sleeps dies in its sleep.
     """
 
     def inject(self) -> None:
@@ -107,7 +108,7 @@ class SlowDisk(DiskFault):
 
 
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
-    return {"variant": random.choice(VARIANTS)}
+    return {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
 
 
 KINDS = (

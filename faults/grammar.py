@@ -11,16 +11,29 @@ import msgspec
 from faults.consistency import contradictions
 from faults.kind import REQUIRED, Key, Kind
 from faults.lines import Lines, Path
+from faults.outset import DISK, PROPERTIES, disagreements, state
 from faults.registry import KINDS
 from faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
-from faults.scenario import EXITS, Expect, FaultStep, Mistake, Nemesis, Operation, Scenario, ScenarioError, Workload
+from faults.scenario import (
+    EXITS,
+    OPERATIONS,
+    Disk,
+    Expect,
+    FaultStep,
+    Mistake,
+    Nemesis,
+    Operation,
+    Scenario,
+    ScenarioError,
+    Workload,
+)
 from faults.targets import NAME as LABEL
 from faults.targets import read_target
 from node.config import Limits, Timing
+from node.crash import POINTS
 
 MOST_NODES = 15
 LONGEST = 24 * 3600.0
-OPERATIONS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
 
 TABLES: dict[str, dict[str, Rule]] = {
@@ -41,19 +54,25 @@ TABLES: dict[str, dict[str, Rule]] = {
         "payload_bytes": whole(16, 1_000_000, "bytes"),
         "mix": Rule("", lambda value, nodes: _weights(value, OPERATIONS, "an operation")),
         "max_outstanding": whole(1, 100_000, "operations a client"),
+        "burst": whole(1, 1000, "operations at once"),
+        "moves": number(0.0, 10_000, "moves a second"),
     },
     "nemesis": {
         "every": span(0.1, LONGEST, "seconds"),
         "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
         "heal_after": span(0.1, LONGEST, "seconds"),
         "keep_quorum": truth(),
+        "points": Rule("", lambda value, nodes: _weights(value, POINTS, "a crash point")),
     },
     "expect": {
         "verdict": choice(*EXITS),
         "exit": whole(0, 5),
+        "violates": choice(*PROPERTIES),
         "converges_within": number(0.1, 3600, "seconds"),
         "unavailable_at_most": number(0.0, 3600, "seconds"),
+        "progress_within": number(0.1, 3600, "seconds"),
         "min_acked": whole(0, 10**9, "writes"),
+        "state": state(),
     },
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
@@ -62,8 +81,12 @@ OPERATION: tuple[Key, ...] = (
     Key(name="do", rule=choice(*OPERATIONS), doc="what is asked for", default="set"),
     Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients asks", default=1),
     Key(name="key", rule=whole(0, 999_999), doc="which of the workload's keys, counted from 0", default=0),
+    Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
+    Key(name="value", rule=text(1_000_000), doc="what is written", default=None),
+    Key(name="node", rule=whole(1, MOST_NODES), doc="where the client goes before", default=None),
+    Key(name="awaits", rule=text(100), doc="put off until the fault of this name has taken effect", default=None),
 )
-ALL_TABLES = ("scenario", "workload", "operation", "timing", "limits", "fault", "nemesis", "expect")
+ALL_TABLES = ("scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect")
 STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
@@ -120,11 +143,13 @@ class _Reader:
         head = self._head(nodes)
         self.nodes = head.get("nodes", self.nodes)
         faults, places = self._faults()
+        disks = self._disks()
         nemesis = self._dataclass("nemesis", Nemesis) if "nemesis" in self.document else None
         scenario = Scenario(
             **head,
             workload=self._dataclass("workload", Workload),
             operations=tuple(sorted(self._operations(), key=lambda one: one.at)),
+            disks=tuple(disks.values()),
             timing=self._struct("timing", Timing),
             limits=self._struct("limits", Limits),
             faults=tuple(faults),
@@ -134,6 +159,8 @@ class _Reader:
             file=self.file,
         )
         self._whole(scenario, places)
+        for index, wrong, allowed in disagreements(disks, scenario.nodes):
+            self._wrong(("disk", index), wrong, allowed)
         if self.mistakes:
             raise ScenarioError(self.file, self.mistakes)
         return dataclasses.replace(scenario, faults=tuple(sorted(scenario.faults, key=lambda step: step.at)))
@@ -152,7 +179,10 @@ class _Reader:
 
     def _expect(self) -> Expect:
         given = self._table("expect")
-        verdict = given.get("verdict", "PASS")
+        verdict = given.setdefault("verdict", "VIOLATION" if "violates" in given else "PASS")
+        if "violates" in given and verdict != "VIOLATION":
+            wrong = f"a run that is {verdict} violates nothing"
+            self._wrong(("expect", "violates"), wrong, 'verdict = "VIOLATION" (or leave one of them out)')
         if given.setdefault("exit", EXITS[verdict]) != EXITS[verdict]:
             allowed = f"{EXITS[verdict]} (or leave it out)"
             self._wrong(("expect", "exit"), f"a run that is {verdict} does not exit with {given['exit']}", allowed)
@@ -193,6 +223,17 @@ class _Reader:
             if REQUIRED not in values.values():
                 operations.append(Operation(**values))
         return operations
+
+    def _disks(self) -> dict[int, Disk]:
+        """The disks that hold something before the start, and could be read, by their place."""
+        disks = {}
+        for index, table in enumerate(self._listed("disk")):
+            path = ("disk", index)
+            self._unknown(path, table, tuple(key.name for key in DISK), "key of a disk")
+            values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in DISK}
+            if REQUIRED not in values.values():
+                disks[index] = Disk(**values)
+        return disks
 
     def _fault(self, path: Path, table: dict[str, Any]) -> FaultStep | None:
         before = len(self.mistakes)
@@ -340,12 +381,19 @@ class _Reader:
             "at": (scenario.duration, f"up to {scenario.duration:g} s"),
             "client": (scenario.workload.clients, f"1 to {scenario.workload.clients} ([workload] clients)"),
             "key": (scenario.workload.keys - 1, f"0 to {scenario.workload.keys - 1} ([workload] keys)"),
+            "node": (scenario.nodes, f"1 to {scenario.nodes}"),
         }
+        named = [str(one["as"]) for one in self._listed("fault") if "as" in one]
         for index, table in enumerate(self._listed("operation")):
             for name, (most, allowed) in limits.items():
                 value = table.get(name)
                 if isinstance(value, int | float) and value > most:
                     self._wrong(("operation", index, name), f"{value:g} is too much", allowed)
+            awaits = table.get("awaits")
+            if awaits is not None and awaits not in named:
+                known = ", ".join(sorted(named)) or "nothing: no fault has a name"
+                wrong = f"no fault is called {awaits!r}"
+                self._wrong(("operation", index, "awaits"), wrong, known, suggest(str(awaits), named))
 
     def _nemesis(self, scenario: Scenario) -> None:
         assert scenario.nemesis is not None

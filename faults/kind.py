@@ -73,6 +73,7 @@ class Fault(ABC):
     there."""
 
     pairs: Pairs = ()  # the links it touches
+    refused: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         self.scene = scene

@@ -87,7 +87,16 @@ class Reset(Disturbance):
         return Toxic("reset_peer", "upstream", (("timeout", self.params["ms"]),))
 
 
-def _kind(name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key) -> Kind:
+class LateFrames(Disturbance):
+    """Some frames come a second time, later, out of order, in whatever session and life there is then."""
+
+    def toxic(self) -> Toxic:
+        return Toxic("late", "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))
+
+
+def _kind(
+    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, only_on: tuple[str, ...] = ()
+) -> Kind:
     return Kind(
         name=name,
         doc=doc,
@@ -98,6 +107,7 @@ def _kind(name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any
         order=HealOrder.NETWORK,
         impairs=impairs,
         draw=draw,
+        only_on=only_on,
     )
 
 
@@ -137,5 +147,15 @@ KINDS = (
         True,
         lambda random: {"ms": random.randrange(20, 500)},
         Key(name="ms", rule=_MS, default=100, doc="after the first bytes of a connection, so long until it is reset"),
+    ),
+    _kind(
+        "late-frames",
+        "some frames come once more, later, also to another session or life than the one that they were sent in",
+        LateFrames,
+        False,
+        lambda random: {"ms": random.choice((20, 200, 1000, 3000)), "one_in": random.choice((1, 3, 10))},
+        Key(name="ms", rule=_MS, doc="after so long"),
+        Key(name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc="one in so many, drawn"),
+        only_on=("sim", "lockstep"),
     ),
 )

@@ -6,18 +6,25 @@ The rules, with `keep_quorum` (m is the largest minority, (n - 1) // 2):
 costs more than m at any time. Costs are added as if targets never coincided, so roles may be resolved later, when it
 fires.
 - A fault costs until it has healed *and* a while longer: a node that comes back must be elected with and synchronized.
-- A wiped node counts until it is a member again. So a disk is lost only when nothing costs anything, one disk at a
-time, and nothing else is broken until it has had time to come back.
+- A lost or damaged disk counts until its node is a member again. So it is lost only when nothing costs anything, one
+disk at a time, and nothing else is broken until its node has had time to come back.
 - A bridge costs the whole of m: no node is cut off, but a quorum has to form around one node.
 
 On a machine that is slower than these rules assume, `faults.conductor` puts a fault off until the ensemble has
-recovered. Without `keep_quorum` only the rule for lost disks is left: losing a quorum of disks is beyond Zab's fault
-model.
+recovered.
+
+Without `keep_quorum` anything may be broken at any time, also all nodes at once, but for disks: losing a second one before
+the first one's node is a member again is beyond Zab's fault model, and so is a disk that forgets without anybody noticing
+while others are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the conductor
+looks at the nodes before it takes the next one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
+from faults.crashpoints import DrawnPoint
 from faults.kind import Kind
 from faults.registry import KINDS
 from faults.scenario import FaultStep, Nemesis
@@ -25,6 +32,10 @@ from faults.targets import Target, size
 
 RECOVERY = 3.0  # seconds from healing until a node counts as well again
 REJOINING = 8.0  # the same after a lost disk, which must be transferred
+BETWEEN = 1.5  # seconds from one lost disk's healing to the next loss, where no quorum need be kept
+
+
+DAMAGE = ("corrupt", "truncate-file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ def draw(nemesis: Nemesis, nodes: int, duration: float, seed: int, faithful: boo
         step = _draw_step(nemesis, random, now, nodes, faithful, budget - sum(one.cost for one in running), running)
         if step is not None:
             steps.append(step)
-            running.append(_opened(step, nodes))
+            running.append(_opened(step, nodes, nemesis.keep_quorum))
         now = round(now + random.uniform(*nemesis.every), 3)
     return steps
 
@@ -66,12 +77,12 @@ def cost(step: FaultStep, nodes: int) -> int:
 
 
 def is_exclusive(step: FaultStep) -> bool:
-    """Nothing else may be broken beside a lost disk."""
-    return step.do == "wipe"
+    """Whether it costs a disk."""
+    return step.do in ("wipe", *DAMAGE)
 
 
-def _opened(step: FaultStep, nodes: int) -> _Open:
-    rest = REJOINING if is_exclusive(step) else RECOVERY
+def _opened(step: FaultStep, nodes: int, keep_quorum: bool) -> _Open:
+    rest = (REJOINING if keep_quorum else BETWEEN) if is_exclusive(step) else RECOVERY
     return _Open(step.at + (step.lasts or 0.0) + rest, cost(step, nodes), is_exclusive(step))
 
 
@@ -82,18 +93,31 @@ def _draw_step(
     names = sorted(name for name, weight in nemesis.faults.items() if weight > 0)
     name = random.choices(names, [nemesis.faults[name] for name in names])[0]
     kind = KINDS[name]
-    assert kind.draw is not None
-    params = {key.name: key.default for key in kind.keys} | kind.draw(random)
+    params = draw_params(kind, random, nemesis.points)
     lasts = round(random.uniform(*nemesis.heal_after), 3)
     targets = _targets(kind, params, nodes, nemesis.keep_quorum)
     if not targets:
         return None
     step = FaultStep(at=now, do=name, target=random.choice(targets), lasts=lasts if kind.heals else None, params=params)
-    if any(one.exclusive for one in running) or (name == "power-cut" and not faithful):
-        return None
-    if is_exclusive(step) and any(one.cost for one in running):
-        return None
-    return step if cost(step, nodes) <= left else None
+    return step if (name != "power-cut" or faithful) and _fits(step, nemesis, nodes, left, running) else None
+
+
+def draw_params(kind: Kind, random: Random, points: Mapping[str, float]) -> dict[str, Any]:
+    """A kind's own keys, drawn. `points`: weights of crash points."""
+    assert kind.draw is not None
+    drawn = {key.name: key.default for key in kind.keys} | kind.draw(random)
+    return {
+        name: value.draw(random, points) if isinstance(value, DrawnPoint) else value for name, value in drawn.items()
+    }
+
+
+def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: list[_Open]) -> bool:
+    """Whether the rules allow it now."""
+    if not nemesis.keep_quorum:
+        return step.do not in DAMAGE and not (is_exclusive(step) and any(one.exclusive for one in running))
+    if any(one.exclusive for one in running) or (is_exclusive(step) and any(one.cost for one in running)):
+        return False
+    return cost(step, nodes) <= left
 
 
 def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: bool) -> list[Target]:
@@ -103,9 +127,9 @@ def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: boo
     words: list[Target] = ["one", "leader", *(["follower"] if nodes > 1 else [])]
     if nodes >= 3:
         words.append("minority")
-    if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop"):
+    if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop", "crash-at", "pause-at"):
         words += ["majority", "all"]
-    if kind.name == "wipe":
+    if kind.name == "wipe" or kind.name in DAMAGE:
         words = ["one", "leader", "follower"] if nodes >= 3 else []
     if kind.name == "partition" and nodes < 3:
         words = ["one"] if nodes == 2 and params["shape"] != "majority-minority" else []

@@ -1,12 +1,13 @@
 """Faults of processes: crash, restart, pause, resume, stop."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
 from signal import SIGKILL
 from typing import Any
 
 import psutil
 
-from faults.crashpoints import point
+from faults.crashpoints import DrawnPoint, point
 from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from faults.rules import choice, truth
 
@@ -51,14 +52,17 @@ class Killed(NodeDown):
         self.exits = self.cluster.kill_all(alive) if alive else {}
 
     def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
-        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`)."""
+        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`); one that
+        sleeps dies in its sleep."""
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
             self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
         seconds = within_ms / 1000 + self.scene.patience
-        found = {node: self.cluster.wait_exit(node, seconds) for node in nodes}
+        found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
+        asleep = [node for node in nodes if self.cluster.alive(node) and self.cluster.paused(node)]
+        self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
@@ -241,10 +245,34 @@ def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
 
 ENOUGH = Key(
     name="enough",
-    rule=choice("all", "one"),
+    rule=choice("all", "one", "none"),
     default="all",
-    doc="whether all targets must get to the point, or one (when only the next leader can)",
+    doc="whether all targets must get to the point, or one (when only the next leader can), or none",
 )
+RELAPSE = Key(
+    name="crash-at",
+    rule=point(),
+    default=None,
+    doc="started again at once, with this crash point armed from the start on; healed like crash-at",
+)
+RELAPSES = 0.4  # how often a drawn fault has one
+
+
+def relapsing(make: type[Killed]) -> Callable[[Scene, Sequence[int], Mapping[str, Any]], Fault]:
+    """Makes faults that may have the key crash-at."""
+
+    def made(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+        from faults.crash_at import Relapse
+
+        fault = make(scene, nodes, params)
+        return fault if params.get("crash-at") is None else Relapse(fault)
+
+    return made
+
+
+def draw_relapse(random: Random) -> dict[str, Any]:
+    """Parameters of a drawn fault that may have a relapse."""
+    return {"crash-at": DrawnPoint("crash"), "enough": "none"} if random.random() < RELAPSES else {}
 
 
 def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
@@ -253,7 +281,7 @@ def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
     return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
 
 
-def _enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+def enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
         return ["enough says how many must get to the point of crash-at, and there is none"]
     return []
@@ -263,7 +291,7 @@ KINDS = (
     Kind(
         name="crash",
         doc="SIGKILL; healed by a restart on the same disk",
-        make=Crash,
+        make=relapsing(Crash),
         keys=(
             Key(
                 name="keeps_cache",
@@ -272,11 +300,14 @@ KINDS = (
                 doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
                 "machine, and not durable; on the ordinary disk that is what every crash does",
             ),
+            RELAPSE,
+            ENOUGH,
         ),
         need=Need.ALIVE,
         leaves="down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"keeps_cache": random.random() < 0.25},
+        check=enough_of_what,
+        draw=lambda random: {"keeps_cache": random.random() < 0.25, **draw_relapse(random)},
     ),
     Kind(
         name="restart",
@@ -298,7 +329,7 @@ KINDS = (
         heals=False,
         order=HealOrder.DOWN,
         impairs=False,
-        check=_enough_of_what,
+        check=enough_of_what,
     ),
     Kind(
         name="stop",

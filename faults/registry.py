@@ -13,7 +13,8 @@ KINDS: dict[str, Kind] = {
 
 def impossible(scenario: Scenario, backend: str) -> list[str]:
     """What of this scenario the backend can't do, in words that name those that can; empty if it can do all."""
-    kinds = dict.fromkeys(KINDS[step.do] for step in scenario.faults)
+    drawn = scenario.nemesis.faults if scenario.nemesis is not None else ()
+    kinds = dict.fromkeys(KINDS[name] for name in (*(step.do for step in scenario.faults), *drawn))
     return [
         f"{kind.name} can't be done on {backend}; it can be done on {', '.join(kind.only_on)}"
         for kind in kinds

@@ -1,6 +1,6 @@
 """A scenario: what is run, what is broken when, and what is expected. Read from TOML by `faults.grammar`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,10 @@ import msgspec
 from faults.targets import Target
 from node.config import Limits, Timing
 
+OPERATIONS = (
+    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children",
+)  # fmt: skip
+SETTLE_SECONDS = 20.0  # how long what awaits a fault waits for it
 EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}
 
 
@@ -57,27 +61,48 @@ class FaultStep:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+MIX = {"set": 0.6, "cas": 0.1, "create": 0.02, "sequential": 0.02, "delete": 0.04, "multi": 0.06, "get": 0.16}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """An open loop: an operation is due at its time whether or not the last one came back."""
 
     clients: int = 4
     rate: float = 300.0  # operations a second, all clients together
-    keys: int = 64
+    keys: int = 8
     payload_bytes: int = 128
-    mix: Mapping[str, float] = field(default_factory=lambda: {"set": 0.8, "get": 0.2})  # weights
+    mix: Mapping[str, float] = field(default_factory=lambda: dict(MIX))  # weights
     max_outstanding: int = 64  # a client's
+    burst: int = 1  # operations that a client has at once
+    moves: float = 0.0  # how often a second some client goes to another node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation that is written down. `at`: seconds after the workload started; `client` counts from 1, `key` (the
-    znode, as the workload's keys are numbered) from 0."""
+    """One operation. `at`: seconds after the workload started; `client` counts from 1, `key` (the znode, as the workload's
+    keys are numbered) from 0. `version` that the znode must have, `value` that is written: drawn if None. `node`: the
+    client goes there first. `awaits`: put off until the fault of that name has taken effect."""
 
     at: float
     do: str = "set"
     client: int = 1
     key: int = 0
+    version: int | None = None
+    value: str | None = None
+    node: int | None = None
+    awaits: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """What a node's disk holds before its first start: as if the ensemble had been there before. `log`: zxids as (epoch,
+    counter), ascending; the transaction of a zxid is the same on all disks."""
+
+    node: int
+    accepted_epoch: int = 0
+    current_epoch: int = 0
+    log: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +113,26 @@ class Nemesis:
     faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
     heal_after: tuple[float, float] = (1.0, 5.0)  # seconds that a fault lasts
     keep_quorum: bool = True
+    points: Mapping[str, float] = field(default_factory=dict)  # weights of crash points; 1 for what is not in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """What the run must show. Times in seconds; None: not judged."""
+    """What the run must show. Times in seconds; None: not judged. `violates`: the property that a run must break.
+    `state`: by path, what all nodes hold at the end: one of these values (None: there is no such znode)."""
 
     verdict: str = "PASS"
     exit: int = 0
+    violates: str | None = None
     converges_within: float = 20.0
     unavailable_at_most: float | None = None
+    progress_within: float | None = None
     min_acked: int = 1
+    state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+
+    def met(self, exit_code: int, violated: Collection[str]) -> bool:
+        """Whether a run that ended so, with these properties violated, is what is expected."""
+        return exit_code == self.exit and (self.violates is None or self.violates in violated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +149,7 @@ class Scenario:
     defect: str | None = None
     workload: Workload = Workload()
     operations: tuple[Operation, ...] = ()  # by time; if there are any, they are all that is asked for
+    disks: tuple[Disk, ...] = ()  # those that are not empty at the start
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultStep, ...] = ()

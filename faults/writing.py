@@ -26,13 +26,17 @@ def write(scenario: Scenario) -> str:
     for step in scenario.faults:
         parts.append(_table("[[fault]]", _fault(step)))
     parts += [_table("[[operation]]", _operation(one)) for one in scenario.operations]
+    parts += [
+        _table("[[disk]]", {name: getattr(one, name) for name in one.__dataclass_fields__}) for one in scenario.disks
+    ]
     if scenario.nemesis is not None:
-        nemesis = scenario.nemesis
-        parts.append(_table("[nemesis]", {name: getattr(nemesis, name) for name in nemesis.__dataclass_fields__}))
+        nemesis = {name: getattr(scenario.nemesis, name) for name in scenario.nemesis.__dataclass_fields__}
+        parts.append(_table("[nemesis]", {name: value for name, value in nemesis.items() if name != "points" or value}))
     expect = {name: getattr(scenario.expect, name) for name in scenario.expect.__dataclass_fields__}
     if expect["exit"] == EXITS[expect["verdict"]]:
         del expect["exit"]
-    parts.append(_table("[expect]", expect))
+    state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
+    parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
     return "\n".join(part for part in parts if part)
 
 

@@ -109,6 +109,14 @@ def explore(
         bool, typer.Option("--swarm", help="Draw ensemble, timing, limits, workload and faults from the seed as well.")
     ] = False,
     coverage: Annotated[bool, typer.Option("--coverage", help="Say what was reached, and what never.")] = False,
+    guided: Annotated[
+        bool,
+        typer.Option("--guided", help="Like --swarm --coverage; every 100 seeds, draw more of what was not reached."),
+    ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw with the weights that --guided has kept.", show_default=False),
+    ] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
@@ -127,7 +135,8 @@ def explore(
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
-        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit,
+        keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit, guided=guided,
+        weights=weights,
     )  # fmt: skip
 
 

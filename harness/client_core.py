@@ -192,6 +192,12 @@ class Client:
                 self._sent[operation.seq] = operation
                 self._unsent.popleft()
 
+    def move(self, node: int) -> None:
+        """Leave for that node without a word. What was sent and is not answered becomes unknown, the rest moves along."""
+        if node not in self._addresses:
+            raise ValueError(f"there is no node {node}; the nodes are {', '.join(map(str, sorted(self._addresses)))}")
+        self._go_to(node, "the client moved", time.monotonic_ns())
+
     def close(self) -> None:
         """Say BYE. Whatever is outstanding becomes unknown."""
         if self._connection is not None and self._welcome:
@@ -270,10 +276,13 @@ class Client:
             self._complete(self._unsent.popleft(), Unknown(words))
 
     def _move_on(self, why: str, now: int) -> None:
+        nodes = sorted(self._addresses)
+        self._go_to(nodes[(nodes.index(self._node) + 1) % len(nodes)], why, now)
+
+    def _go_to(self, node: int, why: str, now: int) -> None:
         reached = self._welcome
         self._disconnect(why)
-        nodes = sorted(self._addresses)
-        self._node = nodes[(nodes.index(self._node) + 1) % len(nodes)]
+        self._node = node
         self._retry_ns = now if reached else now + RETRY_NS
 
     def _disconnect(self, why: str, linger_ms: int = 0) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from faults.scenario import Scenario
+from harness.exits import Exit
 from harness.sim import plan_of, simulate
-from harness.swarm import draw_swarm
+from harness.swarm import EVEN, Weights, draw_swarm
 from harness.workers import Crew, Workers
 from model.coverage import Book, Combination, covering
-from model.verdict import Judgement
 
 AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
 LOG = logging.getLogger("zab.explore")
@@ -28,16 +28,17 @@ class Task:
     defect: str | None = None
     swarm: bool = False
     coverage: bool = False
+    weights: Weights = EVEN
 
     def scenario_of(self, seed: int) -> Scenario:
-        return draw_swarm(self.scenario, seed) if self.swarm else self.scenario
+        return draw_swarm(self.scenario, seed, self.weights) if self.swarm else self.scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """One seed's answer. `exit` as the run's; `expected`: the scenario's. `seconds`: of virtual time. `faults`: how many of
-    each kind were injected; `operations`: of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes'
-    traces."""
+    """One seed's answer. `exit` as the run's; `expected`: the scenario's; `met`: it is all that the scenario expects.
+    `seconds`: of virtual time. `faults`: how many of each kind were injected; `operations`: of the clients, by outcome;
+    `invoked`: all of them; `events`: lines of the nodes' traces."""
 
     seed: int
     verdict: str
@@ -51,11 +52,12 @@ class Explored:
     invoked: int = 0
     events: int = 0
     reached: set[Combination] = field(default_factory=set)
+    met: bool = True
 
     @property
     def failed(self) -> bool:
         """Something is wrong: not what the scenario says, and not only too little to tell."""
-        return self.exit not in (self.expected, 2)
+        return not self.met and self.exit != Exit.UNKNOWN
 
 
 def explore_seed(task: Task, seed: int) -> Explored:
@@ -80,7 +82,8 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
         verdict=str(verdict.verdict),
         exit=verdict.exit,
         expected=scenario.expect.exit,
-        violated=[item.name for item in verdict.properties if item.verdict is Judgement.VIOLATION],
+        violated=verdict.violated,
+        met=scenario.expect.met(verdict.exit, verdict.violated),
         reasons=verdict.reasons[:5],
         seconds=done.seconds,
         faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),

@@ -8,6 +8,7 @@ import msgspec
 
 from faults.defects import DEFECTS
 from harness import machine
+from harness.final import state_line, with_state
 from harness.results import RunFolder
 from model import oracle
 from model.replay import Replayed, equality, replay
@@ -22,7 +23,9 @@ class UnknownDefect(Exception):
 
 def judge(folder: Path) -> Verdict:
     """All properties of the run in `folder`. Does not raise for what is wrong with the folder."""
-    return with_replay(oracle.judge(folder), folder)
+    expect = RunFolder(folder).read_run().get("expect")
+    verdict = with_state(oracle.judge(folder), expect if isinstance(expect, dict) else {}, state_line(folder))
+    return with_replay(verdict, folder)
 
 
 def with_replay(verdict: Verdict, folder: Path) -> Verdict:

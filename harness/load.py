@@ -3,23 +3,27 @@
 import dataclasses
 import random
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from faults.scenario import Operation, Scenario
+from faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation, Scenario
 from node.tree.outcomes import Ok, Outcome
-from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
+from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
-OPERATIONS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 CREATED_MAX = 10_000  # names of own children remembered for deletion
+STALE = 0.2  # how often a condition names a version that the client knows to be over
+REFUSED = 0.3  # how often a multi holds a step that must be refused
+CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """`rate`: operations a second, of all clients together. `mix`: weights of `OPERATIONS`. `keys`: znodes that are set
-    and read. `payload_bytes`: bytes of each write's data (more where the mark that makes it unique needs it).
-    `max_outstanding`: of one client. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming
-    every mistake."""
+    """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
+    `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
+    that makes it unique needs it). `max_outstanding`: of one client. `moves`: how often a second some client goes to
+    another of the `nodes`. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every
+    mistake."""
 
     clients: int = 6
     rate: float = 200.0
@@ -27,18 +31,24 @@ class Load:
     payload_bytes: int = 128
     mix: dict[str, float] = field(default_factory=lambda: {"set": 1.0})
     max_outstanding: int = 100
+    burst: int = 1
+    moves: float = 0.0
+    nodes: int = 1
     operations: tuple[Operation, ...] = ()
 
     def __post_init__(self) -> None:
         wrong = [
             f"{name} is {getattr(self, name)}; it must be at least 1"
-            for name in ("clients", "keys", "max_outstanding")
+            for name in ("clients", "keys", "max_outstanding", "burst", "nodes")
             if getattr(self, name) < 1
         ]
         if self.rate <= 0:
             wrong.append(f"rate is {self.rate}; it must be more than 0")
-        if self.payload_bytes < 0:
-            wrong.append(f"payload_bytes is {self.payload_bytes}; it must not be negative")
+        wrong.extend(
+            f"{name} is {getattr(self, name)}; it must not be negative"
+            for name in ("payload_bytes", "moves")
+            if getattr(self, name) < 0
+        )
         wrong.extend(
             f"mix has {name!r}; allowed are {', '.join(OPERATIONS)}" for name in self.mix if name not in OPERATIONS
         )
@@ -56,7 +66,7 @@ class Load:
 
 def load_of(scenario: Scenario) -> Load:
     """What a scenario's workload asks for."""
-    return Load(**dataclasses.asdict(scenario.workload), operations=scenario.operations)
+    return Load(**dataclasses.asdict(scenario.workload), nodes=scenario.nodes, operations=scenario.operations)
 
 
 def key_path(key: int) -> str:
@@ -68,14 +78,19 @@ class Draw:
     """One client's operations, in their order.
 
     Creations and deletions work on children of the keys that the client names itself, so that no client's set fails
-    for want of a znode. `check` asks for the version that the client saw last: others' sets make it fail, as it should.
+    for want of a znode. Conditions ask for the version that the client saw last, or now and then for one before: others'
+    writes make them fail, as they should.
+
+    What is asked for, and how (`_details`), are drawn apart: an operation that is written down is done the same way.
     """
 
     def __init__(self, load: Load, seed: int, client: int) -> None:
         self._client = client
         self._keys = load.keys
-        self._bytes = load.payload_bytes
+        self._nodes = load.nodes
+        self._moves = min(1.0, load.moves / load.rate)
         self._random = random.Random(f"{seed}/{client}")
+        self._details = random.Random(f"{seed}/{client}/details")
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
         self._kinds, weights = zip(*sorted(load.mix.items()), strict=True)
@@ -90,38 +105,85 @@ class Draw:
         mark = f"{self._client}.{self._count}.".encode()
         return mark + self._filler[len(mark) :]
 
-    def choose(self) -> tuple[str, int]:
-        """What the client asks for next, and which key it is about."""
+    def choose(self) -> Operation:
+        """What the client asks for next; when is not said."""
         (kind,) = self._random.choices(self._kinds, cum_weights=self._weights)
-        return kind, self._random.randrange(self._keys)
+        key = self._random.randrange(self._keys)
+        moves = self._moves > 0 and self._random.random() < self._moves
+        node = self._random.randrange(self._nodes) + 1 if moves else None
+        return Operation(at=0.0, do=kind, client=self._client, key=key, node=node)
 
-    def request(self, kind: str, key: int) -> Request:
-        """The operation of that kind on that key."""
-        path = key_path(key)
-        if kind == "delete" and self._created:
-            return Delete(self._created.popleft())
-        if kind in ("create", "delete"):
-            return self._create(path)
+    def request(self, asked: Operation) -> Request:
+        """The operation, as a request."""
+        path, kind = key_path(asked.key), asked.do
+        data = self.payload() if asked.value is None else asked.value.encode()
+        version = ANY if asked.version is None else asked.version
+        if kind == "create":
+            return self._create(path, data)
+        if kind == "sequential":
+            return Create(f"{path}/{self._client}-", data, sequential=True)
+        if kind == "delete":
+            return self._delete(path, data, asked.version)
         if kind == "set":
-            return Set(path, self.payload())
+            return Set(path, data, version)
+        if kind == "cas":
+            return Set(path, data, self._condition(path) if asked.version is None else version)
         if kind == "multi":
-            return Multi([Check(path, ANY), Set(path, self.payload())])
+            return self._multi(path, data, version)
         if kind == "check":
-            return Check(path, self._versions.get(path, ANY))
+            return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
         if kind == "get":
             return Get(path)
         return Exists(path) if kind == "exists" else Children(path)
 
     def learn(self, request: Request, outcome: Outcome) -> None:
-        """Remember the version that an answer showed."""
-        if isinstance(outcome, Ok) and outcome.version is not None and not isinstance(request, Multi):
-            self._versions[request.path] = outcome.version
+        """Remember what an answer showed: versions, and the names of sequential children."""
+        if not isinstance(outcome, Ok):
+            return
+        if isinstance(request, Multi):
+            seen = [(step.path, step.version) for step in outcome.steps or ()]
+        else:
+            seen = [(request.path, outcome.version)]
+        self._versions.update((path, version) for path, version in seen if version is not None)
+        if isinstance(request, Create) and request.sequential and outcome.path is not None:
+            self._created.append(outcome.path)
 
-    def _create(self, parent: str) -> Create:
-        data = self.payload()
+    def _condition(self, path: str) -> int:
+        """The version seen last, or one that is over."""
+        seen = self._versions.get(path, 0)
+        return max(0, seen - 1) if self._details.random() < STALE else seen
+
+    def _create(self, parent: str, data: bytes) -> Create:
         path = f"{parent}/{self._client}-{self._count}"
         self._created.append(path)
         return Create(path, data)
+
+    def _delete(self, parent: str, data: bytes, version: int | None) -> Delete | Create:
+        """A child that this client has made, which is not told again; if there is none, one is made."""
+        if not self._created:
+            return self._create(parent, data)
+        if version is None:
+            conditional = self._details.random() < CONDITIONAL
+            version = int(self._details.random() < STALE) if conditional else ANY  # a child's version stays 0
+        return Delete(self._created.popleft(), version)
+
+    def _multi(self, path: str, data: bytes, version: int) -> Multi:
+        """Two to four steps. Now and then the second one must be refused: then nothing of the first may be seen."""
+        child = f"{path}/{self._client}-{self._count}"
+        steps: list[Step] = [Set(path, data, version)]
+        if self._details.random() < REFUSED:
+            refused: tuple[Step, ...] = (Check(path, 0), Set(f"{child}/none", data), Create(path, data))
+            steps.append(self._details.choice(refused))
+        shape = self._details.randrange(4)
+        if shape == 0:
+            steps.insert(0, Check(path, ANY))
+        elif shape == 1:
+            steps.append(self._create(path, data))
+        elif shape == 2 and self._created:
+            steps.append(Delete(self._created.popleft()))
+        else:
+            steps.append(Set(path, data + b"."))
+        return Multi(steps)
 
 
 class Agenda:
@@ -137,19 +199,25 @@ class Agenda:
     @property
     def due_ns(self) -> int | None:
         """When the next operation is due, in nanoseconds after the load has begun; None if there is none."""
-        if self._load.operations:
+        load = self._load
+        if load.operations:
             return int(self._written[self.sent].at * 1e9) if self.sent < len(self._written) else None
-        return int((self.sent * self._load.clients + self._number - 1) * 1e9 / self._load.rate)
+        first = self.sent - self.sent % load.burst  # of those that come at once
+        return int((first * load.clients + self._number - 1) * 1e9 / load.rate)
 
-    def take(self) -> Request:
-        """The operation that is next, which is thereby sent."""
-        if self._load.operations:
-            written = self._written[self.sent]
-            kind, key = written.do, written.key
-        else:
-            kind, key = self._draw.choose()
+    def held_ns(self, taken: Container[str]) -> int | None:
+        """Until when the next operation is put off, although it is due: the fault that it awaits is not one of those that
+        have `taken` effect. None if it is not put off."""
+        awaits = self._written[self.sent].awaits if self.sent < len(self._written) else None
+        if awaits is None or awaits in taken:
+            return None
+        return int((self._written[self.sent].at + SETTLE_SECONDS) * 1e9)
+
+    def take(self) -> tuple[Request, int | None]:
+        """The operation that is next, which is thereby sent, and the node that the client goes to before."""
+        asked = self._written[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
-        return self._draw.request(kind, key)
+        return self._draw.request(asked), asked.node
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""
@@ -162,7 +230,6 @@ def written_out(load: Load, seed: int, seconds: float) -> tuple[Operation, ...]:
     for number in range(1, load.clients + 1):
         agenda, draw = Agenda(load, seed, number), Draw(load, seed, number)
         while (due := agenda.due_ns) is not None and due < seconds * 1e9:
-            kind, key = draw.choose()
-            found.append(Operation(at=round(due / 1e9, 6), do=kind, client=number, key=key))
+            found.append(dataclasses.replace(draw.choose(), at=round(due / 1e9, 6)))
             agenda.sent += 1
     return tuple(sorted(found, key=lambda one: one.at))

@@ -15,7 +15,7 @@ from rich.text import Text
 from harness import timeline
 from harness.brief import brief
 from harness.results import RunFolder
-from model.verdict import Verdict
+from model.verdict import Judgement, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -110,9 +110,13 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     word = str(verdict.get("verdict", "HARNESS-ERROR"))
     line = Text(word, COLOURS.get(word, ""))
     line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
-    expected = (facts.get("expect") or {}).get("verdict")
+    expect = facts.get("expect") or {}
+    expected = expect.get("verdict")
+    violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
     if expected is not None and expected != word:
         line.append(f"  the scenario expects {expected}")
+    elif expect.get("violates") is not None and expect["violates"] not in violated:
+        line.append(f"  the scenario expects a violation of {expect['violates']}")
     console.print(line, highlight=False, soft_wrap=True)
     for reason in verdict.get("reasons", []):
         _say(console, f"  {reason}")

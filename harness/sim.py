@@ -22,6 +22,7 @@ from faults.network import Network, NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
 from harness.exits import Exit, HarnessError
+from harness.final import with_state
 from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import with_replay
 from harness.load import load_of
@@ -85,7 +86,8 @@ class SimGround:
 
     def judge(self, outcome: str) -> Verdict:
         expect = dataclasses.asdict(self._scenario.expect)
-        return self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+        verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+        return with_state(verdict, expect, self.records.state)
 
     def close(self) -> None:
         """Write what is not written yet."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
+from harness.final import Held, text_of
 from harness.load import Agenda, Draw, Load, key_path
 from harness.simrecords import Records
 from harness.workload import AGAIN_NS, SETUP_WINDOW, Counters
@@ -11,9 +12,10 @@ from model.simnode import SimNode
 from model.world import World
 from node.tree.outcomes import Failed, Ok, Outcome
 from node.tree.refusal import NODE_EXISTS
-from node.tree.requests import Create, Request
+from node.tree.requests import Create, Get, Request
 
 TIMEOUT_NS = 10_000_000_000  # after which an operation is unknown
+READERS = 2**40  # the numbers of the clients that read the state at the end begin here
 
 
 class _Lane:
@@ -24,6 +26,7 @@ class _Lane:
         self.number = number
         self.agenda = Agenda(load.load, load.seed, number + 1)
         self.waits = False  # a turn stands on the world's heap
+        self.held = False  # the next operation was due and had to wait for a fault
         self.client = SimClient(
             load.world, machines, number % len(machines), number + 1, TIMEOUT_NS, self.known, self.turn
         )
@@ -44,8 +47,15 @@ class _Lane:
             return
         now, client, due = shared.world.now, self.client, self.due_ns()
         while due is not None and due <= now and client.connected and client.outstanding < shared.load.max_outstanding:
-            self.ask(self.agenda.take(), due)
-            due = self.due_ns()
+            held = self.agenda.held_ns(shared.taken)
+            if held is not None and now < shared.start_ns + held:
+                self.held, due = True, shared.start_ns + held
+                break
+            request, node = self.agenda.take()
+            if node is not None and node != client.node:
+                client.move(node)
+            self.ask(request, now if self.held else due)
+            self.held, due = False, self.due_ns()
         client.flush()
         if due is not None and due > now:
             self.wake_at(due)
@@ -82,6 +92,7 @@ class SimLoad:
         self.begun = self.stopping = False
         self.start_ns = 0
         self.counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
+        self.taken: frozenset[str] = frozenset()
         self._machines = machines
         self._lanes: list[_Lane] = []
         self._missing: deque[int] = deque()
@@ -99,6 +110,34 @@ class SimLoad:
 
     def wait_begun(self, timeout: float) -> bool:
         return self.begun
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """These faults have taken effect, and what awaits them may go."""
+        self.taken = faults
+        for lane in self._lanes:
+            lane.turn()
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        return {
+            machine.id: self._held_at(machine, number, paths) for number, machine in enumerate(self._machines, READERS)
+        }
+
+    def _held_at(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
+        answers: dict[int, Outcome] = {}
+
+        def heard(operation: SimOperation, outcome: Outcome) -> None:
+            answers[operation.seq] = outcome
+
+        def ready() -> None:
+            client.flush()
+
+        client = SimClient(self.world, [machine], 0, number, TIMEOUT_NS, heard, ready)
+        asked = {client.submit(Get(path), self.world.now).seq: path for path in paths}
+        self.world.until(lambda: len(answers) == len(asked), 2 * TIMEOUT_NS)
+        client.close()
+        texts = {asked[seq]: text_of(outcome) for seq, outcome in answers.items()}
+        return {path: value for path, (known, value) in texts.items() if known}
 
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from harness.final import MILESTONE
 from harness.ops import described, told
 from model import events as ev
 from model.oracle import Oracle
@@ -40,6 +41,7 @@ class Records:
         self.oracle = Oracle()
         self.invoked = 0  # operations of the clients, so far
         self.events = 0  # lines of the nodes' traces, so far
+        self.state: dict[str, Any] | None = None  # the milestone of that name
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
@@ -105,7 +107,10 @@ class Records:
 
     def milestone(self, event: str, **fields: Any) -> None:
         line = {"t": self._world.stamp(), "event": event, **fields}
-        self.oracle.feed_milestone(line | {"line": self._keep("harness.jsonl", line)})
+        numbered = line | {"line": self._keep("harness.jsonl", line)}
+        if event == MILESTONE:
+            self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file has it
+        self.oracle.feed_milestone(numbered)
 
     def fault(self, line: dict[str, Any]) -> None:
         line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line

@@ -4,12 +4,13 @@ Every seed then leaves some faults out and overdoes others, which reaches what n
 What is drawn is a scenario like any other, so a failure can be kept as a file and run again.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from faults.nemesis import draw
 from faults.registry import KINDS
-from faults.scenario import Expect, Nemesis, Scenario, Workload, overrides
+from faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
 from node.config import Limits, Timing
 
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
@@ -18,12 +19,24 @@ DURATIONS = (3, 4, 4, 5, 5, 6, 6, 8, 8, 8, 10, 10, 15, 60)
 RATES = (5, 10, 20, 50, 100, 200)  # operations a second
 MOST_OPERATIONS = 400  # that come due in a run: faults break more than load does, so long runs get a light one
 CONVERGES_SECONDS = 60.0
-OPERATIONS = ("set", "create", "delete", "check", "multi", "get", "exists", "children")
+KEEPS_QUORUM = 0.35  # how often no more is broken at once than a quorum survives
+ORDINARY = 0.15  # how often the disk is one that keeps unsynced bytes when a process dies
 
 
-def draw_swarm(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario of this seed. With a written schedule the faults and the number of nodes stay as they are, with written
-    operations these."""
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What is drawn more often, or more seldom, than else: kinds of fault and crash points, 1 where nothing is said."""
+
+    faults: Mapping[str, float] = field(default_factory=dict)
+    points: Mapping[str, float] = field(default_factory=dict)
+
+
+EVEN = Weights()
+
+
+def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
+    """The scenario of this seed and these weights. With a written schedule the faults and the number of nodes stay as they
+    are, with written operations these."""
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration = scenario.duration
@@ -38,12 +51,17 @@ def draw_swarm(scenario: Scenario, seed: int) -> Scenario:
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
         limits=_limits(random, scenario.limits),
-        expect=Expect(verdict=scenario.expect.verdict, exit=scenario.expect.exit, converges_within=CONVERGES_SECONDS),
+        expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
         nodes = random.choice((3, 3, 3, 4, 5, 5, 7))
-        nemesis = _nemesis(random, scenario.nemesis)
-        drawn = replace(drawn, nodes=nodes, nemesis=nemesis)
+        nemesis = _nemesis(random, scenario.nemesis, weights)
+        disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else scenario.disk
+        if disk == "ordinary":
+            nemesis = replace(
+                nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
+            )
+        drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -77,33 +95,40 @@ def _timing(random: Random, given: Timing | None) -> Timing:
 
 
 def _limits(random: Random, given: Limits) -> Limits:
+    """Small ones: snapshots and new segments are to come in most runs, although runs are short."""
     changes = {
-        "snapshot_bytes": random.choice((2**12, 2**14, 2**16, 2**24)),
-        "segment_bytes": random.choice((2**13, 2**16, 2**18)),
+        "snapshot_bytes": random.choice((2**10, 2**11, 2**12, 2**14, 2**24)),
+        "segment_bytes": random.choice((2**12, 2**13, 2**16, 2**18)),
         "outstanding": random.choice((1, 10, 1000, 1000)),
+        "counter_max": random.choice((5, 20, 100, given.counter_max, given.counter_max, given.counter_max)),
     }
     names = type(given).__struct_fields__
     return Limits(**({name: getattr(given, name) for name in names} | changes))
 
 
 def _workload(random: Random, duration: float) -> Workload:
-    operations = random.sample(OPERATIONS[1:], random.randint(0, 4))
+    kinds = [name for name in OPERATIONS if name != "set"]
+    operations = random.sample(kinds, random.randint(1, 7))
     mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
     return Workload(
         clients=random.randint(1, 8),
         rate=float(min(random.choice(RATES), max(1, MOST_OPERATIONS // duration))),
-        keys=random.choice((1, 4, 20, 64)),
+        keys=random.choice((1, 2, 4, 8, 20)),
         payload_bytes=random.choice((16, 128, 128, 1024)),
         mix=mix,
         max_outstanding=random.choice((1, 8, 64)),
+        burst=random.choice((1, 1, 3, 10)),
+        moves=random.choice((0.0, 0.5, 2.0, 5.0)),
     )
 
 
-def _nemesis(random: Random, given: Nemesis) -> Nemesis:
+def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     """Half of the kinds that can be drawn, with new weights, more or less often, but always soon after the start."""
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
-    chosen = sorted(random.sample(kinds, max(1, len(kinds) // 2)))
+    lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
+    chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))
     heals = random.choice(((0.1, 0.5), (0.3, 1.5), (0.3, 1.5), (1.0, 5.0)))
-    weights = {name: float(random.choice((1, 1, 3, 10))) for name in chosen}
-    return replace(given, faults=weights, every=every, heal_after=heals, keep_quorum=random.random() < 0.6)
+    faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
+    keeps = random.random() < KEEPS_QUORUM
+    return replace(given, faults=faults, every=every, heal_after=heals, keep_quorum=keeps, points=weights.points)

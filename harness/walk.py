@@ -1,7 +1,8 @@
 """The parts of a run that has its stage: birth, safety part, liveness part."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from faults.cluster import Cluster
@@ -11,7 +12,10 @@ from faults.network import Network
 from faults.scenario import Scenario
 from harness.cluster import disagreement, names, statuses
 from harness.exits import HarnessError
+from harness.final import MILESTONE, Held
 from harness.interrupt import Interrupt
+from harness.outset import MILESTONE as DISK
+from harness.outset import write_disk
 from harness.progress import Display
 from harness.workload import Counters
 
@@ -39,6 +43,8 @@ class Load(Protocol):
     def counters(self) -> Counters: ...
     def start(self) -> None: ...
     def wait_begun(self, timeout: float) -> bool: ...
+    def took_effect(self, faults: frozenset[str]) -> None: ...
+    def held(self, paths: Sequence[str]) -> Held: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
 
@@ -104,6 +110,8 @@ class Walk:
         self._seed = seed
         self._network = stage.network
         self._fault_log = stage.fault_log
+        self._awaiting = any(one.awaits is not None for one in scenario.operations)
+        self._taken: frozenset[str] = frozenset()
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -128,6 +136,10 @@ class Walk:
 
     def birth(self) -> None:
         """A new ensemble: all nodes up, and a leader established."""
+        for disk in self._scenario.disks:
+            folder = Path(self._cluster.disk_folder(disk.node))
+            held = write_disk(folder, disk, self._scenario.limits.segment_bytes)
+            self._folder.milestone(DISK, **held)
         self._cluster.start_all(self._cluster.nodes)
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
         if dead:
@@ -182,6 +194,7 @@ class Walk:
             self._fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
             host=self._host,
+            drawn=nemesis is not None,
         )
 
     def _unfinished_schedule(self) -> bool:
@@ -192,6 +205,10 @@ class Walk:
         """Let the conductor do what is due, and say what it did."""
         known, broken = len(self._conductor.runs), self._conductor.active
         wish = self._conductor.due(now)
+        taken = self._conductor.taken if self._awaiting else frozenset()
+        if taken != self._taken:
+            self._taken = taken
+            self._workload.took_effect(taken)
         for run in broken:
             if run.recovered is not None:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
@@ -220,6 +237,8 @@ class Walk:
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
             self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
+            if self._scenario.expect.state:
+                self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
             return
         why = disagreement(answers, self._cluster.nodes) or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")

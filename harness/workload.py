@@ -9,6 +9,7 @@ Which operations a client asks for is drawn from the seed; when, from the clock.
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import zmq
 
 from harness.client_core import Client, Operation, Then
+from harness.final import Held, text_of
 from harness.load import Agenda, Draw, Load, key_path
 from harness.ops import OpsFile
 from node.net.keys import Keys
@@ -55,6 +57,7 @@ class _Lane:
     def __init__(self, client: Client, agenda: Agenda) -> None:
         self.client = client
         self.agenda = agenda
+        self.held = False  # the next operation was due and had to wait for a fault
 
     def due_ns(self, start: int) -> int | None:
         """When the client's next operation is due; None if it owes none any more."""
@@ -90,6 +93,7 @@ class Workload:
         self._start_ns = 0
         self._publish_ns = 0
         self._grace_s = 0.0
+        self._taken: frozenset[str] = frozenset()
         self._begun = threading.Event()
         self._stopping = threading.Event()
         self._error: Exception | None = None
@@ -104,6 +108,19 @@ class Workload:
         self._begun.wait(timeout)
         self._raise()
         return self._begun.is_set()
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """These faults have taken effect, and what awaits them may go."""
+        self._taken = faults
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        found: Held = {}
+        for node, address in sorted(self._addresses.items()):
+            with Client({node: address}, self._keys, timeout=self._timeout) as client:
+                answers = {path: text_of(client.get(path)) for path in paths}
+            found[node] = {path: value for path, (known, value) in answers.items() if known}
+        return found
 
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more operations, wait at most `grace` seconds for the outstanding ones (the rest are unknown),
@@ -191,7 +208,11 @@ class Workload:
         for lane in lanes:
             due = lane.due_ns(self._start_ns)
             while due is not None and due <= now and lane.has_room(self._load.max_outstanding):
-                self._send(lane, due)
+                held = lane.agenda.held_ns(self._taken)
+                if held is not None and now < self._start_ns + held:
+                    lane.held = True
+                    break
+                self._send(lane, now if lane.held else due)
                 due = lane.due_ns(self._start_ns)
             if due is not None and due > now:
                 next_due = min(next_due, due)
@@ -201,7 +222,10 @@ class Workload:
         poller.poll(max(1, (next_due - time.monotonic_ns()) // 1_000_000))
 
     def _send(self, lane: _Lane, due: int) -> None:
-        request = lane.agenda.take()
+        request, node = lane.agenda.take()
+        if node is not None and node != lane.client.node:
+            lane.client.move(node)
+        lane.held = False
 
         def known(operation: Operation, outcome: Outcome) -> None:
             lane.agenda.learn(request, outcome)

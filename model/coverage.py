@@ -10,13 +10,14 @@ from typing import Any
 from node.core.broadcast import Peer
 from node.core.machine import EXPECTED
 from node.core.messages import NAMES, Phase, Role
-from node.crash import SEND_STEPS, STEPS, CrashPoints, subjects
+from node.crash import POINTS, SEND_STEPS, CrashPoints
 from node.replica import Replica
+
+__all__ = ["MESSAGE_STATES", "NO_FAULT", "POINTS", "Book", "Combination", "covering", "never"]
 
 NO_FAULT = "-"
 Combination = tuple[str, str, str, str]  # role, phase, message or crash point, fault
 
-POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
 MESSAGE_STATES = tuple(
     sorted(
         (role.name, phase.name, NAMES[kind])

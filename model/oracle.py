@@ -95,6 +95,8 @@ class Oracle:
 
     def take_milestone(self, milestone: ev.Milestone) -> None:
         self.facts.milestones[milestone.event] = milestone
+        for event in milestone.before_the_start():
+            self.facts.broadcasts.add(event)
 
     def damaged(self, damage: Damage) -> None:
         """A place where the records do not say what happened."""
@@ -241,14 +243,14 @@ def judge(folder: Path) -> Verdict:
         )
     oracle = Oracle()
     reader = runfiles.Reader(folder, oracle.damaged)
+    for milestone in reader.milestones():  # first: they say what lay on the disks before the start
+        oracle.take_milestone(milestone)
     for event in reader.events():
         oracle.take(event)
     for operation in reader.operations():
         oracle.take_operation(operation)
     for fault in reader.faults():
         oracle.take_fault(fault)
-    for milestone in reader.milestones():
-        oracle.take_milestone(milestone)
     return oracle.finish(run)
 
 

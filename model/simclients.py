@@ -96,6 +96,12 @@ class SimClient:
         self._unsent.clear()
         self._send("requests", items)
 
+    def move(self, node: int) -> None:
+        """Leave for that node without a word. What was sent and is not answered becomes unknown, the rest moves along."""
+        self._go_to(
+            next(index for index, machine in enumerate(self._machines) if machine.id == node), "the client moved"
+        )
+
     def close(self) -> None:
         """Whatever is outstanding becomes unknown."""
         if self.connected:
@@ -167,10 +173,13 @@ class SimClient:
             self._move_on(content)
 
     def _move_on(self, why: str) -> None:
+        self._go_to((self._at + 1) % len(self._machines), why)
+
+    def _go_to(self, index: int, why: str) -> None:
         reached = self.connected
         self._lose(why)
         self.attempt += 1
-        self._at = (self._at + 1) % len(self._machines)
+        self._at = index
         self._world.at(0 if reached else RETRY_NS, self._open, self.attempt)
 
     def _lose(self, why: str) -> None:

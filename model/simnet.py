@@ -5,6 +5,7 @@ Link (i, j) carries what i sends to j, through a proxy of its own (`Wire`), whic
 what is not lost with it, and nothing after it broke.
 """
 
+from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ class Wire:
         self._held: list[tuple[Connection, Frame]] = []  # by a stall
         self._mute: list[Connection] = []  # broken, and the stream that would say so is cut
         self._free_at = 0  # when the bandwidth is free again
+        self.server_at: Callable[[int], SimServer | None] = lambda node: None  # who answers at a node's address now
 
     # ---- what the proxy server is told ----
 
@@ -107,6 +109,19 @@ class Wire:
     def _drops(self) -> bool:
         return any(toxic.kind == "timeout" for toxic in self.toxics.values())
 
+    def _repeat(self, frame: Frame) -> None:
+        """Some frames come once more, later."""
+        for toxic in self.toxics.values():
+            if toxic.kind == "late" and self.world.weather.up_to(toxic.attributes["one_in"]) == 0:
+                self.world.at(toxic.attributes["delay"] * MS, self._come_late, frame)
+
+    def _come_late(self, frame: Frame) -> None:
+        """To whoever lives there now, if anything gets through."""
+        server = self.server_at(self.target)
+        if server is not None and self.enabled and not self.cut:
+            server.inbox.append(frame)
+            server.poke()
+
     @property
     def cut(self) -> bool:
         """Nothing gets through, not even the end of a connection."""
@@ -120,6 +135,7 @@ class Wire:
             self._held.append((connection, frame))
             return
         connection.deliver(frame, self._wait(frame))
+        self._repeat(frame)
 
     def _wait(self, frame: Frame) -> int:
         """How much longer a frame takes."""

@@ -88,12 +88,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[str]
     metrics: dict[str, Any]
 
-    def property(self, name: str) -> Property:
-        """The property of that name. Raises KeyError."""
-        for item in self.properties:
-            if item.name == name:
-                return item
-        raise KeyError(name)
+    @property
+    def violated(self) -> list[str]:
+        """The names of the properties that do not hold."""
+        return [item.name for item in self.properties if item.verdict is Judgement.VIOLATION]
 
     def including(self, other: Property, reasons: Iterable[str] = ()) -> "Verdict":
         """This verdict with one more property, for instance the replay's."""
@@ -105,6 +103,13 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             reasons=[*self.reasons, *reasons],
             metrics=self.metrics,
         )
+
+    def property(self, name: str) -> Property:
+        """The property of that name. Raises KeyError."""
+        for item in self.properties:
+            if item.name == name:
+                return item
+        raise KeyError(name)
 
     def to_json(self) -> bytes:
         """The bytes of `verdict.json`."""

@@ -51,6 +51,9 @@ def subjects(step: str) -> tuple[str, ...]:
     return ("SNAPSHOT",) if step == "after-rename" else RECORDS
 
 
+POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
+
+
 def parse(point: object) -> CrashPoint:
     """Raises BadPoint with what is allowed there."""
     if not isinstance(point, str):

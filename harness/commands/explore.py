@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from harness.commands.run import one, read, wish_for
 from harness.executors import MASTER, NO_MASTER
 from harness.exits import BadInput, HarnessError
 from harness.explore import AHEAD, LOG, Explored, Task, explore_with
+from harness.guide import explore_guided, keep_weights, read_weights
 from harness.interrupt import Stopped
 from harness.run import Ran, Wish
 from harness.seeds import read_seeds
+from harness.swarm import EVEN, Weights
 from harness.tally import Tally
 from harness.workers import Crew, Workers
 from model.verdict import EXIT_CODES, Outcome, worst
@@ -35,11 +38,14 @@ SHOWN = 12  # of a list of what was never reached; all of it is in the file
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
     keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
-    junit: Path | None = None,
+    junit: Path | None = None, guided: bool = False, weights: Path | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds, show the smallest that fails; `out`: a file for the summary. The exit code is the worst verdict that
     was not expected."""
     numbers = read_seeds(seeds)
+    if guided and weights is not None:
+        raise BadInput("--guided finds weights and --weights gives them; leave one of them away")
+    swarmed, coverage = swarmed or guided or weights is not None, coverage or guided
     if master is not None:
         _check_master(name, master, jobs)
     console = console_for(json=json)
@@ -51,10 +57,12 @@ def explore_command(
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
     ci.prepare(junit)
     path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
-    task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage)
+    given = read_weights(weights) if weights is not None else EVEN
+    task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage, weights=given)
     tally = Tally(len(numbers))
     cases: list[ci.Case] = []
     told = ci.wanted(junit)
+    failing: Task | None = None  # what the first that failed was run with
     tell(tally.to_dict(), out, json=False)  # whether it can be written should not be found out at the end
     if master is None:
         workers: AbstractContextManager[Crew] = Workers(min(jobs or machine.cores(), len(numbers)), AHEAD)
@@ -62,18 +70,25 @@ def explore_command(
         workers = import_module("harness.sparkcrew").on_spark(master, results / "explore-spark.log")
     interrupted = False
     with log_to(results, scenario.name), workers as crew:
+        answers: Iterator[tuple[Task, Explored]]
+        if guided:
+            answers = explore_guided(crew, task, numbers, partial(_keep_weights, scenario, results, console))
+        else:
+            answers = ((task, found) for found in explore_with(crew, task, numbers))
         try:
-            for found in explore_with(crew, task, numbers):
+            for used, found in answers:
                 tally.add(found)
                 if told:
                     cases.append(_case(task, name, found, nodes))
-                _say(task, found, console, drawn=not quiet and tally.total <= SHOWN)
+                _say(used, found, console, drawn=not quiet and tally.total <= SHOWN)
                 if tally.due():
                     tell(tally.to_dict(), out, json=False)
                     if not quiet:
                         console.print(tally.line(), highlight=False)
-                if found.failed and not keep_going:
-                    break
+                if found.failed:
+                    failing = failing or used
+                    if not keep_going:
+                        break
         except Stopped:
             interrupted = True
     for line in tally.summary():
@@ -87,7 +102,7 @@ def explore_command(
         again = shlex.join(_repeating(task, name, smallest.seed, nodes))
         console.print(f"\nThe smallest seed that failed is {smallest.seed}:  {again}", highlight=False, soft_wrap=True)
     elif smallest is not None:
-        wish, ran = _show_failure(task, name, smallest, nodes, results, console)
+        wish, ran = _show_failure(failing or task, name, smallest, nodes, results, console)
         again = wish.command
         shown = ci.case_of(ran.folder, ran.verdict)
         cases = [shown if case.seed == smallest.seed else case for case in cases]
@@ -98,6 +113,14 @@ def explore_command(
         tally.outcomes.add(Outcome.UNKNOWN)
     ci.publish(f"zab explore {scenario.name}", cases, junit)
     return worst(tally.outcomes).exit_code
+
+
+def _keep_weights(scenario: Scenario, results: Path, console: Console, first: int, weights: Weights) -> None:
+    """A batch's weights, as a file: with it, its seeds draw the same again."""
+    if weights != EVEN:
+        path = results / "swarm" / f"{scenario.name.replace('/', '-')}-weights-{first}.json"
+        keep_weights(weights, path)
+        console.print(Text(f"from seed {first} on with --weights {path}"), soft_wrap=True)
 
 
 def _check_master(name: str, master: str, jobs: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from harness.final import Held
 from harness.session import Session
 from harness.standing.lines import Tally
 from harness.workload import Counters
@@ -23,6 +24,13 @@ class Hands:
 
     def wait_begun(self, timeout: float) -> bool:
         return True
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """Nobody waits for a fault."""
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """Nobody expects anything of the state."""
+        return {}
 
     def stop(self, grace: float = 0.0) -> Counters:
         """What is still outstanding is nobody's any more: unknown."""

@@ -109,7 +109,8 @@ class Discovery(Election):
         early, self.early = self.early, {}
         for peer in sorted(early):
             self.on_cepoch(peer, early[peer])
-        self.choose_epoch()
+        if self.epoch is None:  # alone it is a quorum, or those that were early were none yet
+            self.choose_epoch()
 
     def on_cepoch(self, source: int, message: Cepoch) -> None:
         if self.role == Role.LOOKING:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from faults.scenario import Operation
-from harness.load import OPERATIONS, Agenda, Draw, Load, written_out
+from faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation
+from harness.load import Agenda, Draw, Load, written_out
 from node.core.zxid import Zxid
-from node.tree.outcomes import Failed, Ok
+from node.tree.outcomes import Failed, Ok, Stat
 from node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
 
 EVERYTHING = dict.fromkeys(OPERATIONS, 1.0)
@@ -17,7 +17,7 @@ EVERYTHING = dict.fromkeys(OPERATIONS, 1.0)
 
 def draw(load: Load, seed: int = 1, client: int = 1, count: int = 400) -> list[Request]:
     drawn = Draw(load, seed, client)
-    return [drawn.request(*drawn.choose()) for _ in range(count)]
+    return [drawn.request(drawn.choose()) for _ in range(count)]
 
 
 def test_one_seed_one_sequence_for_each_client() -> None:
@@ -34,7 +34,8 @@ def test_the_mix_is_what_is_asked_for() -> None:
     )
     assert set(counts) == {"set", "get"}
     assert 2800 < counts["set"] < 3200
-    assert {type(request).__name__.lower() for request in draw(Load(mix=EVERYTHING))} == set(OPERATIONS)
+    drawn = Draw(Load(mix=EVERYTHING), 1, 1)
+    assert {drawn.choose().do for _ in range(400)} == set(OPERATIONS)
 
 
 @pytest.mark.parametrize("size", [0, 3, 100])
@@ -48,6 +49,7 @@ def test_every_payload_is_unique_and_padded(size: int) -> None:
 
 def test_deletes_take_the_clients_own_children_oldest_first() -> None:
     requests = draw(Load(mix={"create": 1, "delete": 1}))
+    assert {request.version for request in requests if isinstance(request, Delete)} == {ANY, 0, 1}
     created = [request.path for request in requests if isinstance(request, Create)]
     deleted = [request.path for request in requests if isinstance(request, Delete)]
     assert deleted
@@ -57,17 +59,91 @@ def test_deletes_take_the_clients_own_children_oldest_first() -> None:
 
 def test_a_check_asks_for_the_version_that_was_seen() -> None:
     drawn = Draw(Load(mix={"check": 1}, keys=1), 1, 1)
-    assert drawn.request(*drawn.choose()) == Check("/key-0", ANY)
+    assert drawn.request(drawn.choose()) == Check("/key-0", ANY)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
     drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2)))
     drawn.learn(Set("/key-0", b""), Failed("bad version", ""))
-    assert drawn.request(*drawn.choose()) == Check("/key-0", 4)
+    assert drawn.request(drawn.choose()) == Check("/key-0", 4)
+
+
+def test_a_condition_names_what_was_seen_or_what_is_over() -> None:
+    drawn = Draw(Load(mix={"cas": 1}, keys=1), 1, 1)
+    drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
+    requests = [drawn.request(drawn.choose()) for _ in range(200)]
+    versions = collections.Counter(request.version for request in requests if isinstance(request, Set))
+    assert set(versions) == {3, 4}
+    assert versions[4] > versions[3]
+
+
+def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -> None:
+    drawn = Draw(Load(mix={"sequential": 1}, keys=1), 1, 7)
+    asked = drawn.request(drawn.choose())
+    assert isinstance(asked, Create)
+    assert asked.sequential
+    assert asked.path == "/key-0/7-"
+    drawn.learn(asked, Ok(Zxid(1), 0, path="/key-0/7-0000000003"))
+    gone = drawn.request(Operation(at=0, do="delete"))
+    assert isinstance(gone, Delete)
+    assert gone.path == "/key-0/7-0000000003"
+
+
+def test_a_multi_teaches_the_versions_of_its_steps() -> None:
+    drawn = Draw(Load(keys=1), 1, 1)
+    drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2), steps=[Stat("/key-0", 9)]))
+    assert drawn.request(Operation(at=0, do="check")) == Check("/key-0", 9)
+
+
+def test_some_multis_must_be_refused_behind_their_first_step() -> None:
+    multis = [request for request in draw(Load(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
+    assert {len(multi.steps) for multi in multis} == {2, 3}
+    refused = [
+        number
+        for multi in multis
+        for number, step in enumerate(multi.steps)
+        if (isinstance(step, Set) and step.path.endswith("/none")) or (isinstance(step, Check) and step.version == 0)
+    ]
+    assert refused
+    assert 0 not in refused
+
+
+def test_clients_move_as_often_as_they_should() -> None:
+    load = Load(rate=100, moves=10, nodes=3, mix={"get": 1})
+    drawn = Draw(load, 1, 1)
+    nodes = collections.Counter(drawn.choose().node for _ in range(3000))
+    assert set(nodes) == {None, 1, 2, 3}
+    assert 220 < 3000 - nodes[None] < 380
+    still = Draw(Load(rate=100, nodes=3, mix={"get": 1}), 1, 1)
+    assert {still.choose().node for _ in range(100)} == {None}
+
+
+def test_a_burst_is_due_at_once() -> None:
+    load = Load(clients=2, rate=10, keys=1, mix={"get": 1}, burst=2)
+    agenda = Agenda(load, 1, 1)
+    due = []
+    for _ in range(5):
+        due.append(agenda.due_ns)
+        agenda.take()
+    assert due == [0, 0, 400_000_000, 400_000_000, 800_000_000]
+
+
+def test_what_is_written_down_is_what_is_asked_for() -> None:
+    operations = (
+        Operation(at=0.0, do="set", version=3, value="hello", node=2),
+        Operation(at=0.1, do="cas", version=4),
+        Operation(at=0.2, do="set", awaits="X"),
+    )
+    agenda = Agenda(Load(keys=1, payload_bytes=0, operations=operations), 1, 1)
+    assert agenda.take() == (Set("/key-0", b"hello", 3), 2)
+    assert agenda.held_ns(set()) is None
+    assert agenda.take() == (Set("/key-0", b"1.1.", 4), None)
+    assert agenda.held_ns({"Y"}) == int((0.2 + SETTLE_SECONDS) * 1e9)
+    assert agenda.held_ns({"X", "Y"}) is None
 
 
 def test_all_mistakes_are_told_at_once() -> None:
     wrong: dict[str, Any] = {"clients": 0, "rate": 0, "payload_bytes": -1, "mix": {"sett": 1}}
     with pytest.raises(
-        ValueError, match=r"clients is 0.*rate is 0.*payload_bytes is -1.*'sett'; allowed are create, set"
+        ValueError, match=r"clients is 0.*rate is 0.*payload_bytes is -1.*'sett'; allowed are create, sequential"
     ):
         Load(**wrong)
     with pytest.raises(ValueError, match="one above 0"):
@@ -86,7 +162,7 @@ def taken(load: Load, client: int) -> list[tuple[int, Request]]:
     """What a client owes and when, as long as it owes anything, or three times."""
     agenda, found = Agenda(load, 1, client), []
     while len(found) < 3 and (due := agenda.due_ns) is not None:
-        found.append((due, agenda.take()))
+        found.append((due, agenda.take()[0]))
     return found
 
 
@@ -107,7 +183,7 @@ def test_a_drawn_load_comes_around() -> None:
 
 
 def test_a_drawn_load_written_out_asks_for_the_same() -> None:
-    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4)
+    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, nodes=5)
     written = written_out(drawn, 7, 2.0)
     assert len(written) == 60
     assert [one.at for one in written] == sorted(one.at for one in written)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from zlib import crc32
 
 import pytest
 
-from harness.load import OPERATIONS, Load, key_path
+from faults.scenario import OPERATIONS, Operation
+from harness.load import Load, key_path
 from harness.workload import Workload, WorkloadError
 from node.events import ClientRequests
 from node.tree.outcomes import Ok
@@ -45,8 +47,37 @@ def split(path: Path) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int],
     return invoked, completed
 
 
+def test_clients_move_with_operations_outstanding(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    load = Load(clients=1, rate=1000, keys=2, burst=10, moves=100, nodes=3)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok > 200 and workload.counters.unknown > 0)
+    workload.stop()
+    _invoked, completed = split(tmp_path / "ops.jsonl")
+    assert {line["node"] for line in completed.values()} == {1, 2, 3}
+    assert "the client moved" in {line.get("error") for line in completed.values()}
+
+
+def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    operations = (Operation(at=0.0), Operation(at=0.0, do="get", awaits="X"), Operation(at=0.0, do="get", client=2))
+    load = Load(clients=2, keys=1, operations=operations)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok == 3)  # the key's creation, and what waits for nothing
+    assert workload.counters.invoked == 3
+    before = time.monotonic_ns()
+    workload.took_effect(frozenset({"X"}))
+    until(lambda: workload.counters.ok == 4)
+    workload.stop()
+    invoked, _ = split(tmp_path / "ops.jsonl")
+    assert max(line["due"] for line in invoked.values()) >= before
+
+
 def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(OPERATIONS, 1.0))
+    kinds = set(OPERATIONS) - {"multi"}  # of which only one step is told by path and value
+    load = Load(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
     workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
@@ -59,7 +90,7 @@ def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble
     assert counters.failed + counters.ok + counters.unknown == len(completed)
     assert counters.unknown == 0
     assert counters.p50_ms is not None
-    assert {line["op"] for line in invoked.values()} == set(OPERATIONS)
+    assert {line["op"] for line in invoked.values()} == kinds - {"sequential", "cas"}  # a create, a set
     assert {line["node"] for line in invoked.values()} == {1, 2, 3}
     # The setup is in it, and the keys' last successful write is what the tree holds.
     last: dict[str, tuple[list[int], int]] = {}

@@ -47,7 +47,10 @@ def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
 
 def test_containers_can_do_all_kinds() -> None:
     assert impossible(parse(SCENARIO), "containers") == []
-    assert all(not kind.only_on or "containers" in kind.only_on for kind in KINDS.values())
+    simulated = {"late-frames"}  # toxiproxy moves bytes, it knows no frames
+    assert all(
+        not kind.only_on or "containers" in kind.only_on for name, kind in KINDS.items() if name not in simulated
+    )
 
 
 def test_the_two_ensembles_are_told_apart_by_what_they_can() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faults.conductor import LEADER_SECONDS, SETTLE_SECONDS, Conductor
+from faults.conductor import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Conductor
 from faults.registry import KINDS
 from faults.scenario import FaultStep
 from node.core.ready import EpochRecord
@@ -30,10 +30,12 @@ def step(at: float, do: str, target: Any = None, lasts: float | None = None, **p
 class Play:
     """A conductor over sleeping processes, and its log."""
 
-    def __init__(self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False) -> None:
+    def __init__(
+        self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False, drawn: bool = False
+    ) -> None:
         self.cluster = cluster
         self.log = log
-        self.conductor = Conductor(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0)
+        self.conductor = Conductor(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
         self.conductor.begin(100.0)
 
     def lines(self) -> list[dict[str, Any]]:
@@ -47,8 +49,8 @@ class Play:
 def play(sleepers: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Play]]:
     made: list[Play] = []
 
-    def make(*steps: FaultStep, nodes: int = 3, keep_quorum: bool = False) -> Play:
-        made.append(Play(sleepers(nodes), tmp_path / "faults.jsonl", *steps, keep_quorum=keep_quorum))
+    def make(*steps: FaultStep, nodes: int = 3, keep_quorum: bool = False, drawn: bool = False) -> Play:
+        made.append(Play(sleepers(nodes), tmp_path / "faults.jsonl", *steps, keep_quorum=keep_quorum, drawn=drawn))
         return made[-1]
 
     yield make
@@ -76,7 +78,7 @@ def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[...,
         "do": "crash",
         "target": "leader",
         "nodes": [1],
-        "params": {"keeps_cache": False},
+        "params": {"keeps_cache": False, "crash-at": None, "enough": "all"},
         "confirmed": True,
         "evidence": {"1": {"pid": pid, "exit": -9}},
     }
@@ -415,3 +417,63 @@ def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_pat
             conductor.due(0.0)
             hits.append([run.nodes for run in conductor.runs])
     assert hits[0] == hits[1] == hits[2]
+
+
+def test_of_a_drawn_schedule_a_second_disk_is_not_lost_before_the_first_is_a_member(play: Callable[..., Play]) -> None:
+    p = play(step(0, "wipe", "node-1", 1), step(2, "wipe", "node-2", 1), step(5, "wipe", "node-3", 1), drawn=True)
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    p.cluster.amnesiac = {1}
+    p.conductor.due(102.0)
+    p.conductor.due(102.0 + OMITTED_SECONDS)
+    assert [run.nodes for run in p.conductor.runs] == [[1]]
+    p.cluster.amnesiac = set()
+    p.conductor.due(105.0)
+    assert [run.nodes for run in p.conductor.runs] == [[1], [3]]
+
+
+def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash", "all"), step(1, "pause", "one", 1), step(3, "restart", "all"), drawn=True)
+    p.conductor.due(100.0)
+    p.conductor.due(101.0)
+    p.conductor.due(101.0 + OMITTED_SECONDS)
+    p.conductor.due(103.0)
+    assert [(run.step.do, run.injected.confirmed) for run in p.conductor.runs] == [("crash", True), ("restart", True)]
+
+
+def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> None:
+    point = {"crash-at": "after-sync:TXN", "enough": "none"}
+    p = play(step(0, "crash", "node-2", 2, **point))
+    first = p.cluster.pid(2)
+    p.conductor.due(100.0)
+    assert p.cluster.pid(2) not in (None, first)
+    assert p.cluster.armed[2] == ["after-sync:TXN"]
+    assert p.conductor.runs[0].injected.confirmed
+    p.cluster.kill(2)
+    p.conductor.due(101.0)
+    assert not p.cluster.alive(2)
+    p.conductor.due(102.0)
+    assert p.cluster.alive(2)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+
+
+def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-2", 1, point="after-sync:TXN", enough="none"))
+    p.conductor.due(100.0)
+    assert not p.conductor.unsettled
+    assert len(p.conductor.active) == 1
+    p.conductor.due(101.0)
+    assert (2, "disarm", {}) in p.cluster.commands
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+
+
+def test_what_took_effect_is_told_by_name(play: Callable[..., Play]) -> None:
+    dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
+    p = play(dying, dataclasses.replace(step(1, "pause", "node-2", 5), name="Asleep"))
+    p.conductor.due(100.0)
+    assert p.conductor.taken == set()
+    p.conductor.due(101.0)
+    assert p.conductor.taken == {"Asleep"}
+    p.cluster.kill(1)
+    p.conductor.due(101.1)
+    assert p.conductor.taken == {"Asleep", "Dying"}

@@ -1,22 +1,28 @@
 """Drawn schedules: the same for the same seed, and never more broken at once than the budget allows."""
 
+import itertools
+from dataclasses import replace
 from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.nemesis import RECOVERY, REJOINING, draw
+from faults.nemesis import BETWEEN, RECOVERY, REJOINING, draw, is_exclusive
 from faults.partition import cut_pairs
 from faults.registry import KINDS
 from faults.scenario import FaultStep, Nemesis
 from faults.shapes import has_quorum
 from faults.targets import size
+from node.crash import POINTS, check_action, parse
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 EVERYTHING = {name: 1.0 for name, kind in KINDS.items() if kind.draw is not None}
-TAKES_NODES = ("crash", "stop", "pause", "power-cut", "disk-full", "disk-error", "wipe")
+TAKES_NODES = (
+    "crash", "stop", "pause", "power-cut", "disk-full", "disk-error", "wipe", "corrupt", "truncate-file", "crash-at",
+    "pause-at", "fail-at",
+)  # fmt: skip
 
 seeds = st.integers(0, 2**63 - 1)
 ensembles = st.integers(1, 9)
@@ -39,7 +45,7 @@ def has_budget(steps: list[FaultStep], nodes: int, at: float, random: Random) ->
     down: set[int] = set()
     cut: set[tuple[int, int]] = set()
     for step in steps:
-        end = step.at + (step.lasts or 0) + (REJOINING if step.do == "wipe" else RECOVERY)
+        end = step.at + (step.lasts or 0) + (REJOINING if is_exclusive(step) else RECOVERY)
         if not step.at <= at < end or not KINDS[step.do].impairs:
             continue
         victims = worst_victims(step, nodes, hit, random)
@@ -96,6 +102,34 @@ def test_without_the_quorum_rule_everything_happens_but_disks_stay_single() -> N
     steps = [step for seed in range(40) for step in draw(nemesis(keep_quorum=False), 5, 60.0, seed)]
     assert {"all", "majority"} <= {step.target for step in steps}
     assert all(size(step.target, 5) == 1 for step in steps if step.do == "wipe")
+
+
+def test_disks_are_damaged_only_where_a_quorum_is_kept() -> None:
+    steps = [step for seed in range(40) for step in draw(nemesis(keep_quorum=False), 5, 60.0, seed)]
+    assert not {"corrupt", "truncate-file"} & {step.do for step in steps}
+
+
+@unhurried
+@given(seeds)
+def test_without_the_quorum_rule_disks_are_lost_one_after_another_soon(seed: int) -> None:
+    steps = [step for step in draw(nemesis(keep_quorum=False), 5, 60.0, seed) if step.do == "wipe"]
+    for one, other in itertools.pairwise(steps):
+        assert one.lasts is not None
+        assert other.at >= one.at + one.lasts + BETWEEN
+
+
+def test_crash_points_of_every_step_are_drawn_and_where_weights_say() -> None:
+    aimed = Nemesis(every=(0.2, 0.5), faults={"crash-at": 1.0, "fail-at": 1.0, "wipe": 1.0}, keep_quorum=False)
+    steps = [step for seed in range(60) for step in draw(aimed, 5, 60.0, seed)]
+    points = [str(step.params["point"]) for step in steps if "point" in step.params]
+    assert {point.split("#")[0] for point in points} == set(POINTS)
+    assert all(parse(point) for point in points)
+    assert all(check_action("fail", step.params["point"]) is None for step in steps if step.do == "fail-at")
+    assert {step.params["enough"] for step in steps if "point" in step.params} == {"none"}
+    relapses = {step.params["crash-at"] is not None for step in steps if step.do == "wipe"}
+    assert relapses == {True, False}
+    only = replace(aimed, points=dict.fromkeys(POINTS, 0.0) | {"after-sync:MEMBER": 1.0}, faults={"crash-at": 1.0})
+    assert {step.params["point"].split("#")[0] for step in draw(only, 5, 60.0, 1)} == {"after-sync:MEMBER"}
 
 
 def test_every_kind_is_drawn_and_only_what_has_weight() -> None:

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from faults.outset import PROPERTIES
 from faults.registry import KINDS, describe_kinds
-from faults.scenario import Expect, Operation, ScenarioError, load, parse
+from faults.scenario import Disk, Expect, Operation, ScenarioError, load, parse
+from model.properties import ALL
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -287,7 +289,10 @@ def test_written_operations_are_read_by_time_and_written_back() -> None:
 
 
 def test_every_mistake_of_written_operations_is_told() -> None:
-    wrong = ("at = 6", "at = 1\nclient = 3", "at = 1\nkey = 3", 'at = 1\ndo = "sett"', "at = 1\nnode = 2", "key = 1")
+    wrong = (
+        "at = 6", "at = 1\nclient = 3", "at = 1\nkey = 3", 'at = 1\ndo = "sett"', "at = 1\nnod = 2", "key = 1",
+        "at = 1\nnode = 9", 'at = 1\nawaits = "X"',
+    )  # fmt: skip
     told = mistakes_of(with_operations(*wrong, workload="clients = 2\nkeys = 3\nrate = 5\nmix = { set = 1 }"))
     words = "\n".join(text for _, text in told)
     for part in (
@@ -297,11 +302,13 @@ def test_every_mistake_of_written_operations_is_told() -> None:
         "[[operation]] number 2, client: 3 is too much. Allowed: 1 to 2",
         "[[operation]] number 3, key: 3 is too much. Allowed: 0 to 2",
         "Did you mean set?",
-        "'node' is no key of an operation",
+        "'nod' is no key of an operation",
         "[[operation]] number 6: the key at is missing",
+        "[[operation]] number 7, node: 9 is too much. Allowed: 1 to 3",
+        "[[operation]] number 8, awaits: no fault is called 'X'. Allowed: nothing: no fault has a name",
     ):
         assert part in words
-    assert len(told) == 8
+    assert len(told) == 10
     assert "operations are written as [[operation]] tables" in str(
         mistakes_of('operation = 1\n[scenario]\nname="x"\nabout="y"')
     )
@@ -311,3 +318,81 @@ def test_a_faults_defaults_are_left_out_of_a_written_file() -> None:
     scenario = parse(with_faults('at = 1\ndo = "power-cut"\ntarget = "all"\nfor = 1'))
     assert "variant" not in scenario.to_toml()
     assert parse(scenario.to_toml()) == scenario
+
+
+OUTSET = """
+[scenario]
+name = "outset"
+about = "y"
+
+[[disk]]
+node = 2
+accepted_epoch = 3
+current_epoch = 2
+log = [[1, 1], [1, 2], [2, 1]]
+
+[[fault]]
+at = 1
+do = "crash"
+target = "leader"
+as = "L"
+
+[[operation]]
+at = 1
+do = "cas"
+version = 3
+value = "hello"
+node = 2
+awaits = "L"
+
+[expect]
+violates = "one leader an epoch"
+progress_within = 5
+
+[expect.state]
+"/key-0" = "hello"
+"/key-1" = ["a", false]
+"""
+
+
+def test_disks_operations_and_expectations_are_read_and_written() -> None:
+    scenario = parse(OUTSET)
+    assert scenario.disks == (Disk(node=2, accepted_epoch=3, current_epoch=2, log=((1, 1), (1, 2), (2, 1))),)
+    assert scenario.operations == (Operation(at=1.0, do="cas", version=3, value="hello", node=2, awaits="L"),)
+    expect = scenario.expect
+    assert (expect.verdict, expect.exit, expect.progress_within) == ("VIOLATION", 1, 5.0)
+    assert expect.state == {"/key-0": ("hello",), "/key-1": ("a", None)}
+    assert parse(scenario.to_toml()) == scenario
+    assert expect.met(1, ["agreement", "one leader an epoch"])
+    assert not expect.met(1, ["agreement"])
+    assert not expect.met(0, [])
+
+
+def test_every_mistake_of_disks_and_expectations_is_told() -> None:
+    told = mistakes_of(
+        '[scenario]\nname = "x"\nabout = "y"\n'
+        "[[disk]]\nnode = 4\n"
+        "[[disk]]\nnode = 1\ncurrent_epoch = 2\n"
+        "[[disk]]\nnode = 1\nlog = [[1, 1]]\n"
+        "[[disk]]\nnode = 2\nlog = [[1, 2]]\n"
+        "[[disk]]\naccepted_epoch = 2\n"
+        '[expect]\nverdict = "PASS"\nviolates = "agreement"\nstate = { key = "1" }\n'
+    )
+    assert [line for line, _ in told] == [4, 6, 9, 9, 14, 15, 19, 20]
+    words = "\n".join(text for _, text in told)
+    for part in (
+        "there is no node 4",
+        "current_epoch 2 was never promised. Allowed: at most accepted_epoch, 0",
+        "the disk of node 1 is told twice",
+        "a transaction of epoch 1 is not of the epochs up to current_epoch",
+        "[1, 2] does not follow [0, 0]",
+        "the key node is missing",
+        "a run that is PASS violates nothing",
+        "'key' = '1' says nothing of any znode",
+    ):
+        assert part in words
+
+
+def test_the_properties_that_may_be_expected_are_those_that_are_judged() -> None:
+    judged = {checker.name for checker in ALL} - {"fault took effect", "trace integrity"}
+    assert judged <= set(PROPERTIES)

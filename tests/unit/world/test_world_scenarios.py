@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from faults.defects import DEFECTS
+from faults.nemesis import draw_params
 from faults.registry import KINDS
 from faults.scenario import Expect, FaultStep, Scenario, load
 from harness import catalogue
@@ -52,13 +53,39 @@ DRAWN = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_kind_of_fault_that_can_be_drawn_takes_effect(name: str, shipped: Callable[[str], Scenario]) -> None:
     kind = KINDS[name]
-    assert kind.draw is not None
-    params = {key.name: key.default for key in kind.keys} | kind.draw(Random(name))
+    params = draw_params(kind, Random(name), {})
     step = FaultStep(at=0.5, do=name, target="one", lasts=1.0 if kind.heals else None, params=params)
     scenario = replace(shipped("steady-state"), faults=(step,), duration=3.0, expect=Expect(converges_within=30))
     done = simulate(scenario, 1, None)
     assert done.verdict.property("fault took effect").verdict is Judgement.PASS, done.verdict.reasons
     assert done.verdict.exit == 0, done.verdict.reasons
+
+
+@pytest.mark.parametrize("do", ["crash", "wipe"])
+def test_a_node_that_comes_back_dies_at_a_point_and_comes_back_again(
+    do: str, shipped: Callable[[str], Scenario]
+) -> None:
+    params = {"crash-at": "after-sync:NEWLEADER", "enough": "all"}
+    step = FaultStep(at=0.5, do=do, target="follower", lasts=1.5, params=params)
+    done = simulate(replace(shipped("steady-state"), faults=(step,), duration=3.0), 1, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+    assert done.verdict.property("fault took effect").verdict is Judgement.PASS
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_disk_that_is_refused_is_replaced(replaced: bool, shipped: Callable[[str], Scenario]) -> None:
+    params = {"file": "record-header", "replace": replaced}
+    step = FaultStep(at=0.5, do="corrupt", target="node-2", lasts=1.0, params=params)
+    done = simulate(replace(shipped("steady-state"), faults=(step,), duration=3.0), 1, None)
+    assert (done.verdict.exit == 0) == replaced, done.verdict.reasons
+
+
+def test_late_frames_come_and_change_nothing(shipped: Callable[[str], Scenario]) -> None:
+    params = {"ms": 700, "one_in": 1, "direction": "both", "pairs": None}
+    late = FaultStep(at=0.2, do="late-frames", target="all", lasts=2.5, params=params)
+    crash = FaultStep(at=1.0, do="crash", target="follower", lasts=0.3)
+    scenario = replace(shipped("steady-state"), faults=(late, crash), duration=3.0)
+    assert simulate(scenario, 1, None).verdict.exit == 0
 
 
 def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> None:

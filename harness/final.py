@@ -1,0 +1,78 @@
+"""The state at the end: what every node holds, asked through its clients' port, held against what the scenario expects."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.verdict import Evidence, Judgement, Property, Verdict, Violation
+from node.tree.outcomes import Ok, Outcome
+
+Held = dict[
+    int, dict[str, str | None]
+]  # by node and path; None: no such znode; a path that could not be read is left out
+MILESTONE = "state"
+SHOWN = 30  # characters of a value
+NAME = "expected state"
+STATEMENT = "At the end all nodes hold what the scenario expects, and the same."
+
+
+def text_of(outcome: Outcome) -> tuple[bool, str | None]:
+    """Whether an answer to `get` says what is there, and what it is."""
+    if isinstance(outcome, Ok):
+        return True, (outcome.data or b"").decode("utf-8", "replace")
+    return getattr(outcome, "error", None) == "no node", None
+
+
+def with_state(verdict: Verdict, expect: Mapping[str, Any], line: Mapping[str, Any] | None) -> Verdict:
+    """The verdict and, if the scenario expects a state, what is to be said of that. `line`: the milestone `state`."""
+    expected = expect.get("state")
+    if not expected:
+        return verdict
+    found = judge_state(expected, line)
+    if found.verdict is Judgement.UNKNOWN:
+        return verdict.including(found, [f"{NAME} is not known: the nodes did not converge, or could not be asked"])
+    return verdict.including(found, [f"{NAME} is violated: {one.words}" for one in found.violations[:1]])
+
+
+def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str, Any] | None) -> Property:
+    """`expected`: by path, the values that will do."""
+    nodes: Mapping[str, Mapping[str, str | None]] = line["held"] if line is not None else {}
+    unread = not nodes or any(path not in held for path in expected for held in nodes.values())
+    violations = []
+    for path, allowed in sorted(expected.items()):
+        held = {node: values[path] for node, values in sorted(nodes.items()) if path in values}
+        wrong = [node for node, value in held.items() if value not in allowed]
+        if wrong or len(set(held.values())) > 1:
+            words = ", ".join(f"node {node} {_said(value)}" for node, value in held.items())
+            will_do = " or ".join(_said(value) for value in allowed)
+            evidence = [Evidence("harness.jsonl", line.get("line", 0), dict(line))] if line is not None else []
+            violations.append(Violation(f"{path}: {words}; all are to have {will_do}", evidence))
+    judgement = Judgement.VIOLATION if violations else Judgement.UNKNOWN if unread else Judgement.PASS
+    return Property(
+        name=NAME, source="the scenario", verdict=judgement, statement=STATEMENT, checked=len(expected) * len(nodes),
+        violations=violations,
+    )  # fmt: skip
+
+
+def state_line(folder: Path) -> dict[str, Any] | None:
+    """The milestone in a run's folder; None if there is none that can be read."""
+    try:
+        lines = folder.joinpath("harness.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    found = None
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(line, dict) and line.get("event") == MILESTONE and isinstance(line.get("held"), dict):
+            found = line | {"line": number}
+    return found
+
+
+def _said(value: str | None) -> str:
+    if value is None:
+        return "no such znode"
+    return repr(value) if len(value) <= SHOWN else f"{value[:SHOWN]!r}..."

@@ -1,0 +1,156 @@
+"""`python -m mutants`: plant one mutant after the other, explore each tree, and say what was caught."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mutants.planting import ROOT, Mutant, Stale, own, planted
+
+SCENARIO = "long-mix"
+KILLER = Path(__file__).parent / "killer.py"
+CAUGHT = "VIOLATION"
+STALE = "STALE"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one mutant. `outcome` as in `killer`, or STALE."""
+
+    name: str
+    room: str
+    outcome: str | None
+    seed: int | None
+    violated: list[str]
+    why: str
+    equivalent: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a bug that could be caught."""
+        return not self.equivalent and self.outcome not in (STALE, "BROKEN")
+
+    def line(self) -> str:
+        found = ", ".join(self.violated) or self.why
+        words = self.outcome or ("equivalent" if self.equivalent else "SURVIVES")
+        at = f"seed {self.seed}" if self.seed else ""
+        return f"{self.room:12} {self.name:52} {words:13} {at:9} {found[:90]}"
+
+
+def attempt(name: str, room: str, file: str, text: Callable[[], str], seeds: int, equivalent: str = "") -> Result:
+    """Plant it, and explore."""
+    try:
+        content = text()
+    except Stale as error:
+        return Result(name, room, STALE, None, [], str(error), equivalent)
+    with planted(file, content) as tree:
+        answer = _kill(tree, seeds)
+    return Result(name, room, answer["outcome"], answer["seed"], answer["violated"], answer["why"], equivalent)
+
+
+def _kill(tree: Path, seeds: int) -> dict[str, Any]:
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+    with TemporaryDirectory(prefix="zab-killer-") as folder:
+        environment["TMPDIR"] = folder
+        done = subprocess.run(
+            [sys.executable, str(KILLER), SCENARIO, str(seeds)],
+            cwd=tree, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    lines = done.stdout.splitlines()
+    if not lines:
+        why = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
+        return {"seed": None, "outcome": "BROKEN", "violated": [], "why": why}
+    answer: dict[str, Any] = json.loads(lines[-1])
+    return answer
+
+
+def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
+    """One for each mutant that is asked for."""
+
+    def of_own(mutant: Mutant) -> Callable[[], Result]:
+        return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, arguments.seeds, mutant.equivalent)
+
+    wanted = [
+        one for one in own() if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
+    ]
+    found = [of_own(one) for one in wanted] if arguments.which != "generated" else []
+    if arguments.which != "own":
+        from mutants.generated import Generated, equivalents, sample
+
+        def of_generated(one: Generated) -> Callable[[], Result]:
+            return lambda: attempt(
+                one.name,
+                "generated",
+                one.file,
+                lambda: one.text() or "",
+                arguments.seeds,
+                equivalents().get(one.name, ""),
+            )
+
+        found += [of_generated(one) for one in sample(arguments.generated)]
+    part, parts = (int(number) for number in arguments.part.split("/"))
+    return found[part - 1 :: parts]
+
+
+def _stale() -> int:
+    """Name the mutants whose place is gone; how many there are is the exit code."""
+    found = 0
+    for mutant in own():
+        try:
+            mutant.text()
+        except Stale as error:
+            found += 1
+            print(error)
+    return found
+
+
+def summary(results: Sequence[Result]) -> str:
+    counting = [one for one in results if one.counts]
+    caught = sum(one.outcome == CAUGHT for one in counting)
+    other = sum(one.outcome not in (CAUGHT, None) for one in counting)
+    share = f"{100 * caught / len(counting):.0f} of 100" if counting else "none"
+    left = len(results) - len(counting)
+    return (
+        f"{len(results)} mutants; {left} do not count (equivalent, stale, or no program any more). Of {len(counting)}: "
+        f"{caught} caught ({share}), {other} ended the harness or hung, {len(counting) - caught - other} survive"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    parser.add_argument("only", nargs="*", help="words that a mutant's room/name must hold one of")
+    parser.add_argument("--which", choices=("own", "generated", "all"), default="all")
+    parser.add_argument("--generated", type=int, default=100, help="how many of the generated ones")
+    parser.add_argument("--seeds", type=int, default=300, help="explored at most, of each")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--part", default="1/1", help="k/n: every n-th mutant, from the k-th on")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutants.json")
+    parser.add_argument("--stale", action="store_true", help="only say which of the own ones no longer fit their files")
+    arguments = parser.parse_args()
+    if arguments.stale:
+        sys.exit(_stale())
+    honest = attempt(
+        "(none)", "honest", "scenarios/long-mix.toml", (ROOT / "scenarios/long-mix.toml").read_text, arguments.seeds
+    )
+    print(honest.line(), flush=True)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        results = []
+        for result in pool.map(lambda job: job(), jobs_of(arguments)):
+            results.append(result)
+            print(result.line(), flush=True)
+    print(summary(results))
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps([asdict(one) for one in (honest, *results)], indent=1) + "\n", encoding="utf-8")
+    stale = sum(one.outcome == STALE for one in results)
+    sys.exit(0 if honest.outcome is None and not stale else 1)
+
+
+if __name__ == "__main__":
+    main()

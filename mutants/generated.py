@@ -1,0 +1,119 @@
+"""Mutants that cosmic-ray's operators make of the core, the tree and the sessions: a sample that is always the same.
+
+Left out is what changes no behaviour (annotations) and what can't even be compiled.
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from cosmic_ray.ast import ast_nodes, get_ast_from_path
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+from mutants.planting import ROOT
+
+FOLDERS = ("node/core", "node/tree")
+FILES = ("node/sessions.py",)
+EQUIVALENT = ROOT / "mutants" / "equivalent.toml"
+SEED = "mutants 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One occurrence of one operator in one file."""
+
+    file: str
+    operator: str
+    occurrence: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.operator.removeprefix('core/')}:{self.occurrence}"
+
+    def text(self) -> str | None:
+        """The file with it; None if it makes no difference, or no program."""
+        source = (ROOT / self.file).read_text(encoding="utf-8")
+        mutated = mutate_code(source, get_operator(self.operator)(), self.occurrence)
+        if mutated is None or not _differs(source, mutated):
+            return None
+        return str(mutated)
+
+    def change(self) -> str:
+        """The first line that differs, as it is then."""
+        source, mutated = (ROOT / self.file).read_text(encoding="utf-8").splitlines(), (self.text() or "").splitlines()
+        pairs = enumerate(zip(source, mutated, strict=False), 1)
+        return next((f"{n}: {a.strip()}  ->  {b.strip()}" for n, (a, b) in pairs if a != b), "")
+
+
+def sample(count: int) -> list[Generated]:
+    """So many, drawn with a fixed seed: places first, and at each place one of the operators that fit."""
+    random = Random(SEED)
+    places: dict[tuple[Any, ...], list[Generated]] = {}
+    for file in files():
+        for place, one in _of(file):
+            places.setdefault((file, *place), []).append(one)
+    order = sorted(places)
+    random.shuffle(order)
+    found: list[Generated] = []
+    for place in order:
+        if len(found) == count:
+            break
+        one = random.choice(places[place])
+        if one.text() is not None:
+            found.append(one)
+    return found
+
+
+def files() -> list[str]:
+    """The files of which mutants are made."""
+    found = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
+    return [*found, *FILES]
+
+
+def _of(file: str) -> Iterator[tuple[tuple[Any, ...], Generated]]:
+    """All of a file, each with its place."""
+    nodes = list(ast_nodes(get_ast_from_path(ROOT / file)))
+    for name in sorted(operator_names()):
+        operator = get_operator(name)
+        if operator.arguments():
+            continue  # to be told what to replace: it has no occurrences of its own
+        positions = [place for node in nodes for place in operator().mutation_positions(node)]
+        yield from ((place, Generated(file, name, number)) for number, place in enumerate(positions))
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what nobody executes for its effect."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        for argument in [*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs]:
+            argument.annotation = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST | None:
+        return None if node.arg in ("frozen", "gc", "slots") else self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return ast.Raise(exc=None, cause=None)  # its words
+
+
+def _differs(source: str, mutated: str) -> bool:
+    try:
+        trees = [ast.dump(_Bare().visit(ast.parse(text))) for text in (source, mutated)]
+    except SyntaxError:
+        return False
+    return trees[0] != trees[1]
+
+
+def equivalents() -> dict[str, str]:
+    """Of the sample, those that nobody can tell from the original, by name, with the reason."""
+    found: dict[str, str] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    return found

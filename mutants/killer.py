@@ -1,0 +1,54 @@
+"""Explores one tree until the first seed that fails: the tree that PYTHONPATH names, with a mutant planted or without.
+
+Prints one line of JSON: `seed`, `outcome` (VIOLATION, HARNESS-ERROR, HANG, BROKEN; null: nothing was found), `violated`,
+`why`. BROKEN: the tree can't even be imported.
+"""
+
+import json
+import resource
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+HANG_SECONDS = 60  # of processor time; an honest seed takes well under one
+MEMORY_BYTES = 3 * 2**30
+
+
+class Hang(BaseException):
+    """One seed takes too long."""
+
+
+def explore(scenario: str, seeds: int) -> dict[str, Any]:
+    """What the first failing seed of 1 to `seeds` shows."""
+    from harness.commands.run import read
+    from harness.explore import Task, try_seed
+
+    task = Task(scenario=read(scenario, on="sim", nodes=None, defect=None), swarm=True)
+    for seed in range(1, seeds + 1):
+        signal.setitimer(signal.ITIMER_PROF, HANG_SECONDS)
+        try:
+            found, trouble = try_seed(task, seed)
+        except Hang:
+            return {"seed": seed, "outcome": "HANG", "violated": [], "why": f"more than {HANG_SECONDS} s"}
+        if found.failed:
+            why = (found.reasons or trouble.splitlines()[-1:] or [""])[0]
+            return {"seed": seed, "outcome": found.verdict, "violated": found.violated, "why": why}
+    return {"seed": None, "outcome": None, "violated": [], "why": ""}
+
+
+def main() -> None:
+    def hang(_number: int, _frame: FrameType | None) -> None:
+        raise Hang
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.signal(signal.SIGPROF, hang)
+    try:
+        answer = explore(sys.argv[1], int(sys.argv[2]))
+    except Exception as error:
+        answer = {"seed": None, "outcome": "BROKEN", "violated": [], "why": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Mutants: each is one change of one place, and what exploration says of a planted one is what is counted."""
+
+from pathlib import Path
+
+import pytest
+
+from mutants import planting
+from mutants.__main__ import Result, attempt, summary
+from mutants.planting import ROOT, Mutant, Stale, own, planted
+
+
+def test_there_are_many_in_all_rooms_and_each_says_why() -> None:
+    found = own()
+    assert len(found) >= 60
+    assert len({(one.room, one.name) for one in found}) == len(found)
+    assert all(one.why and one.old != one.new for one in found)
+    rooms = {
+        "application",
+        "broadcast",
+        "channel",
+        "discovery",
+        "election",
+        "history",
+        "primary",
+        "replica",
+        "sessions",
+    }
+    assert rooms | {"store", "synchronization", "tree", "driver"} <= {one.room for one in found}
+
+
+def test_a_mutant_changes_one_place_or_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planting, "ROOT", tmp_path)
+    (tmp_path / "x.py").write_text("a = 1\nb = 1\nc = 2\n")
+
+    def mutant(old: str) -> Mutant:
+        return Mutant(name="m", room="r", file="x.py", old=old, new="c = 3")
+
+    assert mutant("c = 2").text() == "a = 1\nb = 1\nc = 3\n"
+    for old, times in (("= 1", 2), ("d", 0)):
+        with pytest.raises(Stale, match=f"has the text {times} times"):
+            mutant(old).text()
+
+
+def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
+    with planted("node/core/zxid.py", "# nothing") as tree:
+        assert (tree / "node/core/zxid.py").read_text() == "# nothing"
+        assert (tree / "node/core/machine.py").read_bytes() == (ROOT / "node/core/machine.py").read_bytes()
+    assert not tree.exists()
+    assert (ROOT / "node/core/zxid.py").read_text() != "# nothing"
+
+
+def test_exploration_tells_a_bug_from_none() -> None:
+    file = "node/tree/tree.py"
+    text = (ROOT / file).read_text()
+    honest = attempt("none", "tree", file, lambda: text, seeds=1)
+    assert (honest.outcome, honest.seed) == (None, None)
+    bug = text.replace("            self._delete(change.path)", "            pass")
+    assert bug != text
+    caught = attempt("bug", "tree", file, lambda: bug.replace("self.zxid = zxid", "self.zxid = Zxid(7)"), seeds=5)
+    assert caught.outcome in ("VIOLATION", "HARNESS-ERROR")
+    assert caught.seed is not None
+    broken = attempt("broken", "tree", file, lambda: "import nothing_of_that_name", seeds=1)
+    assert broken.outcome == "BROKEN"
+    assert not broken.counts
+
+
+def test_a_stale_mutant_does_not_count() -> None:
+    stale = attempt("old", "tree", "node/tree/tree.py", _raise_stale, seeds=1)
+    assert (stale.outcome, stale.counts) == ("STALE", False)
+
+
+def _raise_stale() -> str:
+    raise Stale("the file has the text 0 times")
+
+
+def test_the_share_is_of_those_that_count() -> None:
+    def result(outcome: str | None, equivalent: str = "") -> Result:
+        return Result("n", "r", outcome, None, [], "", equivalent)
+
+    results = [
+        result("VIOLATION"),
+        result(None),
+        result("HANG"),
+        result("STALE"),
+        result("BROKEN"),
+        result(None, "same"),
+    ]
+    told = summary(results)
+    assert "6 mutants; 3 do not count" in told
+    assert "Of 3: 1 caught (33 of 100), 1 ended the harness or hung, 1 survive" in told

@@ -1,0 +1,85 @@
+"""Guided exploration: what was seldom reached weighs more, and what a seed draws can be drawn again."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from faults.grammar import DRAWABLE
+from faults.scenario import Scenario
+from harness.cli import main
+from harness.exits import BadInput
+from harness.explore import Explored, Task, explore
+from harness.guide import BATCH, Guide, keep_weights, read_weights
+from harness.swarm import EVEN, Weights, draw_swarm
+from model.coverage import POINTS, Combination
+
+
+def explored(seed: int, *reached: Combination) -> Explored:
+    return Explored(
+        seed=seed, verdict="PASS", exit=0, expected=0, violated=[], reasons=[], seconds=1.0, faults=Counter(),
+        operations={}, reached=set(reached),
+    )  # fmt: skip
+
+
+def test_what_was_seldom_reached_weighs_more() -> None:
+    guide = Guide()
+    assert guide.weights() == EVEN
+    for seed in range(10):
+        guide.learn(explored(seed, ("LEADING", "BROADCAST", "before-send:COMMIT", "crash")))
+    guide.learn(explored(11, ("LEADING", "BROADCAST", "before-write:SNAP", "wipe")))
+    weights = guide.weights()
+    assert set(weights.points) == set(POINTS)
+    assert set(weights.faults) == set(DRAWABLE)
+    never, once, often = (weights.points[f"before-{what}"] for what in ("sync:MEMBER", "write:SNAP", "send:COMMIT"))
+    assert never > once > often > 0
+    assert weights.faults["pause"] > weights.faults["crash"] == weights.faults["wipe"]
+
+
+def test_the_same_seeds_give_the_same_weights(shipped: Callable[[str], Scenario]) -> None:
+    task = Task(scenario=shipped("long-mix"), swarm=True, coverage=True)
+    twice = []
+    for _ in range(2):
+        guide = Guide()
+        for found in explore(task, range(1, 4), 1):
+            guide.learn(found)
+        twice.append(guide.weights())
+    assert twice[0] == twice[1] != EVEN
+
+
+def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Callable[[str], Scenario]) -> None:
+    weights = Weights({"wipe": 10.0}, {"after-sync:MEMBER": 10.0})
+    keep_weights(weights, tmp_path / "w.json")
+    assert read_weights(tmp_path / "w.json") == weights
+    drawn = draw_swarm(shipped("long-mix"), 5, weights)
+    assert drawn == draw_swarm(shipped("long-mix"), 5, weights) != draw_swarm(shipped("long-mix"), 5)
+    assert drawn.nemesis is not None
+    assert drawn.nemesis.points == weights.points
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"faults": {"wip": 1}, "points": {}}', '{"faults": {"wipe": "x"}, "points": {}}']
+)
+def test_a_file_without_weights_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_text(text)
+    with pytest.raises(BadInput, match="holds no weights"):
+        read_weights(tmp_path / "w.json")
+
+
+def test_a_guided_seed_is_drawn_again_with_its_batchs_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.guide.BATCH", 2)
+    assert BATCH > 2
+    results = ["--results", str(tmp_path), "--jobs", "1"]
+    assert main(["explore", "long-mix", "--guided", "--seeds", "1..3", *results]) in (0, 2)
+    told = capsys.readouterr()
+    file = tmp_path / "swarm" / "long-mix-weights-3.json"
+    assert f"--weights {file}" in (told.out + told.err).replace("\n", "")
+    drew = [line for line in (told.out + told.err).splitlines() if line.startswith("seed 3 drew")]
+    assert main(["explore", "long-mix", "--weights", str(file), "--seeds", "3..3", *results]) in (0, 2)
+    told = capsys.readouterr()
+    assert drew
+    assert drew[0] in (told.out + told.err)
+    assert main(["explore", "long-mix", "--guided", "--weights", str(file), *results]) == 4

@@ -1,0 +1,105 @@
+"""The two ends of a scenario: what the nodes' disks hold before the start, and what all nodes hold at the end."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faults.scenario import Disk, Expect, Operation, Scenario, Workload
+from harness.final import judge_state
+from harness.outset import write_disk
+from harness.sim import simulate
+from model.verdict import Judgement
+from node.core import zxid as zx
+from node.store.disk import OrdinaryDisk
+from node.store.store import Store
+
+ASKED = (
+    Operation(at=0.1, value="a"),
+    Operation(at=0.2, do="cas", version=1, value="b"),
+    Operation(at=0.3, do="cas", version=1, value="c"),
+)
+
+
+def ends_with(**state: tuple[str | None, ...]) -> Scenario:
+    return Scenario(
+        name="state", about="-", duration=1.0, operations=ASKED, workload=Workload(clients=1, keys=1),
+        expect=Expect(state={f"/{name.replace('_', '-')}": values for name, values in state.items()}),
+    )  # fmt: skip
+
+
+def test_the_state_at_the_end_is_what_was_expected() -> None:
+    verdict = simulate(ends_with(key_0=("x", "b"), key_1=(None,)), 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+    assert verdict.property("expected state").checked == 6
+
+
+def test_another_state_is_a_violation_that_says_who_holds_what() -> None:
+    verdict = simulate(ends_with(key_0=("c", None)), 1, None).verdict
+    assert verdict.violated == ["expected state"]
+    assert "node 1 'b', node 2 'b', node 3 'b'; all are to have 'c' or no such znode" in verdict.reasons[0]
+
+
+def test_without_an_expected_state_nothing_is_asked() -> None:
+    verdict = simulate(replace(ends_with(), expect=Expect()), 1, None).verdict
+    assert "expected state" not in [item.name for item in verdict.properties]
+
+
+@pytest.mark.parametrize(
+    ("held", "judgement"),
+    [
+        ({"1": {"/a": "x"}, "2": {"/a": "x"}}, Judgement.PASS),
+        ({"1": {"/a": "x"}, "2": {"/a": "y"}}, Judgement.VIOLATION),
+        ({"1": {"/a": "x"}, "2": {"/a": None}}, Judgement.VIOLATION),
+        ({"1": {"/a": "x"}, "2": {}}, Judgement.UNKNOWN),
+        ({}, Judgement.UNKNOWN),
+    ],
+)
+def test_all_nodes_must_hold_the_same_of_what_will_do(
+    held: dict[str, dict[str, str | None]], judgement: Judgement
+) -> None:
+    assert judge_state({"/a": ("x", "y")}, {"event": "state", "held": held, "line": 3}).verdict is judgement
+
+
+def test_what_was_never_read_is_not_known() -> None:
+    assert judge_state({"/a": ("x",)}, None).verdict is Judgement.UNKNOWN
+
+
+BEFORE = tuple((1, counter) for counter in (1, 2, 3))
+
+
+def starts_from(*disks: Disk, held: dict[str, tuple[str | None, ...]]) -> Scenario:
+    return Scenario(
+        name="disks", about="-", duration=1.0, disks=disks, workload=Workload(clients=1, keys=1),
+        expect=Expect(state=held),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("faithful", ["faithful", "ordinary"])
+def test_nodes_start_from_the_disks_that_they_are_given(faithful: str) -> None:
+    """A quorum holds 1:3: it was committed, and becomes everybody's."""
+    longer = [Disk(node=node, accepted_epoch=1, current_epoch=1, log=BEFORE) for node in (1, 2)]
+    shorter = Disk(node=3, accepted_epoch=4, current_epoch=1, log=BEFORE[:2])
+    scenario = starts_from(*longer, shorter, held={"/before-1-3": ("1.3",), "/before-1-4": (None,)})
+    verdict = simulate(replace(scenario, disk=faithful), 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+    assert verdict.metrics["epochs"] >= 1
+
+
+def test_a_later_epoch_wins_over_a_longer_log() -> None:
+    """LADIS 2008, Figure 4: what only the leader of an epoch that is over had logged is cut off."""
+    old = Disk(node=3, accepted_epoch=2, current_epoch=1, log=BEFORE)
+    new = [Disk(node=node, accepted_epoch=2, current_epoch=2, log=(*BEFORE[:1], (2, 1))) for node in (1, 2)]
+    held: dict[str, tuple[str | None, ...]] = {"/before-1-3": (None,), "/before-2-1": ("2.1",)}
+    verdict = simulate(starts_from(old, *new, held=held), 1, None).verdict
+    assert verdict.exit == 0, verdict.reasons
+
+
+def test_a_written_disk_is_read_as_it_was_told(tmp_path: Path) -> None:
+    disk = Disk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
+    held = write_disk(tmp_path, disk, 4096)
+    _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
+    assert (recovered.accepted_epoch, recovered.current_epoch, recovered.amnesiac) == (9, 7, False)
+    assert [(zx.pair(first), len(txns)) for first, txns in recovered.runs] == [([1, 1], 3), ([5, 1], 2)]
+    assert [(epoch, first) for epoch, first, _ in held["runs"]] == [(1, 1), (5, 1)]
+    assert report.torn_bytes == 0
