@@ -278,7 +278,9 @@ class Milestone(Line, kw_only=True):
 
     event: str
     seconds: float | None = None
-    runs: list[tuple[int, int, str]] | None = None  # of `disk`: what lay on a disk before the start: epoch, first, digests
+    runs: list[tuple[int, int, str]] | None = (
+        None  # of `disk`: what lay on a disk before the start: epoch, first, digests
+    )
 
     @property
     def file(self) -> str:
