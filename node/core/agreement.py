@@ -21,12 +21,8 @@ class Agreement:
         self._own: dict[Zxid, int] = {}
         self._agrees: dict[int, bool] = {}  # peer: whether it agreed when it was last compared
         self._since: int | None = None  # when the first of the present differences was found
+        self.disputed = False  # whether a difference is not settled yet
         self._words = ""
-
-    @property
-    def disputed(self) -> bool:
-        """Whether a difference is not settled yet."""
-        return self._since is not None
 
     def remember(self, zxid: Zxid, digest: int) -> None:
         """This node has delivered up to `zxid`."""
@@ -48,7 +44,7 @@ class Agreement:
                 self._agrees[peer] = True
             return
         if self._since is None:
-            self._since = now
+            self._since, self.disputed = now, True
             self._agrees = {}
         self._agrees[peer] = False
         here, there = show_digest(mine), show_digest(digest)
@@ -62,7 +58,7 @@ class Agreement:
         if len(against) >= self._quorum:
             return f"{self._words}; {len(against)} nodes contradict this one"
         if 1 + len(self._agrees) - len(against) >= self._quorum:
-            self._since, self._agrees = None, {}
+            self._since, self.disputed, self._agrees = None, False, {}
         elif leader in against and now - self._since >= self._patience:
             return f"{self._words}; the leader is believed"
         return None

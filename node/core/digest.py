@@ -32,6 +32,8 @@ def show(digest: int) -> str:
 
 def show_all(digests: list[int]) -> str:
     """16 hexadecimal digits for each: how traces write the digests of consecutive transactions."""
+    if len(digests) == 1:  # as most are when little is asked for
+        return f"{digests[0]:016x}"
     numbers = array("Q", digests)
     if byteorder == "little":
         numbers.byteswap()
@@ -40,6 +42,8 @@ def show_all(digests: list[int]) -> str:
 
 def read_all(text: str) -> "array[int]":
     """The other way round. Raises ValueError if the text is not 16 hexadecimal digits for each."""
+    if len(text) == 16:
+        return array("Q", (int(text, 16),))
     numbers = array("Q")
     numbers.frombytes(bytes.fromhex(text))
     if byteorder == "little":
