@@ -155,6 +155,13 @@ class Sessions:
                 self._deliver_own(session, Zxid(zxid), txn)
             zxid += 1
 
+    def install(self, zxid: Zxid, state: bytes) -> None:
+        """Replace the tree by a snapshot of another node. What is to be read between two unknown writes can't be, any more."""
+        self._tree.load(state, zxid)
+        for session in self._watched.values():
+            between = [entry for entry in session.queue if entry.seq < session.fence]
+            self._fail(session, between, "this node was sent a snapshot")
+
     def answered(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
         """The leader refused a write (ANSWER). The client is told when `after` is delivered here."""
         session = self._sessions.get(client)
