@@ -151,7 +151,7 @@ class Application:
     def deliver(self, delivery: Deliver | Install) -> None:
         """Committed transactions, or committed state, for the tree."""
         if isinstance(delivery, Install):
-            self.tree.load(delivery.state, delivery.zxid)
+            self.sessions.install(delivery.zxid, delivery.state)
             return
         self.sessions.deliver(delivery.first, delivery.txns)
         if self.primary.outstanding:

@@ -15,10 +15,10 @@ A session is held, its reads waiting and its writes kept back, as long as this n
   leader is lost, the node raises it itself.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
 from node.core.zxid import Zxid
+from node.session import Entry, Session
 from node.tree.outcomes import Failed, Outcome, Unknown, stated
 from node.tree.refusal import NO_LEADER, OVERLOADED
 from node.tree.requests import READS, Asked, Fence, Request, weight
@@ -29,43 +29,6 @@ from node.tree.txns import FenceTxn, Txn, decode
 Passed = tuple[int, int, Asked]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
-
-
-class _Entry:
-    """One request in a client's queue. `outcome` is None until it is known.
-
-    `refusal`: the leader's, which may be told when its zxid is delivered here.
-    """
-
-    __slots__ = ("outcome", "passed", "refusal", "request", "seq", "size")
-
-    def __init__(self, seq: int, request: Request, size: int) -> None:
-        self.seq = seq
-        self.request = request
-        self.size = size
-        self.passed = False
-        self.outcome: Outcome | None = None
-        self.refusal: Failed | None = None
-
-
-class _Session:
-    """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused.
-
-    `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NONE`.
-    """
-
-    __slots__ = ("bytes", "client", "fence", "held", "last_seq", "open", "queue", "refusals", "seen")
-
-    def __init__(self, client: int, seen: Zxid, fence: int) -> None:
-        self.client = client
-        self.seen = seen
-        self.fence = fence or NONE
-        self.held = False
-        self.last_seq = -1
-        self.queue: deque[_Entry] = deque()
-        self.bytes = 0
-        self.open: dict[int, _Entry] = {}
-        self.refusals = 0
 
 
 class Sessions:
@@ -88,11 +51,11 @@ class Sessions:
         self._share_bytes = max(1, waiting_bytes // SHARE)
         self._count = 0  # entries in all queues, and their size
         self._bytes = 0
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, Session] = {}
         self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
-        self._watched: dict[int, _Session] = {}  # those that some delivery may set going: held, or with refusals
-        self._unfenced: dict[int, _Session] = {}  # whose fence the present leader has not been asked for
-        self._unpassed: list[tuple[int, _Entry]] = []
+        self._watched: dict[int, Session] = {}  # those that some delivery may set going: held, or with refusals
+        self._unfenced: dict[int, Session] = {}  # whose fence the present leader has not been asked for
+        self._unpassed: list[tuple[int, Entry]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
 
     @property
@@ -125,7 +88,7 @@ class Sessions:
         for none.
         """
         self.gone(client)
-        session = self._sessions[client] = _Session(client, seen, fence)
+        session = self._sessions[client] = Session(client, seen, fence)
         self._hold(session)
 
     def gone(self, client: int) -> None:
@@ -192,6 +155,13 @@ class Sessions:
                 self._deliver_own(session, Zxid(zxid), txn)
             zxid += 1
 
+    def install(self, zxid: Zxid, state: bytes) -> None:
+        """Replace the tree by a snapshot of another node. What is to be read between two unknown writes can't be, any more."""
+        self._tree.load(state, zxid)
+        for session in self._watched.values():
+            between = [entry for entry in session.queue if entry.seq < session.fence]
+            self._fail(session, between, "this node was sent a snapshot")
+
     def answered(self, client: int, seq: int, error: str, words: str, after: Zxid) -> None:
         """The leader refused a write (ANSWER). The client is told when `after` is delivered here."""
         session = self._sessions.get(client)
@@ -240,9 +210,9 @@ class Sessions:
         self._answers = {}
         return answers
 
-    def _accept(self, session: _Session, seq: int, request: Request) -> None:
+    def _accept(self, session: Session, seq: int, request: Request) -> None:
         size = len(request.path) if isinstance(request, READS) else weight(request)
-        entry = _Entry(seq, request, size)
+        entry = Entry(seq, request, size)
         queue = session.queue
         queue.append(entry)
         session.bytes += size
@@ -257,7 +227,7 @@ class Sessions:
             if not session.held:
                 self._unpassed.append((session.client, entry))
 
-    def _hold(self, session: _Session) -> None:
+    def _hold(self, session: Session) -> None:
         """Hold a session that may not be served yet, and see to it that its fence is asked for."""
         session.held = not self._may_serve(session)
         if session.held:
@@ -265,15 +235,15 @@ class Sessions:
             if not self._fenced(session):
                 self._unfenced[session.client] = session
 
-    def _fenced(self, session: _Session) -> bool:
+    def _fenced(self, session: Session) -> bool:
         return self._tree.sessions.get(session.client, NONE) >= session.fence
 
-    def _may_serve(self, session: _Session) -> bool:
+    def _may_serve(self, session: Session) -> bool:
         if self._shown is None or self._tree.zxid < max(self._shown, session.seen):
             return False
         return self._fenced(session)
 
-    def _deliver_own(self, session: _Session, zxid: Zxid, txn: Txn) -> None:
+    def _deliver_own(self, session: Session, zxid: Zxid, txn: Txn) -> None:
         if session.refusals or session.held:  # reads behind refused or unknown writes must not see this transaction
             self._advance(session, before=txn.origin.seq)
         self._tree.perform(zxid, txn)
@@ -286,18 +256,18 @@ class Sessions:
             self._settle(session, entry, stated(zxid, txn.change))
             self._advance(session)
 
-    def _fail(self, session: _Session, entries: Iterable[_Entry], words: str) -> None:
+    def _fail(self, session: Session, entries: Iterable[Entry], words: str) -> None:
         """What is open and was not passed on certainly had no effect."""
         for entry in [each for each in entries if each.outcome is None and not each.passed]:
             self._settle(session, entry, Failed(NO_LEADER, words))
 
-    def _settle(self, session: _Session, entry: _Entry, outcome: Outcome) -> None:
+    def _settle(self, session: Session, entry: Entry, outcome: Outcome) -> None:
         session.open.pop(entry.seq, None)
         entry.outcome = outcome
         if entry.refusal is not None:
             session.refusals -= 1
 
-    def _advance(self, session: _Session, before: int = NONE) -> None:
+    def _advance(self, session: Session, before: int = NONE) -> None:
         """Answer from the head of the queue, until a request's outcome is open.
 
         `before`: the number of the client's transaction that is delivered next: of what it asked for earlier, all has taken
@@ -317,7 +287,7 @@ class Sessions:
             session.bytes -= entry.size
             self._answers.setdefault(session.client, []).append((entry.seq, outcome))
 
-    def _resolve(self, session: _Session, entry: _Entry) -> Outcome | None:
+    def _resolve(self, session: Session, entry: Entry) -> Outcome | None:
         """The outcome of the head of the queue, if the delivered state allows one."""
         if isinstance(entry.request, READS):
             return self._tree.read(entry.request)

@@ -1,14 +1,17 @@
 """Bugs in what becomes of clients' requests, and in what clients are told of it."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from node.application import Application
 from node.core.broadcast import Peer
 from node.core.zxid import Zxid
+from node.session import Entry, Session
 from node.sessions import Passed, Sessions
 from node.tree.forwarding import Forward
 from node.tree.outcomes import Failed, Ok, Outcome, stated
-from node.tree.primary import Primary
+from node.tree.primary import Outlook, Primary
 from node.tree.refusal import Refusal
 from node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
 from node.tree.seqs import NONE
@@ -33,7 +36,7 @@ class ForgetfulPrimary(Primary):
 class UnfencedSessions(Sessions):
     """A node serves a session at once, whatever of its writes is unknown."""
 
-    def _fenced(self, session: object) -> bool:
+    def _fenced(self, session: Session) -> bool:
         return True
 
 
@@ -119,17 +122,17 @@ class StaleChildren(Tree):
 class ConditionIgnored(Primary):
     """Whatever version a set or a check asks for, the one that is there will do."""
 
-    def _set(self, step: Set, draft: dict[str, object]) -> SetTxn | Refusal:  # type: ignore[override]
-        return super()._set(msgspec.structs.replace(step, version=ANY), draft)  # type: ignore[arg-type]
+    def _set(self, step: Set, draft: dict[str, Outlook]) -> SetTxn | Refusal:
+        return super()._set(msgspec.structs.replace(step, version=ANY), draft)
 
-    def _check(self, step: Check, draft: dict[str, object]) -> CheckTxn | Refusal:  # type: ignore[override]
-        return super()._check(msgspec.structs.replace(step, version=ANY), draft)  # type: ignore[arg-type]
+    def _check(self, step: Check, draft: dict[str, Outlook]) -> CheckTxn | Refusal:
+        return super()._check(msgspec.structs.replace(step, version=ANY), draft)
 
 
 class WrongVersionTold(Sessions):
     """The client of a set is told the version before it."""
 
-    def _settle(self, session, entry, outcome: Outcome) -> None:  # type: ignore[no-untyped-def]
+    def _settle(self, session: Session, entry: Entry, outcome: Outcome) -> None:
         if isinstance(entry.request, Set) and isinstance(outcome, Ok) and outcome.version:
             outcome = msgspec.structs.replace(outcome, version=outcome.version - 1)
         super()._settle(session, entry, outcome)
@@ -138,11 +141,11 @@ class WrongVersionTold(Sessions):
 class FailedTakesEffect(Sessions):
     """A write that was refused for want of a leader is kept all the same, and passed on to the next one."""
 
-    def __init__(self, *arguments, **limits) -> None:  # type: ignore[no-untyped-def]
-        super().__init__(*arguments, **limits)
+    def __init__(self, node: int, life: int, tree: Tree, waiting: int) -> None:
+        super().__init__(node, life, tree, waiting)
         self._kept: list[tuple[int, int, Write]] = []
 
-    def _fail(self, session, entries, words: str) -> None:  # type: ignore[no-untyped-def]
+    def _fail(self, session: Session, entries: Iterable[Entry], words: str) -> None:
         open_ = [each for each in entries if each.outcome is None and not each.passed]
         self._kept += [
             (session.client, each.seq, each.request) for each in open_ if not isinstance(each.request, READS)

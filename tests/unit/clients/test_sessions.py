@@ -427,6 +427,21 @@ def test_reads_between_unknown_writes_are_answered_between_them() -> None:
     assert answers[6] == Ok(z(5), 1, data=b"3")
 
 
+def test_what_lies_between_unknown_writes_cannot_be_read_from_a_snapshot() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1")), (2, Get("/k")), (3, Set("/k", b"3")), (4, Get("/k"))])
+    sessions.writes()
+    sessions.leader_lost()
+    ahead = Tree()
+    for counter, data in enumerate([KEY, set_txn(ME, 1, b"1"), set_txn(ME, 3, b"3"), fence_txn(ME, 3)], 1):
+        ahead.apply(z(counter), data)
+    sessions.install(z(4), ahead.dump())
+    answers = dict(told(sessions))
+    assert isinstance(answers[2], Failed)
+    assert answers[2].error == "no leader"
+    assert answers[4] == Ok(z(4), 1, data=b"3")
+
+
 def test_held_reads_fail_when_there_is_no_leader_for_too_long() -> None:
     sessions = make(fence=4)
     sessions.receive(ME, [(5, Get("/k")), (6, Set("/k", b"6"))])
