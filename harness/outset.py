@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from faults.scenario import Disk
 from node.core import digest as dg
@@ -13,10 +14,10 @@ from node.core.messages import Run
 from node.core.ready import EpochRecord, NewLeaderRecord, Record, TxnRecords
 from node.store.disk import OrdinaryDisk
 from node.store.store import Store
-from node.tree.txns import CreateTxn, Origin, Txn, encode
+from node.tree.txns import CreateTxn, Origin, Txn, decode, encode
 
 MILESTONE = "disk"
-NOBODY = Origin(0, 0, 0, 0)  # who asked for what is there before the start
+NOBODY = 0  # the client that asked for what is there before the start
 FIRST_CHILD = 1_000_000  # of the root's counter, which goes on from there
 
 
@@ -28,7 +29,10 @@ def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
         store.append(record)
     store.sync()
     store.close()
-    held = [[zx.epoch_of(run.first), zx.counter_of(run.first), dg.show_all(run.digests)] for run in runs]
+    held = [
+        [zx.epoch_of(run.first), zx.counter_of(run.first), dg.show_all(run.digests), [_told(txn) for txn in run.txns]]
+        for run in runs
+    ]
     return {
         "node": disk.node,
         "accepted_epoch": disk.accepted_epoch,
@@ -40,7 +44,14 @@ def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
 def transaction(epoch: int, counter: int) -> bytes:
     """The one of that zxid, on whatever disk: it creates a znode of its own."""
     change = CreateTxn(f"/before-{epoch}-{counter}", f"{epoch}.{counter}".encode(), FIRST_CHILD * epoch + counter)
-    return encode(Txn(NOBODY, change))
+    return encode(Txn(Origin(0, 0, NOBODY, zx.zxid(epoch, counter)), change))
+
+
+def _told(data: bytes) -> list[Any]:
+    """The transaction as `broadcast` tells one (results/README.md)."""
+    txn = decode(data)
+    assert isinstance(txn.change, CreateTxn)
+    return [txn.origin.client, txn.origin.seq, [["create", txn.change.path, 0, crc32(txn.change.data)]]]
 
 
 def _runs(disk: Disk) -> Iterator[TxnRecords]:

@@ -278,9 +278,7 @@ class Milestone(Line, kw_only=True):
 
     event: str
     seconds: float | None = None
-    runs: list[tuple[int, int, str]] | None = (
-        None  # of `disk`: what lay on a disk before the start: epoch, first, digests
-    )
+    runs: list[tuple[int, int, str, list[Summary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property
     def file(self) -> str:
@@ -290,9 +288,19 @@ class Milestone(Line, kw_only=True):
         """What lay on the disk, as if primaries that are no processes of this run had broadcast it."""
         found: list[Broadcast] = []
         delivered: Pair = (0, 0)
-        for epoch, first, digests in self.runs or ():
+        for epoch, first, digests, txns in self.runs or ():
             found.append(
-                Broadcast(t=self.t, node=0, life=1, n=1, epoch=epoch, first=first, digests=digests, delivered=delivered)
+                Broadcast(
+                    t=self.t,
+                    node=0,
+                    life=1,
+                    n=1,
+                    epoch=epoch,
+                    first=first,
+                    digests=digests,
+                    delivered=delivered,
+                    txns=txns,
+                )
             )
             delivered = (epoch, first + found[-1].count - 1)
         return found

@@ -138,6 +138,7 @@ class Facts:
         self.injects: list[Inject] = []
         self.heals: list[Heal] = []
         self.milestones: dict[str, Milestone] = {}  # the last of each name
+        self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
 

@@ -97,6 +97,7 @@ class Oracle:
         self.facts.milestones[milestone.event] = milestone
         for event in milestone.before_the_start():
             self.facts.broadcasts.add(event)
+            self.facts.before.update((client, seq) for client, seq, _ in event.txns)
 
     def damaged(self, damage: Damage) -> None:
         """A place where the records do not say what happened."""

@@ -53,7 +53,7 @@ class ExactlyOnce(Checker):
                 self._twice(key, zxid, request)
             elif request is not None:
                 self._effect(request, zxid, txn[2])
-            elif txn[0] in recorded or txn[0] not in self._connected:
+            elif key not in self.facts.before and (txn[0] in recorded or txn[0] not in self._connected):
                 words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
                 self._absent(words, [effects.broadcast(zxid)])
         for key, request in requests.items():

@@ -101,5 +101,5 @@ def test_a_written_disk_is_read_as_it_was_told(tmp_path: Path) -> None:
     _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
     assert (recovered.accepted_epoch, recovered.current_epoch, recovered.amnesiac) == (9, 7, False)
     assert [(zx.pair(first), len(txns)) for first, txns in recovered.runs] == [([1, 1], 3), ([5, 1], 2)]
-    assert [(epoch, first) for epoch, first, _ in held["runs"]] == [(1, 1), (5, 1)]
+    assert [(epoch, first) for epoch, first, _, _ in held["runs"]] == [(1, 1), (5, 1)]
     assert report.torn_bytes == 0
