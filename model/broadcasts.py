@@ -64,6 +64,10 @@ class Broadcasts:
         primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
         return Step(event, primary, expected)
 
+    def has(self, zxid: int) -> bool:
+        """Whether some process broadcast a transaction with this zxid."""
+        return any(primary.event_of(zxid & 0xFFFFFFFF) for primary in self.epochs.get(zxid >> 32, ()))
+
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Whether some process broadcast exactly these transactions in that epoch."""
         end = first - 1 + len(digests)

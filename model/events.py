@@ -59,6 +59,11 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
         """Whether the node starts without anything that it once promised."""
         return self.disk in ("fresh", "amnesiac")
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing at all was found on the disk."""
+        return not (self.accepted_epoch or self.current_epoch or any(self.last_zxid))
+
 
 class Role(TraceEvent, kw_only=True, tag="role"):
     role: str
@@ -72,7 +77,7 @@ class Phase(TraceEvent, kw_only=True, tag="phase"):
 
 class AcceptedEpoch(TraceEvent, kw_only=True, tag="accepted_epoch"):
     epoch: int
-    leader: int | None = None
+    leader: int
 
 
 class CurrentEpoch(TraceEvent, kw_only=True, tag="current_epoch"):
@@ -145,7 +150,10 @@ class Channel(TraceEvent, kw_only=True, tag="channel"):
 
 
 class Member(TraceEvent, kw_only=True, tag="member"):
-    """A node that had lost its disk counts in quorums again."""
+    """A node that had lost its disk counts in quorums again. `quorum`: the members that confirmed that it may."""
+
+    epoch: int
+    quorum: list[int] = []
 
 
 class Client(TraceEvent, kw_only=True, tag="client"):

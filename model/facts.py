@@ -2,18 +2,19 @@
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
 from model.broadcasts import Broadcasts
+from model.disks import Disk, Found, compare
 from model.effects import Effects
 from model.events import (
     Abort,
     Accept,
-    Batch,
+    AcceptedEpoch,
     Boot,
     Complete,
     CurrentEpoch,
@@ -37,7 +38,9 @@ from model.events import (
 )
 from model.ledger import Delivery, Ledger, Place
 
-DISK_FAULTS = frozenset({"wipe", "corrupt", "truncate-file"})  # what a disk held may be gone or changed afterwards
+DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
+WIPE = "wipe"  # the disk is lost
+DISK_FAULTS = DAMAGES | {WIPE}
 KILLS = (
     frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
 )  # these end processes, or need them ended
@@ -48,19 +51,18 @@ ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in 
 
 @dataclass(slots=True)
 class Node:
-    """One node: its present life, and where it stands. `amnesiac` as long as its lost disk keeps it out of quorums."""
+    """One node: its present life, its disk, and where it stands. `lost`: disks that it had, and what faults took of
+    them; `found`: how this life's boot compares with the life before it."""
 
     id: int
     boot: Boot | None = None
+    found: Found | None = None
     place: Place = field(default_factory=Place)
+    role: str = ""
     phase: str = ""
-    amnesiac: bool = False
     exit: Exit | None = None
-    top: Deliver | None = None  # the highest delivery on this disk, ...
-    top_last: int = 0  # ... and the zxid where it ends
-    forgotten: Deliver | None = None  # what `top` was, if this life began with a log that ends before it
-    epoch: int = 0  # f.a
-    log_last: int = 0  # the last zxid that its disk is known to hold
+    disk: Disk = field(default_factory=Disk)
+    lost: list[Disk] = field(default_factory=list)
     reached: "array[int]" = field(default_factory=lambda: array("Q"))  # zxids up to which it had delivered, ...
     reached_at: "array[int]" = field(default_factory=lambda: array("q"))  # ... and when, for the first time in any life
 
@@ -74,6 +76,11 @@ class Node:
         """Whether some life of it had delivered up to `zxid` by the time `t`."""
         place = bisect_left(self.reached, zxid)
         return place < len(self.reached) and self.reached_at[place] <= t
+
+    @property
+    def disks(self) -> list[Disk]:
+        """All that it has ever had, the present one first."""
+        return [self.disk, *self.lost]
 
 
 @dataclass(slots=True)
@@ -124,6 +131,7 @@ class Facts:
         self.nodes: dict[int, Node] = {}
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
+        self.led: dict[tuple[int, int], AcceptedEpoch] = {}  # (epoch, node): what a node promised to itself
         self.established: list[Established] = []
         self.highest_established = 0  # epoch
         self.deliveries = 0  # transactions, each time that some node delivered one
@@ -185,15 +193,17 @@ class Facts:
 
     def boot(self, event: Boot) -> bool:
         """A new life. False if its snapshot is no point of the ledger."""
-        node = self.node(event.node)
-        node.boot, node.exit, node.phase = event, None, ""
-        node.amnesiac = event.disk == "amnesiac"
-        node.forgotten = None
-        if event.empty:
-            node.top = None
-        elif node.top is not None and packed(event.last_zxid) < node.top_last:
-            node.top, node.forgotten = None, node.top
-        node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
+        node, disk = self.node(event.node), self.node(event.node).disk
+        node.found = None
+        if node.boot is not None:
+            node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
+            if node.found.new_disk:
+                node.lost.append(disk)
+                node.disk = disk = Disk()
+            elif packed(event.last_zxid) < disk.log.last:
+                node.lost.append(replace(disk, log=disk.log.copy()))
+        disk.boot(event)
+        node.boot, node.exit, node.role, node.phase = event, None, "", ""
         node.reach(packed(event.snapshot_zxid), event.t)
         node.place = Place()
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
@@ -203,19 +213,19 @@ class Facts:
         delivery = self.ledger.deliver(node.place, event)
         self.deliveries += len(delivery.digests)
         node.reach(delivery.last, event.t)
-        if node.top is None or delivery.last >= node.top_last:
-            node.top, node.top_last = event, delivery.last
+        disk = node.disk
+        if delivery.last >= disk.top_last:
+            disk.top, disk.top_last = event, delivery.last
         return delivery
 
     def accept(self, event: Accept) -> None:
-        if event.digests:
-            self.node(event.node).log_last = event.zxid + event.count - 1
+        self.node(event.node).disk.accept(event)
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
         node, zxid = self.node(event.node), packed(event.zxid)
         if event.kind == "installed":
-            node.log_last = zxid
+            node.disk.install(event)
         if event.kind != "restored":
             return True
         node.reach(zxid, event.t)
@@ -226,17 +236,22 @@ class Facts:
         node = self.node(event.node)
         match event:
             case Truncate():
-                node.log_last = packed(event.keep)
+                node.disk.truncate(event)
             case Phase():
                 node.phase = event.phase
             case Role():
+                node.role = event.role
                 self.elections += event.role == "LEADING"
+            case AcceptedEpoch():
+                node.disk.promise(event)
+                if event.leader == event.node:
+                    self.led.setdefault((event.epoch, event.node), event)
+            case CurrentEpoch():
+                node.disk.join(event)
             case Member():
-                node.amnesiac = False
+                node.disk.amnesiac = False
             case Exit():
                 node.exit = event
-            case CurrentEpoch():
-                node.epoch = event.epoch
             case Established():
                 self.established.append(event)
                 self.highest_established = max(self.highest_established, event.epoch)
@@ -291,8 +306,9 @@ class Facts:
         return self.run.nodes // 2 + 1
 
     def disks_lost(self) -> list[int]:
-        """The nodes that are out of the quorums at the end because their disk was lost."""
-        return sorted(node.id for node in self.nodes.values() if node.amnesiac)
+        """The nodes that are out of the quorums at the end because a fault took their disk."""
+        wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
+        return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
 
     def beyond_fault_model(self) -> bool:
         """A quorum of disks was lost, and since the last of them came back nobody was established."""
@@ -321,12 +337,16 @@ class Facts:
             for inject in self.injects
         )
 
+    def disk_lost(self, old: Boot, new: Boot) -> bool:
+        """Whether a fault took the whole disk of the node, between two of its starts."""
+        return any(takes_disk(inject, new.node) for inject in self._between(old, new))
+
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
         """Whether a fault took or changed something that the node's disk held, between two of its starts."""
-        return any(
-            inject.do in DISK_FAULTS and new.node in inject.nodes and old.t <= inject.t <= new.t
-            for inject in self.injects
-        )
+        return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
+
+    def _between(self, old: Boot, new: Boot) -> list[Inject]:
+        return [inject for inject in self.injects if old.t <= inject.t <= new.t]
 
     @property
     def tampered(self) -> bool:
@@ -341,9 +361,12 @@ class Facts:
         )
 
 
-def last_of(batch: Batch) -> int:
-    """The zxid of a batch's last transaction."""
-    return batch.zxid + batch.count - 1
+def takes_disk(inject: Inject, node: int) -> bool:
+    """Whether a fault shows that it has taken this node's disk."""
+    if inject.do != WIPE or node not in inject.nodes:
+        return False
+    shown = inject.evidence.get(str(node)) if isinstance(inject.evidence, dict) else None
+    return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
 
 
 def killed(fault: Fault) -> dict[int, dict[str, Any]]:

@@ -196,7 +196,7 @@ class Oracle:
         """What a quorum of lost disks means for what had been acknowledged."""
         facts = self.facts
         lost = facts.disks_lost()
-        held = max((node.log_last for node in facts.nodes.values() if not node.amnesiac), default=0)
+        held = max((node.disk.log.last for node in facts.nodes.values() if not node.disk.amnesiac), default=0)
         gone = [write.zxid for write in facts.acked if write.zxid > held]
         words = [
             f"the disks of {_nodes(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "

@@ -12,10 +12,10 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a script, only this folder would be importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.corpus import conduct, delivery, promises, requests, sessions, values
+from tests.corpus import conduct, delivery, disks, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 
-FILES = (delivery, promises, conduct, requests, values, sessions)  # importing them fills the register
+FILES = (delivery, promises, disks, conduct, requests, values, sessions)  # importing them fills the register
 
 
 def write(case: Case, out: Path) -> Path:

@@ -121,7 +121,7 @@ def state_dirty_snapshot() -> Story:
     return story
 
 
-@violates("state equality", "reliable delivery", "durability")
+@violates("state equality", "reliable delivery", "durability", "disk")
 def state_snapshot_of_nothing_delivered() -> Story:
     """Node 2 starts from a snapshot at 1:9, a state that nobody has ever been in."""
     story = ensemble()

@@ -12,6 +12,7 @@ def integrity_out_of_nowhere() -> Story:
     story = ensemble()
     for node in story.members:
         story.accept(node, (1, 4))
+    for node in story.members:
         story.deliver(node, (1, 4))
     story.settle()
     return story
@@ -21,7 +22,9 @@ def integrity_out_of_nowhere() -> Story:
 def integrity_other_bytes() -> Story:
     """All nodes deliver 1:4 with bytes that are not those of the broadcast."""
     story = ensemble()
-    story.propose()
+    story.broadcast(1, (1, 4))
+    for node in story.members:
+        story.accept(node, (1, 4), digest((1, 4), "changed"))
     for node in story.members:
         story.deliver(node, (1, 4), digest((1, 4), "changed"))
     story.settle()
@@ -104,7 +107,7 @@ def total_order_redelivery_after_restart() -> Story:
 # ---- agreement ----
 
 
-@violates("agreement", "primary integrity", "committed stays", "durability", "reliable delivery")
+@violates("agreement", "primary integrity", "committed stays", "durability", "reliable delivery", "quorum durability")
 def agreement_fork() -> Story:
     """Node 1 delivers 1:4 on its own disk alone; nodes 2 and 3 go on without it."""
     story = ensemble()
@@ -169,6 +172,7 @@ def local_order_epoch_begins_in_the_middle() -> Story:
     story.broadcast(2, (2, 2))
     for node in story.members:
         story.accept(node, (2, 2))
+    for node in story.members:
         story.deliver(node, (2, 2))
     story.settle()
     return story
@@ -218,6 +222,7 @@ def global_order_epoch_left_out() -> Story:
     """Epoch 2 was promised and never established; after epoch 1 comes epoch 3."""
     story = ensemble()
     story.crash(1)
+    story.leader = 2
     story.promise(2, 2)
     story.promise(3, 2)
     story.elect(3, epoch=3, members=[2, 3])
@@ -237,6 +242,7 @@ def primary_integrity_not_caught_up() -> Story:
     story.broadcast(2, (2, 1), delivered=(1, 2))
     for node in story.members:
         story.accept(node, (2, 1))
+    for node in story.members:
         story.deliver(node, (2, 1))
     story.settle()
     return story
@@ -247,7 +253,7 @@ def primary_integrity_early_ready() -> Story:
     """The primary of epoch 2 broadcasts before a quorum has acknowledged NEWLEADER."""
     story = ensemble()
     story.leader = 2
-    for node in story.members:
+    for node in (2, 1, 3):
         story.promise(node, 2)
     story.broadcast(2, (2, 1))
     for node in story.members:

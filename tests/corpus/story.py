@@ -111,9 +111,9 @@ class Story:
         if heal:
             self.heal()
 
-    def wipe(self, *nodes: int) -> None:
-        """The disks are lost."""
-        self.crash(*nodes, do="wipe")
+    def wipe(self, *nodes: int, do: str = "wipe") -> None:
+        """The disks are lost. `do`: what the fault log says."""
+        self.crash(*nodes, do=do)
         for node in nodes:
             life = self.servers[node].life
             self.servers[node] = Server()
@@ -139,7 +139,7 @@ class Story:
     def elect(self, leader: int, epoch: int, members: list[int] | None = None) -> None:
         """All four steps of recovery: promises, the leader's history, its establishment, delivery."""
         self.leader, self.members = leader, members or [n for n, server in self.servers.items() if server.up]
-        for node in self.members:
+        for node in [leader, *(n for n in self.members if n != leader)]:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
             self.event(node, "phase", phase="DISCOVERY", epoch=epoch)
             self.promise(node, epoch)
@@ -149,9 +149,15 @@ class Story:
         for node in self.members:
             self.event(node, "phase", phase="BROADCAST", epoch=epoch)
             self.catch_up(node)
-            if self.servers[node].amnesiac:
-                self.servers[node].amnesiac = False
-                self.event(node, "member", epoch=epoch)
+            self.admit(node)
+
+    def admit(self, node: int, **fields: Any) -> None:
+        """A node that had lost its disk is a member again."""
+        if self.servers[node].amnesiac:
+            self.servers[node].amnesiac = False
+            others = [n for n in self.members if n != node and not self.servers[n].amnesiac]
+            epoch = self.servers[node].current_epoch
+            self.event(node, "member", **{"epoch": epoch, "quorum": others, **fields})
 
     def promise(self, node: int, epoch: int) -> None:
         self.servers[node].accepted_epoch = epoch
@@ -169,21 +175,21 @@ class Story:
         self.event(node, "current_epoch", epoch=epoch, last_zxid=list(server.last))
 
     def establish(self, leader: int, epoch: int, **fields: Any) -> None:
-        held = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": self.members}
+        quorum = [node for node in self.members if not self.servers[node].amnesiac]
+        held = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": quorum}
         self.event(leader, "established", **{**held, **fields})
 
     def join(self, node: int) -> None:
         """A node comes back to the established leader."""
         epoch = self.servers[self.leader].current_epoch
         self.event(node, "role", role="FOLLOWING", leader=self.leader, why="elected")
-        self.promise(node, epoch)
+        if self.servers[node].accepted_epoch < epoch:
+            self.promise(node, epoch)
         self.synchronize(node, epoch)
         self.event(node, "phase", phase="BROADCAST", epoch=epoch)
         self.catch_up(node)
         self.members = sorted({*self.members, node})
-        if self.servers[node].amnesiac:
-            self.servers[node].amnesiac = False
-            self.event(node, "member", epoch=epoch)
+        self.admit(node)
 
     def catch_up(self, node: int) -> None:
         """Deliver what is in the log and was not delivered in this life."""
