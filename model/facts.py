@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from model.broadcasts import Broadcasts
+from model.broadcasts import Broadcasts, Step
 from model.disks import Disk, Found, compare
 from model.effects import Effects
 from model.events import (
@@ -16,6 +16,7 @@ from model.events import (
     Accept,
     AcceptedEpoch,
     Boot,
+    Broadcast,
     Complete,
     CurrentEpoch,
     Deliver,
@@ -217,6 +218,9 @@ class Facts:
         if delivery.last >= disk.top_last:
             disk.top, disk.top_last = event, delivery.last
         return delivery
+
+    def broadcast(self, event: Broadcast) -> Step:
+        return self.broadcasts.add(event, self.node(event.node).place.last)
 
     def accept(self, event: Accept) -> None:
         self.node(event.node).disk.accept(event)

@@ -119,7 +119,7 @@ class Oracle:
 
     def _broadcast(self, event: ev.Broadcast) -> None:
         if event.digests:
-            self._tell("broadcast", self.facts.broadcasts.add(event))
+            self._tell("broadcast", self.facts.broadcast(event))
 
     def _accept(self, event: ev.Accept) -> None:
         self.facts.accept(event)

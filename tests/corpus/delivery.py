@@ -234,16 +234,64 @@ def global_order_epoch_left_out() -> Story:
 # ---- primary integrity ----
 
 
+def _new_primary_broadcasts_early(said: tuple[int, int]) -> Story:
+    """The primary of epoch 2 has delivered nothing in its life when it broadcasts, and says that it had `said`."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2)
+    story.elect(2, epoch=2, deliver=False)
+    story.broadcast(2, (2, 1), delivered=said)
+    for node in (1, 2, 3):
+        story.accept(node, (2, 1))
+    for node in (2, 1, 3):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.settle()
+    return story
+
+
 @violates("primary integrity")
 def primary_integrity_not_caught_up() -> Story:
-    """The primary of epoch 2 broadcasts 2:1 when it has delivered up to 1:2; 1:3 is delivered by others."""
+    """The primary of epoch 2 broadcasts 2:1 before it has delivered the initial history, which others had."""
+    return _new_primary_broadcasts_early((0, 0))
+
+
+@violates("primary integrity")
+def primary_integrity_says_what_is_not_so() -> Story:
+    """The primary of epoch 2 says that it has delivered up to 1:3. Its trace shows nothing of it."""
+    return _new_primary_broadcasts_early((1, 3))
+
+
+@violates("primary integrity")
+def primary_integrity_claims_too_much() -> Story:
+    """With its second broadcast the primary of epoch 1 says that it has delivered 1:4, which it delivers at the end."""
     story = ensemble()
-    story.elect(2, epoch=2)
-    story.broadcast(2, (2, 1), delivered=(1, 2))
+    story.propose()
+    for counter in (5, 6):
+        story.broadcast(1, (1, counter), delivered=(1, 4))
+        for node in story.members:
+            story.accept(node, (1, counter))
     for node in story.members:
-        story.accept(node, (2, 1))
-    for node in story.members:
-        story.deliver(node, (2, 1))
+        story.catch_up(node)
+    story.settle()
+    return story
+
+
+@legal("primary integrity")
+def primary_integrity_delivered_with_a_snapshot() -> Story:
+    """The primary of epoch 2 has got what was delivered with a snapshot, and broadcasts next."""
+    story = ensemble()
+    story.crash(3, heal=False)
+    story.members = [1, 2]
+    story.write(3)
+    story.boot(3)
+    story.heal()
+    server = story.servers[3]
+    server.log, server.delivered = list(story.servers[1].log), list(story.servers[1].delivered)
+    story.snapshot(3, "installed", (1, 6))
+    story.snapshot(3, "restored", (1, 6))
+    story.elect(3, epoch=2)
+    story.write()
     story.settle()
     return story
 

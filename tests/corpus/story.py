@@ -136,8 +136,8 @@ class Story:
         for node in self.servers:
             self.boot(node, "fresh")
 
-    def elect(self, leader: int, epoch: int, members: list[int] | None = None) -> None:
-        """All four steps of recovery: promises, the leader's history, its establishment, delivery."""
+    def elect(self, leader: int, epoch: int, members: list[int] | None = None, *, deliver: bool = True) -> None:
+        """All four steps of recovery: promises, the leader's history, its establishment, and (`deliver`) delivery."""
         self.leader, self.members = leader, members or [n for n, server in self.servers.items() if server.up]
         for node in [leader, *(n for n in self.members if n != leader)]:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
@@ -146,7 +146,7 @@ class Story:
         for node in [leader, *(n for n in self.members if n != leader)]:
             self.synchronize(node, epoch)
         self.establish(leader, epoch)
-        for node in self.members:
+        for node in self.members if deliver else ():
             self.event(node, "phase", phase="BROADCAST", epoch=epoch)
             self.catch_up(node)
             self.admit(node)
