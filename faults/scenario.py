@@ -170,6 +170,11 @@ class Scenario:
 
         return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
 
+    @property
+    def faults_due(self) -> int:
+        """How many faults a run must have seen: those of a written schedule; what a nemesis has drawn may be put off."""
+        return len(self.faults) if self.nemesis is None else 0
+
     def to_toml(self) -> str:
         """The scenario as a file again; reading that gives an equal scenario."""
         from faults.writing import write

@@ -21,7 +21,7 @@ from faults.host import Host
 from faults.network import Network, NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
-from harness.exits import Exit, HarnessError
+from harness.exits import HarnessError
 from harness.final import with_state
 from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import with_replay
@@ -190,13 +190,11 @@ def _run(
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
         verdict = _judge(interrupt, ground, folder, facts)
-    folder.file("verdict.json").write_bytes(verdict.to_json())
     if not interrupt.asked.is_set():
         ground.cluster.export_disks(folder.file("data"))
         facts["dump"] = _write_dump(folder, scenario.nodes)
     folder.write_run(facts)
-    if verdict.exit == Exit.PASS and not wish.keep_data:
-        folder.remove_disks()
+    folder.store(verdict, keep_data=wish.keep_data, faults_due=scenario.faults_due)
     return Ran(folder, verdict, interrupt.asked.is_set())
 
 

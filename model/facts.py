@@ -138,14 +138,18 @@ class Facts:
         self.deliveries = 0  # transactions, each time that some node delivered one
         self.elections = 0  # how often a node began to lead
         self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
+        self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
         self.acked: list[Write] = []
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
         self.writes_due = array("q")
         self.writes_done = array("q")  # when a write succeeded
+        self.faults_due = 0  # at least so many injections must be on record
         self.injects: list[Inject] = []
+        self.injected: set[int | str] = set()  # their ids
         self.heals: list[Heal] = []
+        self.healed: set[int | str] = set()
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
@@ -269,6 +273,9 @@ class Facts:
         if key in self.requests:
             self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
             return
+        if operation.seq < self.last_seq.get(operation.client, 0):
+            self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
+        self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
         if operation.op in WRITES:
             self.writes_due.append(operation.due)
@@ -294,6 +301,21 @@ class Facts:
                 if request.zxid is not None:
                     self.acked.append(Write(request.zxid, question.op, operation))
         return question
+
+    # ---- the faults ----
+
+    def inject(self, fault: Inject) -> None:
+        if fault.id in self.injected:
+            self.damages.append(Damage(fault.file, fault.line, f"injects fault {fault.id} a second time"))
+        self.injected.add(fault.id)
+        self.injects.append(fault)
+
+    def heal(self, fault: Heal) -> None:
+        """Fault 0 is none in particular: a healing of last resort."""
+        if fault.id and (fault.id not in self.injected or fault.id in self.healed):
+            self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
+        self.healed.add(fault.id)
+        self.heals.append(fault)
 
     # ---- what is known at the end ----
 

@@ -12,6 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a script, only this folder would be importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from model import manifest
 from tests.corpus import conduct, delivery, disks, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 
@@ -33,6 +34,7 @@ def write(case: Case, out: Path) -> Path:
         "violated": sorted(case.violated),
     }
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
+    manifest.seal(folder)
     return folder
 
 

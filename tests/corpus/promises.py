@@ -210,6 +210,7 @@ def beyond_quorum_of_disks_lost() -> Story:
     for node in (1, 2):
         story.boot(node, "amnesiac")
     story.boot(3)
+    story.heal(id=1)
     story.leader = 0
     story.settle(converged=False)
     return story

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from model import manifest
 from node.core import digest as dg
 from tests.corpus.contents import Step, children_of, prepared, state_of
 
@@ -382,6 +383,7 @@ class Story:
             (folder / "trace" / f"node-{node}-{life}.jsonl").write_text("".join(lines))
         for name, lines in self.files.items():
             (folder / name).write_text("".join(lines))
+        manifest.seal(folder)
 
 
 def tree(running: int) -> str:
