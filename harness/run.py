@@ -1,6 +1,5 @@
 """One run, from the seed to the verdict (docs: architecture, "The walk of one run")."""
 
-import dataclasses
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -147,7 +146,7 @@ def facts_of(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any
         "started": utc(),
         "ended": None,
         "outcome": "unfinished",
-        "expect": dataclasses.asdict(scenario.expect),
+        "expect": scenario.expected(exact=False),
     }
 
 

@@ -4,7 +4,6 @@ Everything that is random is drawn from the seed, and no file says when or where
 commit leave the same bytes.
 """
 
-import dataclasses
 import gc
 import hashlib
 import traceback
@@ -85,7 +84,7 @@ class SimGround:
         return SimLoad(self.world, machines, self.records, load_of(self._scenario), seed)
 
     def judge(self, outcome: str) -> Verdict:
-        expect = dataclasses.asdict(self._scenario.expect)
+        expect = self._scenario.expected(exact=True)
         verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
@@ -235,7 +234,7 @@ def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
         "started": None,
         "ended": None,
         "outcome": "unfinished",
-        "expect": dataclasses.asdict(scenario.expect),
+        "expect": scenario.expected(exact=True),
         "dump": None,
     }
 

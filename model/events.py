@@ -140,6 +140,13 @@ class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
     tree: Hex64 | None = None
 
 
+class Link(TraceEvent, kw_only=True, tag="link"):
+    """A node's side of the link to a peer."""
+
+    peer: int
+    state: Literal["opened", "closed"]
+
+
 class Channel(TraceEvent, kw_only=True, tag="channel"):
     peer: int
     incarnation: int
@@ -197,6 +204,7 @@ Judged = (
     | Deliver
     | Truncate
     | Snapshot
+    | Link
     | Channel
     | Member
     | Client
@@ -275,6 +283,7 @@ class Inject(Fault, kw_only=True, tag="inject"):
     do: str
     target: Any = None
     nodes: list[int] = []
+    pairs: list[tuple[int, int]] | None = None  # the links that it cuts or disturbs, if it is a fault of links
 
 
 class Heal(Fault, kw_only=True, tag="heal"):

@@ -27,6 +27,7 @@ from model.events import (
     Heal,
     Inject,
     Invoke,
+    Link,
     Member,
     Milestone,
     Other,
@@ -38,6 +39,7 @@ from model.events import (
     packed,
 )
 from model.ledger import Delivery, Ledger, Place
+from model.spans import FOREVER
 
 DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
 WIPE = "wipe"  # the disk is lost
@@ -47,6 +49,7 @@ KILLS = (
 )  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
+UNSERVED = frozenset({"no leader", "overloaded"})  # refusals that say nothing of the request
 ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
 
 
@@ -136,7 +139,9 @@ class Facts:
         self.established: list[Established] = []
         self.highest_established = 0  # epoch
         self.deliveries = 0  # transactions, each time that some node delivered one
-        self.elections = 0  # how often a node began to lead
+        self.leads: list[Role] = []  # a node began to lead
+        self.members: list[Member] = []
+        self.links: list[Link] = []
         self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
         self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
         self.acked: list[Write] = []
@@ -145,6 +150,8 @@ class Facts:
         self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
         self.writes_due = array("q")
         self.writes_done = array("q")  # when a write succeeded
+        self.refusals = array("q")  # when a write was refused for what it asked
+        self._waited: list[tuple[int, int, int]] = []
         self.faults_due = 0  # at least so many injections must be on record
         self.injects: list[Inject] = []
         self.injected: set[int | str] = set()  # their ids
@@ -249,7 +256,8 @@ class Facts:
                 node.phase = event.phase
             case Role():
                 node.role = event.role
-                self.elections += event.role == "LEADING"
+                if event.role == "LEADING":
+                    self.leads.append(event)
             case AcceptedEpoch():
                 node.disk.promise(event)
                 if event.leader == event.node:
@@ -258,6 +266,9 @@ class Facts:
                 node.disk.join(event)
             case Member():
                 node.disk.amnesiac = False
+                self.members.append(event)
+            case Link():
+                self.links.append(event)
             case Exit():
                 node.exit = event
             case Established():
@@ -294,6 +305,8 @@ class Facts:
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
+        if write and operation.outcome != "ok":
+            self._unfulfilled(operation, question)
         if operation.outcome == "ok":
             self.latencies.append(operation.t - question.due)
             if write:
@@ -301,6 +314,17 @@ class Facts:
                 if request.zxid is not None:
                     self.acked.append(Write(request.zxid, question.op, operation))
         return question
+
+    def _unfulfilled(self, operation: Complete, question: Invoke) -> None:
+        if operation.outcome == "failed" and operation.error not in UNSERVED:
+            self.refusals.append(operation.t)
+        elif question.node is not None:
+            self._waited.append((question.node, question.due, operation.t))
+
+    def waited(self) -> list[tuple[int, int, int]]:
+        """The writes that were not done: the node that was asked, when it was due, and when the client gave up."""
+        pending = [(it.node, it.due, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
+        return self._waited + pending
 
     # ---- the faults ----
 

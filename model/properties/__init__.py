@@ -11,6 +11,7 @@ from model.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from model.properties.links import Channels, Sanity
 from model.properties.once import ExactlyOnce
 from model.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
+from model.properties.progress import Progress
 from model.properties.promises import Promises
 from model.properties.quorum import QuorumDurability
 from model.properties.recovery import Recovery
@@ -39,6 +40,7 @@ ALL: tuple[type[Checker], ...] = (
     ValuesAndVersions,
     StateEquality,
     Recovery,
+    Progress,
     Channels,
     Sanity,
     FaultTookEffect,

@@ -13,10 +13,10 @@ if __name__ == "__main__":  # run as a script, only this folder would be importa
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from model import manifest
-from tests.corpus import conduct, delivery, disks, promises, requests, sessions, values
+from tests.corpus import conduct, delivery, disks, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 
-FILES = (delivery, promises, disks, conduct, requests, values, sessions)  # importing them fills the register
+FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions)  # importing them fills the register
 
 
 def write(case: Case, out: Path) -> Path:

@@ -129,6 +129,11 @@ class Story:
         line = {"type": "heal", "id": self.fault_ids, "confirmed": True, "evidence": {}}
         self.write_line("faults.jsonl", **{**line, **fields})
 
+    def open_links(self, node: int, peers: list[int]) -> None:
+        """A node's side of its links to these peers."""
+        for peer in peers:
+            self.event(node, "link", peer=peer, state="opened", session=1, why="")
+
     # ---- the protocol ----
 
     def start(self) -> None:
