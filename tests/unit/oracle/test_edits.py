@@ -19,10 +19,10 @@ SCENARIO = """
 [scenario]
 name = "edits"
 about = "a follower is killed and comes back"
-duration = 1.5
+duration = 1
 
 [workload]
-rate = 40
+rate = 20
 clients = 2
 keys = 2
 
