@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from model import manifest
 from node.core import digest as dg
 
 NODES = 3
@@ -62,10 +63,11 @@ class Run:
         """The next node leads; nobody lacks anything."""
         leader = (epoch - 1) % NODES + 1
         nodes, last = range(1, NODES + 1), list(self.last)
+        leader_first = sorted(nodes, key=lambda node: node != leader)
         for node in nodes:
             self.event(node, "role", role="LOOKING", leader=None, why="turn")
             self.event(node, "vote", round=epoch, leader=leader, zxid=last, epoch=epoch - 1)
-        for node in nodes:
+        for node in leader_first:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
             self.work(node, epoch)
             self.event(node, "phase", phase="DISCOVERY", epoch=epoch - 1)
@@ -155,6 +157,7 @@ class Run:
         (folder / "faults.jsonl").write_bytes(b"")
         milestones = "".join(json.dumps(line) + "\n" for line in self.milestones())
         (folder / "harness.jsonl").write_text(milestones, encoding="utf-8")
+        manifest.seal(folder)
 
 
 def campaign(out: Path, runs: int, transactions: int, batch: int) -> int:

@@ -1,5 +1,6 @@
 """A scenario: what is run, what is broken when, and what is expected. Read from TOML by `faults.grammar`."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +127,7 @@ class Expect:
     violates: str | None = None
     converges_within: float = 20.0
     unavailable_at_most: float | None = None
-    progress_within: float | None = None
+    progress_within: float | None = None  # None: derived, see `Scenario.expected`
     min_acked: int = 1
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -169,6 +170,19 @@ class Scenario:
         from faults.nemesis import draw
 
         return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
+
+    def expected(self, *, exact: bool) -> dict[str, Any]:
+        """`expect` as run.json has it. `exact`: in a world in which only the ensemble itself takes time."""
+        expect = dataclasses.asdict(self.expect)
+        if expect["progress_within"] is None:
+            patience = 5 * self.timing.timeout_ms / 1000
+            expect["progress_within"] = patience if exact else max(15.0, patience)
+        return expect
+
+    @property
+    def faults_due(self) -> int:
+        """How many faults a run must have seen: those of a written schedule; what a nemesis has drawn may be put off."""
+        return len(self.faults) if self.nemesis is None else 0
 
     def to_toml(self) -> str:
         """The scenario as a file again; reading that gives an equal scenario."""

@@ -21,10 +21,13 @@ class UnknownDefect(Exception):
     """run.json names a defect that this version does not have. The text says so."""
 
 
-def judge(folder: Path) -> Verdict:
-    """All properties of the run in `folder`. Does not raise for what is wrong with the folder."""
+def judge(folder: Path, *, stored: bool = True) -> Verdict:
+    """All properties of the run in `folder`. Does not raise for what is wrong with the folder. `stored`: it has a
+    manifest."""
     expect = RunFolder(folder).read_run().get("expect")
-    verdict = with_state(oracle.judge(folder), expect if isinstance(expect, dict) else {}, state_line(folder))
+    verdict = with_state(
+        oracle.judge(folder, stored=stored), expect if isinstance(expect, dict) else {}, state_line(folder)
+    )
     return with_replay(verdict, folder)
 
 

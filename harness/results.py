@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from harness.exits import BadInput, HarnessError
-from model.verdict import Verdict
+from model import manifest
+from model.verdict import Outcome, Verdict
 
 PARTS = ("trace", "log", "record", "data", "config")
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # of a file that somebody has edited, or that was cut
@@ -72,6 +73,13 @@ class RunFolder:
                             yield decoder.decode(line)
         except OSError:
             return
+
+    def store(self, verdict: Verdict, *, keep_data: bool, faults_due: int = 0) -> None:
+        """The run is over and judged: its verdict, then its manifest, after which nothing is written any more."""
+        self.file("verdict.json").write_bytes(verdict.to_json())
+        if verdict.verdict is Outcome.PASS and not keep_data:
+            self.remove_disks()
+        manifest.seal(self.path, faults_due)
 
     def remove_disks(self) -> None:
         """Remove what only a failed run is looked into for: the nodes' disks."""

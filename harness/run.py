@@ -1,6 +1,5 @@
 """One run, from the seed to the verdict (docs: architecture, "The walk of one run")."""
 
-import dataclasses
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from faults.cluster import ClusterError
 from faults.network import NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
-from harness.exits import Exit, HarnessError
+from harness.exits import HarnessError
 from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import judge
 from harness.progress import Display
@@ -65,9 +64,7 @@ def _run(scenario: Scenario, wish: Wish, display: Display, folder: RunFolder) ->
     with Interrupt(GRACE) as interrupt:
         _live(scenario, wish, folder, display, interrupt, facts)
         verdict = judge_within(interrupt, folder, facts)
-    folder.file("verdict.json").write_bytes(verdict.to_json())
-    if verdict.exit == Exit.PASS and not wish.keep_data:
-        folder.remove_disks()
+    folder.store(verdict, keep_data=wish.keep_data, faults_due=scenario.faults_due)
     return Ran(folder, verdict, interrupt.asked.is_set())
 
 
@@ -110,7 +107,9 @@ def judge_within(interrupt: Interrupt, folder: RunFolder, facts: dict[str, Any])
     """The verdict; of an interrupted run, what can be said in the time that is left, without the replay."""
     interrupt.insist()
     try:
-        return oracle.judge(folder.path) if facts["outcome"] == INTERRUPTED else judge(folder.path)
+        if facts["outcome"] == INTERRUPTED:
+            return oracle.judge(folder.path, stored=False)
+        return judge(folder.path, stored=False)
     except Stopped:
         return not_judged()
     finally:
@@ -147,7 +146,7 @@ def facts_of(scenario: Scenario, wish: Wish, folder: RunFolder) -> dict[str, Any
         "started": utc(),
         "ended": None,
         "outcome": "unfinished",
-        "expect": dataclasses.asdict(scenario.expect),
+        "expect": scenario.expected(exact=False),
     }
 
 

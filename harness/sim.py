@@ -4,7 +4,6 @@ Everything that is random is drawn from the seed, and no file says when or where
 commit leave the same bytes.
 """
 
-import dataclasses
 import gc
 import hashlib
 import traceback
@@ -21,7 +20,7 @@ from faults.host import Host
 from faults.network import Network, NetworkError
 from faults.scenario import Scenario
 from harness import machine, results
-from harness.exits import Exit, HarnessError
+from harness.exits import HarnessError
 from harness.final import with_state
 from harness.interrupt import GRACE, Forced, Interrupt, Stopped
 from harness.judgement import with_replay
@@ -85,7 +84,7 @@ class SimGround:
         return SimLoad(self.world, machines, self.records, load_of(self._scenario), seed)
 
     def judge(self, outcome: str) -> Verdict:
-        expect = dataclasses.asdict(self._scenario.expect)
+        expect = self._scenario.expected(exact=True)
         verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
@@ -190,13 +189,11 @@ def _run(
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
         verdict = _judge(interrupt, ground, folder, facts)
-    folder.file("verdict.json").write_bytes(verdict.to_json())
     if not interrupt.asked.is_set():
         ground.cluster.export_disks(folder.file("data"))
         facts["dump"] = _write_dump(folder, scenario.nodes)
     folder.write_run(facts)
-    if verdict.exit == Exit.PASS and not wish.keep_data:
-        folder.remove_disks()
+    folder.store(verdict, keep_data=wish.keep_data, faults_due=scenario.faults_due)
     return Ran(folder, verdict, interrupt.asked.is_set())
 
 
@@ -237,7 +234,7 @@ def facts_of(scenario: Scenario, wish: Wish) -> dict[str, Any]:
         "started": None,
         "ended": None,
         "outcome": "unfinished",
-        "expect": dataclasses.asdict(scenario.expect),
+        "expect": scenario.expected(exact=True),
         "dump": None,
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Broadcast, Summary, packed
+from model.events import Broadcast, Summary
 from node.core import digest as dg
 
 _NEVER = 0  # fills the place of a counter that the primary passed over; no transaction has this digest but by chance
@@ -21,7 +21,7 @@ class Primary:
     epoch: int
     node: int
     life: int
-    delivered: int  # zxid of the last transaction that it had delivered before its first broadcast
+    delivered: int  # zxid up to which its trace shows deliveries before its first broadcast
     events: list[Broadcast] = field(default_factory=list)
     digests: "array[int]" = field(default_factory=lambda: array("Q"))
     txns: list[Summary | None] = field(default_factory=list)
@@ -48,8 +48,9 @@ class Broadcasts:
         self.epochs: dict[int, list[Primary]] = {}
         self.highest = 0
 
-    def add(self, event: Broadcast) -> Step:
-        primary = self._primary(event)
+    def add(self, event: Broadcast, delivered: int) -> Step:
+        """`delivered`: up to where the node has delivered in this life, by its own `deliver` and `snapshot` events."""
+        primary = self._primary(event, delivered)
         digests = dg.read_all(event.digests)
         expected = len(primary.digests) + 1
         primary.events.append(event)
@@ -64,17 +65,21 @@ class Broadcasts:
         primary.txns[place] = txns if len(txns) == len(digests) else [None] * len(digests)
         return Step(event, primary, expected)
 
+    def has(self, zxid: int) -> bool:
+        """Whether some process broadcast a transaction with this zxid."""
+        return any(primary.event_of(zxid & 0xFFFFFFFF) for primary in self.epochs.get(zxid >> 32, ()))
+
     def matches(self, epoch: int, first: int, digests: "array[int]") -> bool:
         """Whether some process broadcast exactly these transactions in that epoch."""
         end = first - 1 + len(digests)
         return digests in [primary.digests[first - 1 : end] for primary in self.epochs.get(epoch, ())]
 
-    def _primary(self, event: Broadcast) -> Primary:
+    def _primary(self, event: Broadcast, delivered: int) -> Primary:
         primaries = self.epochs.setdefault(event.epoch, [])
         for primary in primaries:
             if (primary.node, primary.life) == (event.node, event.life):
                 return primary
-        primary = Primary(event.epoch, event.node, event.life, packed(event.delivered))
+        primary = Primary(event.epoch, event.node, event.life, delivered)
         primaries.append(primary)
         self.highest = max(self.highest, event.epoch)
         return primary

@@ -59,6 +59,11 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
         """Whether the node starts without anything that it once promised."""
         return self.disk in ("fresh", "amnesiac")
 
+    @property
+    def blank(self) -> bool:
+        """Whether nothing at all was found on the disk."""
+        return not (self.accepted_epoch or self.current_epoch or any(self.last_zxid))
+
 
 class Role(TraceEvent, kw_only=True, tag="role"):
     role: str
@@ -72,7 +77,7 @@ class Phase(TraceEvent, kw_only=True, tag="phase"):
 
 class AcceptedEpoch(TraceEvent, kw_only=True, tag="accepted_epoch"):
     epoch: int
-    leader: int | None = None
+    leader: int
 
 
 class CurrentEpoch(TraceEvent, kw_only=True, tag="current_epoch"):
@@ -135,6 +140,13 @@ class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
     tree: Hex64 | None = None
 
 
+class Link(TraceEvent, kw_only=True, tag="link"):
+    """A node's side of the link to a peer."""
+
+    peer: int
+    state: Literal["opened", "closed"]
+
+
 class Channel(TraceEvent, kw_only=True, tag="channel"):
     peer: int
     incarnation: int
@@ -145,7 +157,10 @@ class Channel(TraceEvent, kw_only=True, tag="channel"):
 
 
 class Member(TraceEvent, kw_only=True, tag="member"):
-    """A node that had lost its disk counts in quorums again."""
+    """A node that had lost its disk counts in quorums again. `quorum`: the members that confirmed that it may."""
+
+    epoch: int
+    quorum: list[int] = []
 
 
 class Client(TraceEvent, kw_only=True, tag="client"):
@@ -189,6 +204,7 @@ Judged = (
     | Deliver
     | Truncate
     | Snapshot
+    | Link
     | Channel
     | Member
     | Client
@@ -267,6 +283,7 @@ class Inject(Fault, kw_only=True, tag="inject"):
     do: str
     target: Any = None
     nodes: list[int] = []
+    pairs: list[tuple[int, int]] | None = None  # the links that it cuts or disturbs, if it is a fault of links
 
 
 class Heal(Fault, kw_only=True, tag="heal"):

@@ -30,6 +30,13 @@ def span(first: int, last: int) -> str:
     return show(first) if first == last else f"{show(first)} to {show(last)}"
 
 
+def named(nodes: Sequence[int]) -> str:
+    """`node 1`, or `nodes 1, 2 and 3`."""
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}" if nodes else "no node"
+
+
 class Findings:
     """What a checker found: the first few in full, the rest counted."""
 

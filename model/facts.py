@@ -2,19 +2,21 @@
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 
-from model.broadcasts import Broadcasts
+from model.broadcasts import Broadcasts, Step
+from model.disks import Disk, Found, compare
 from model.effects import Effects
 from model.events import (
     Abort,
     Accept,
-    Batch,
+    AcceptedEpoch,
     Boot,
+    Broadcast,
     Complete,
     CurrentEpoch,
     Deliver,
@@ -25,6 +27,7 @@ from model.events import (
     Heal,
     Inject,
     Invoke,
+    Link,
     Member,
     Milestone,
     Other,
@@ -36,31 +39,34 @@ from model.events import (
     packed,
 )
 from model.ledger import Delivery, Ledger, Place
+from model.spans import FOREVER
 
-DISK_FAULTS = frozenset({"wipe", "corrupt", "truncate-file"})  # what a disk held may be gone or changed afterwards
+DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
+WIPE = "wipe"  # the disk is lost
+DISK_FAULTS = DAMAGES | {WIPE}
 KILLS = (
     frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
 )  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
+UNSERVED = frozenset({"no leader", "overloaded"})  # refusals that say nothing of the request
 ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
 
 
 @dataclass(slots=True)
 class Node:
-    """One node: its present life, and where it stands. `amnesiac` as long as its lost disk keeps it out of quorums."""
+    """One node: its present life, its disk, and where it stands. `lost`: disks that it had, and what faults took of
+    them; `found`: how this life's boot compares with the life before it."""
 
     id: int
     boot: Boot | None = None
+    found: Found | None = None
     place: Place = field(default_factory=Place)
+    role: str = ""
     phase: str = ""
-    amnesiac: bool = False
     exit: Exit | None = None
-    top: Deliver | None = None  # the highest delivery on this disk, ...
-    top_last: int = 0  # ... and the zxid where it ends
-    forgotten: Deliver | None = None  # what `top` was, if this life began with a log that ends before it
-    epoch: int = 0  # f.a
-    log_last: int = 0  # the last zxid that its disk is known to hold
+    disk: Disk = field(default_factory=Disk)
+    lost: list[Disk] = field(default_factory=list)
     reached: "array[int]" = field(default_factory=lambda: array("Q"))  # zxids up to which it had delivered, ...
     reached_at: "array[int]" = field(default_factory=lambda: array("q"))  # ... and when, for the first time in any life
 
@@ -74,6 +80,11 @@ class Node:
         """Whether some life of it had delivered up to `zxid` by the time `t`."""
         place = bisect_left(self.reached, zxid)
         return place < len(self.reached) and self.reached_at[place] <= t
+
+    @property
+    def disks(self) -> list[Disk]:
+        """All that it has ever had, the present one first."""
+        return [self.disk, *self.lost]
 
 
 @dataclass(slots=True)
@@ -124,19 +135,28 @@ class Facts:
         self.nodes: dict[int, Node] = {}
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
+        self.led: dict[tuple[int, int], AcceptedEpoch] = {}  # (epoch, node): what a node promised to itself
         self.established: list[Established] = []
         self.highest_established = 0  # epoch
         self.deliveries = 0  # transactions, each time that some node delivered one
-        self.elections = 0  # how often a node began to lead
+        self.leads: list[Role] = []  # a node began to lead
+        self.members: list[Member] = []
+        self.links: list[Link] = []
         self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
+        self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
         self.acked: list[Write] = []
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
         self.writes_due = array("q")
         self.writes_done = array("q")  # when a write succeeded
+        self.refusals = array("q")  # when a write was refused for what it asked
+        self._waited: list[tuple[int, int, int]] = []
+        self.faults_due = 0  # at least so many injections must be on record
         self.injects: list[Inject] = []
+        self.injected: set[int | str] = set()  # their ids
         self.heals: list[Heal] = []
+        self.healed: set[int | str] = set()
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start
         self.damages: list[Damage] = []
@@ -186,15 +206,17 @@ class Facts:
 
     def boot(self, event: Boot) -> bool:
         """A new life. False if its snapshot is no point of the ledger."""
-        node = self.node(event.node)
-        node.boot, node.exit, node.phase = event, None, ""
-        node.amnesiac = event.disk == "amnesiac"
-        node.forgotten = None
-        if event.empty:
-            node.top = None
-        elif node.top is not None and packed(event.last_zxid) < node.top_last:
-            node.top, node.forgotten = None, node.top
-        node.epoch, node.log_last = event.current_epoch, packed(event.last_zxid)
+        node, disk = self.node(event.node), self.node(event.node).disk
+        node.found = None
+        if node.boot is not None:
+            node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
+            if node.found.new_disk:
+                node.lost.append(disk)
+                node.disk = disk = Disk()
+            elif packed(event.last_zxid) < disk.log.last:
+                node.lost.append(replace(disk, log=disk.log.copy()))
+        disk.boot(event)
+        node.boot, node.exit, node.role, node.phase = event, None, "", ""
         node.reach(packed(event.snapshot_zxid), event.t)
         node.place = Place()
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
@@ -204,19 +226,22 @@ class Facts:
         delivery = self.ledger.deliver(node.place, event)
         self.deliveries += len(delivery.digests)
         node.reach(delivery.last, event.t)
-        if node.top is None or delivery.last >= node.top_last:
-            node.top, node.top_last = event, delivery.last
+        disk = node.disk
+        if delivery.last >= disk.top_last:
+            disk.top, disk.top_last = event, delivery.last
         return delivery
 
+    def broadcast(self, event: Broadcast) -> Step:
+        return self.broadcasts.add(event, self.node(event.node).place.last)
+
     def accept(self, event: Accept) -> None:
-        if event.digests:
-            self.node(event.node).log_last = event.zxid + event.count - 1
+        self.node(event.node).disk.accept(event)
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
         node, zxid = self.node(event.node), packed(event.zxid)
         if event.kind == "installed":
-            node.log_last = zxid
+            node.disk.install(event)
         if event.kind != "restored":
             return True
         node.reach(zxid, event.t)
@@ -227,17 +252,26 @@ class Facts:
         node = self.node(event.node)
         match event:
             case Truncate():
-                node.log_last = packed(event.keep)
+                node.disk.truncate(event)
             case Phase():
                 node.phase = event.phase
             case Role():
-                self.elections += event.role == "LEADING"
+                node.role = event.role
+                if event.role == "LEADING":
+                    self.leads.append(event)
+            case AcceptedEpoch():
+                node.disk.promise(event)
+                if event.leader == event.node:
+                    self.led.setdefault((event.epoch, event.node), event)
+            case CurrentEpoch():
+                node.disk.join(event)
             case Member():
-                node.amnesiac = False
+                node.disk.amnesiac = False
+                self.members.append(event)
+            case Link():
+                self.links.append(event)
             case Exit():
                 node.exit = event
-            case CurrentEpoch():
-                node.epoch = event.epoch
             case Established():
                 self.established.append(event)
                 self.highest_established = max(self.highest_established, event.epoch)
@@ -251,6 +285,9 @@ class Facts:
         if key in self.requests:
             self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
             return
+        if operation.seq < self.last_seq.get(operation.client, 0):
+            self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
+        self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
         if operation.op in WRITES:
             self.writes_due.append(operation.due)
@@ -269,6 +306,8 @@ class Facts:
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
+        if write and operation.outcome != "ok":
+            self._unfulfilled(operation, question)
         if operation.outcome == "ok":
             self.latencies.append(operation.t - question.due)
             if write:
@@ -276,6 +315,32 @@ class Facts:
                 if request.zxid is not None:
                     self.acked.append(Write(request.zxid, question.op, operation))
         return question
+
+    def _unfulfilled(self, operation: Complete, question: Invoke) -> None:
+        if operation.outcome == "failed" and operation.error not in UNSERVED:
+            self.refusals.append(operation.t)
+        elif question.node is not None:
+            self._waited.append((question.node, question.due, operation.t))
+
+    def waited(self) -> list[tuple[int, int, int]]:
+        """The writes that were not done: the node that was asked, when it was due, and when the client gave up."""
+        pending = [(it.node, it.due, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
+        return self._waited + pending
+
+    # ---- the faults ----
+
+    def inject(self, fault: Inject) -> None:
+        if fault.id in self.injected:
+            self.damages.append(Damage(fault.file, fault.line, f"injects fault {fault.id} a second time"))
+        self.injected.add(fault.id)
+        self.injects.append(fault)
+
+    def heal(self, fault: Heal) -> None:
+        """Fault 0 is none in particular: a healing of last resort."""
+        if fault.id and (fault.id not in self.injected or fault.id in self.healed):
+            self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
+        self.healed.add(fault.id)
+        self.heals.append(fault)
 
     # ---- what is known at the end ----
 
@@ -292,8 +357,9 @@ class Facts:
         return self.run.nodes // 2 + 1
 
     def disks_lost(self) -> list[int]:
-        """The nodes that are out of the quorums at the end because their disk was lost."""
-        return sorted(node.id for node in self.nodes.values() if node.amnesiac)
+        """The nodes that are out of the quorums at the end because a fault took their disk."""
+        wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
+        return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
 
     def beyond_fault_model(self) -> bool:
         """A quorum of disks was lost, and since the last of them came back nobody was established."""
@@ -322,12 +388,16 @@ class Facts:
             for inject in self.injects
         )
 
+    def disk_lost(self, old: Boot, new: Boot) -> bool:
+        """Whether a fault took the whole disk of the node, between two of its starts."""
+        return any(takes_disk(inject, new.node) for inject in self._between(old, new))
+
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
         """Whether a fault took or changed something that the node's disk held, between two of its starts."""
-        return any(
-            inject.do in DISK_FAULTS and new.node in inject.nodes and old.t <= inject.t <= new.t
-            for inject in self.injects
-        )
+        return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
+
+    def _between(self, old: Boot, new: Boot) -> list[Inject]:
+        return [inject for inject in self.injects if old.t <= inject.t <= new.t]
 
     @property
     def tampered(self) -> bool:
@@ -342,9 +412,12 @@ class Facts:
         )
 
 
-def last_of(batch: Batch) -> int:
-    """The zxid of a batch's last transaction."""
-    return batch.zxid + batch.count - 1
+def takes_disk(inject: Inject, node: int) -> bool:
+    """Whether a fault shows that it has taken this node's disk."""
+    if inject.do != WIPE or node not in inject.nodes:
+        return False
+    shown = inject.evidence.get(str(node)) if isinstance(inject.evidence, dict) else None
+    return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
 
 
 def killed(fault: Fault) -> dict[int, dict[str, Any]]:

@@ -71,7 +71,7 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "delivered": len(facts.ledger),
         "latency_p50_ms": percentile(latencies, 0.50) / 1e6 if latencies else None,
         "latency_p99_ms": percentile(latencies, 0.99) / 1e6 if latencies else None,
-        "elections": facts.elections,
+        "elections": len(facts.leads),
         "epochs": len({event.epoch for event in facts.established}),
         "lives": len(facts.lives),
         "faults": fault_recovery(facts),

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from model import events as ev
-from model import runfiles
+from model import manifest, runfiles
 from model.evidence import span
 from model.facts import WRITES, Damage, Facts
 from model.measures import metrics
@@ -87,16 +87,16 @@ class Oracle:
 
     def take_fault(self, fault: ev.Inject | ev.Heal) -> None:
         if isinstance(fault, ev.Inject):
-            self.facts.injects.append(fault)
+            self.facts.inject(fault)
             self._tell("inject", fault)
         else:
-            self.facts.heals.append(fault)
+            self.facts.heal(fault)
             self._tell("heal", fault)
 
     def take_milestone(self, milestone: ev.Milestone) -> None:
         self.facts.milestones[milestone.event] = milestone
         for event in milestone.before_the_start():
-            self.facts.broadcasts.add(event)
+            self.facts.broadcasts.add(event, 0)
             self.facts.before.update((client, seq) for client, seq, _ in event.txns)
 
     def damaged(self, damage: Damage) -> None:
@@ -120,7 +120,7 @@ class Oracle:
 
     def _broadcast(self, event: ev.Broadcast) -> None:
         if event.digests:
-            self._tell("broadcast", self.facts.broadcasts.add(event))
+            self._tell("broadcast", self.facts.broadcast(event))
 
     def _accept(self, event: ev.Accept) -> None:
         self.facts.accept(event)
@@ -150,6 +150,7 @@ class Oracle:
         facts = self.facts
         facts.run = run
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
+        facts.damages += self._unfaulted()
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes]
         facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
         unanswered = facts.unanswered()
@@ -158,6 +159,11 @@ class Oracle:
         for checker in self.checkers:
             checker.at_end()
         return self._conclude([checker.property() for checker in self.checkers])
+
+    def _unfaulted(self) -> list[Damage]:
+        """A schedule of which the fault log lacks something."""
+        done, due = len(self.facts.injects), self.facts.faults_due
+        return [Damage("faults.jsonl", 0, f"has {done} of the {due} faults that were due")] if done < due else []
 
     def _conclude(self, properties: list[Property]) -> Verdict:
         facts = self.facts
@@ -197,7 +203,7 @@ class Oracle:
         """What a quorum of lost disks means for what had been acknowledged."""
         facts = self.facts
         lost = facts.disks_lost()
-        held = max((node.log_last for node in facts.nodes.values() if not node.amnesiac), default=0)
+        held = max((node.disk.log.last for node in facts.nodes.values() if not node.disk.amnesiac), default=0)
         gone = [write.zxid for write in facts.acked if write.zxid > held]
         words = [
             f"the disks of {_nodes(lost)} are lost: {facts.run.nodes - len(lost)} of {facts.run.nodes} nodes remain, a "
@@ -229,9 +235,10 @@ class Oracle:
             self.damaged(Damage(file, line.get("line", 0), f"is not readable: {error}"))
 
 
-def judge(folder: Path) -> Verdict:
+def judge(folder: Path, *, stored: bool = True) -> Verdict:
     """Judge the run in `folder` (results/README.md). Does not raise for what is wrong with the folder: without a
-    readable run.json the verdict is HARNESS-ERROR, with lines that can't be read it is UNKNOWN at best."""
+    readable run.json the verdict is HARNESS-ERROR, with lines that can't be read, or a folder that is not as its manifest
+    says, it is UNKNOWN at best. A run that has only just ended is not `stored` yet, and has no manifest."""
     try:
         run = runfiles.read_run(folder)
     except runfiles.NoRun as error:
@@ -243,6 +250,8 @@ def judge(folder: Path) -> Verdict:
             metrics={},
         )
     oracle = Oracle()
+    if stored:
+        _hold_against_manifest(oracle, folder, run)
     reader = runfiles.Reader(folder, oracle.damaged)
     for milestone in reader.milestones():  # first: they say what lay on the disks before the start
         oracle.take_milestone(milestone)
@@ -253,6 +262,14 @@ def judge(folder: Path) -> Verdict:
     for fault in reader.faults():
         oracle.take_fault(fault)
     return oracle.finish(run)
+
+
+def _hold_against_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
+    sealed, damages = manifest.check(folder)
+    for damage in damages:
+        oracle.damaged(damage)
+    if sealed is not None and run.outcome == "finished":
+        oracle.facts.faults_due = sealed.faults_due
 
 
 def _nodes(numbers: list[int]) -> str:

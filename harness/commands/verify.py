@@ -12,6 +12,7 @@ from harness.commands.output import console_for, print_json
 from harness.interrupt import Stopped
 from harness.judgement import judge
 from harness.results import RunFolder
+from model.manifest import write_verdict
 from model.verdict import Outcome, Verdict, worst
 
 
@@ -47,7 +48,7 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
 def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
     """Write verdict.json anew; where that can't be done, say so: the judgement stands all the same."""
     try:
-        folder.file("verdict.json").write_bytes(verdict.to_json())
+        write_verdict(folder.path, verdict.to_json())
     except OSError as error:
         words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the judgement is below"
         console.print(Text(words, "yellow"), soft_wrap=True)

@@ -1,8 +1,9 @@
-"""What docker-compose.yml's ensemble needs beside its nodes: `python -m harness.containers.compose prepare|keep`.
+"""What docker-compose.yml's ensemble needs beside its nodes: `python -m harness.containers.compose prepare|keep|seal`.
 
 `prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
 harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
-nodes had come together; so that `zab verify` can judge the folder like any run's.
+nodes had come together; so that `zab verify` can judge the folder like any run's. `seal` is brought down after the nodes, and
+writes the folder's manifest.
 """
 
 import json
@@ -24,6 +25,7 @@ from harness.containers.stage import FIRST_LINK, PROXY
 from harness.results import PARTS, RunFolder, write_whole
 from harness.run import Wish, facts_of, utc
 from harness.walk import FINISHED
+from model import manifest
 from node.config import NodeConfig
 from node.net import keys
 from node.net.control import ControlClient, ControlError
@@ -137,17 +139,30 @@ class Keeper:
         return answers
 
 
+def seal(folder: RunFolder, over: threading.Event) -> None:
+    """While the ensemble stands, its folder has no manifest."""
+    folder.file(manifest.NAME).unlink(missing_ok=True)
+    over.wait()
+    manifest.seal(folder.path)
+
+
+def _told_to_end() -> threading.Event:
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    return over
+
+
 def main(arguments: list[str]) -> int:
     folder = RunFolder(Path(INSIDE))
     match arguments:
         case ["prepare"]:
             prepare(folder)
         case ["keep"]:
-            over = threading.Event()
-            signal.signal(signal.SIGTERM, lambda *_: over.set())
-            Keeper(folder).keep(over)
+            Keeper(folder).keep(_told_to_end())
+        case ["seal"]:
+            seal(folder, _told_to_end())
         case _:
-            sys.stderr.write("usage: python -m harness.containers.compose prepare|keep\n")
+            sys.stderr.write("usage: python -m harness.containers.compose prepare|keep|seal\n")
             return 4
     return 0
 

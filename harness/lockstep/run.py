@@ -45,7 +45,7 @@ class LockstepGround(SimGround):
 
     def judge(self, outcome: str) -> Verdict:
         """By what the processes have written."""
-        return oracle.judge(self._folder.path)
+        return oracle.judge(self._folder.path, stored=False)
 
     def close(self) -> None:
         for machine in self.machines.values():

@@ -25,7 +25,7 @@ from faults.kind import FaultError, Kind
 from harness import catalogue, results
 from harness.blame import hidden_for
 from harness.cluster import disagreement, statuses
-from harness.exits import BadInput, Exit
+from harness.exits import BadInput
 from harness.interrupt import Interrupt
 from harness.progress import Quiet
 from harness.results import RunFolder
@@ -191,9 +191,7 @@ class Ensemble(Standing):
 
     def _judge(self, outcome: str) -> Verdict:
         verdict = self._world.judge(outcome)
-        self._folder.file("verdict.json").write_bytes(verdict.to_json())
-        if verdict.exit == Exit.PASS and not self._wish.keep_data:
-            self._folder.remove_disks()
+        self._folder.store(verdict, keep_data=self._wish.keep_data)
         return verdict
 
     @property

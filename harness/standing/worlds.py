@@ -108,7 +108,7 @@ class OnStage:
             raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
 
     def judge(self, outcome: str) -> Verdict:
-        return judgement.judge(self._folder.path)
+        return judgement.judge(self._folder.path, stored=False)
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from model.properties.abcast import Agreement, Integrity, TotalOrder
 from model.properties.checker import Checker
 from model.properties.clients import ClientOrder
+from model.properties.disk import DiskKeeps
 from model.properties.durability import CommittedStays, Durability
 from model.properties.epochs import Epochs
 from model.properties.experiment import FaultTookEffect, TraceIntegrity
@@ -10,6 +11,9 @@ from model.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from model.properties.links import Channels, Sanity
 from model.properties.once import ExactlyOnce
 from model.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
+from model.properties.progress import Progress
+from model.properties.promises import Promises
+from model.properties.quorum import QuorumDurability
 from model.properties.recovery import Recovery
 from model.properties.state import StateEquality
 from model.properties.values import ValuesAndVersions
@@ -26,13 +30,17 @@ ALL: tuple[type[Checker], ...] = (
     ReliableDelivery,
     OneLeader,
     Epochs,
+    Promises,
     Durability,
     CommittedStays,
+    QuorumDurability,
+    DiskKeeps,
     ClientOrder,
     ExactlyOnce,
     ValuesAndVersions,
     StateEquality,
     Recovery,
+    Progress,
     Channels,
     Sanity,
     FaultTookEffect,

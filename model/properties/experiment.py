@@ -11,11 +11,11 @@ from model.verdict import Judgement
 class FaultTookEffect(Checker):
     """A fault that did not happen proves nothing about those who survived it.
 
-    Verifies that every fault's injection and healing was confirmed; that nobody but the harness changed the links, as far
-    as a comparison before each healing and at the end shows it; that every process which was to be killed has an
-    exit status, wrote nothing after the fault was healed, and nothing after its node's next life had begun; and that no
-    frame crossed a cut link (the receiver's counters are equal at injection and at healing). Does not verify that
-    unsynced bytes are gone after a power cut: that is the disk's own test.
+    Verifies that every fault's injection and, in a run that finished, its healing is on record and was confirmed; that
+    nobody but the harness changed the links, as far as a comparison before each healing and at the end shows it; that
+    every process which was to be killed has an exit status, wrote nothing after the fault was healed, and nothing after
+    its node's next life had begun; and that no frame crossed a cut link (the receiver's counters are equal at injection
+    and at healing). Does not verify that unsynced bytes are gone after a power cut: that is the disk's own test.
     """
 
     name = "fault took effect"
@@ -49,6 +49,8 @@ class FaultTookEffect(Checker):
         heals = {heal.id: heal for heal in self.facts.heals}
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
+            if heal is None and self.facts.run.outcome == "finished":
+                self.found.add(f"nothing says that fault {inject.id} ({inject.do}) was healed", [inject])
             if heal is not None:  # a crash point is reached between the two, so either may have the evidence
                 for node, shown in {**killed(heal), **killed(inject)}.items():
                     self._gone(inject, heal, node, shown)

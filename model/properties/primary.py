@@ -1,7 +1,7 @@
 """Primary order (DSN 2011, section III-A): local, global, and primary integrity."""
 
 from model.broadcasts import Step
-from model.events import Broadcast, Established
+from model.events import Broadcast, Established, packed
 from model.evidence import show, span
 from model.ledger import Delivery
 from model.properties.checker import Checker
@@ -75,9 +75,11 @@ class GlobalPrimaryOrder(Checker):
 class PrimaryIntegrity(Checker):
     """DSN 2011, III-A: before it broadcasts, the primary of e has delivered whatever anyone ever delivers of epochs < e.
 
-    Verifies, with the `delivered` field of the primary's first `broadcast` in e, that nobody had delivered a later
-    transaction of an older epoch by then, and that nobody ever does afterwards; and that the epoch had been established
-    (ready(e), step l.2.2) before. Does not verify that the field is true.
+    Verifies, by the primary's own `deliver` and `snapshot` (restored) events before its first `broadcast` in e, that nobody
+    had delivered a later transaction of an older epoch by then, and that nobody ever does afterwards; that the epoch had
+    been established (ready(e), step l.2.2) before; and that a broadcast's `delivered` field says no more than what those
+    events show: for the first one by then, for a later one by the next broadcast. Does not verify on which state the
+    primary judged its clients' requests (values and versions does).
     """
 
     name = "primary integrity"
@@ -88,6 +90,7 @@ class PrimaryIntegrity(Checker):
 
     def on_broadcast(self, step: Step) -> None:
         event, primary = step.event, step.primary
+        self._claim(event if event is primary.events[0] else primary.events[-2])
         if event is not primary.events[0]:
             return
         self.checked += 1
@@ -121,6 +124,16 @@ class PrimaryIntegrity(Checker):
                         [primary.events[0], event],
                     )
                     return
+
+    def _claim(self, event: Broadcast) -> None:
+        """What a broadcast says that its node had delivered must be in the trace by now."""
+        shown = self.facts.node(event.node).place.last
+        if packed(event.delivered) > shown:
+            self.found.add(
+                f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "
+                f"{show(event.delivered)}; its trace shows {show(shown)}",
+                [event],
+            )
 
     def _established(self) -> list[Established]:
         return self.facts.established[::-1]

@@ -115,6 +115,7 @@ class Discovery(Election):
     def on_cepoch(self, source: int, message: Cepoch) -> None:
         if self.role == Role.LOOKING:
             self.early[source] = message
+            self.elected_by_others()
             return
         if self.role == Role.FOLLOWING:
             self.reset(source, "not leading")
@@ -127,6 +128,14 @@ class Discovery(Election):
             self.look(f"node {source} has promised epoch {message.accepted_epoch}")
         else:
             self.send_after_sync(source, NewEpoch(self.epoch))
+
+    def elected_by_others(self) -> None:
+        """A quorum has decided for this node before it has itself: then it leads. It may prefer somebody else, but whoever
+        follows it waits for it, and would answer nobody else."""
+        decided = {peer for peer, cepoch in self.early.items() if not cepoch.amnesiac}
+        if not self.amnesiac and self.quorum.has(decided | {self.me}):
+            self.vote = self.own_vote()
+            self.lead()
 
     def too_low_for(self, message: Cepoch) -> bool:
         """Whether this leader's epoch is one that the follower can't promise, so that the next one must be above it.

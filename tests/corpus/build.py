@@ -12,10 +12,11 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a script, only this folder would be importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.corpus import conduct, delivery, promises, requests, sessions, values
+from model import manifest
+from tests.corpus import conduct, delivery, disks, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 
-FILES = (delivery, promises, conduct, requests, values, sessions)  # importing them fills the register
+FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions)  # importing them fills the register
 
 
 def write(case: Case, out: Path) -> Path:
@@ -33,6 +34,7 @@ def write(case: Case, out: Path) -> Path:
         "violated": sorted(case.violated),
     }
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
+    manifest.seal(folder)
     return folder
 
 

@@ -121,7 +121,7 @@ def state_dirty_snapshot() -> Story:
     return story
 
 
-@violates("state equality", "reliable delivery", "durability")
+@violates("state equality", "reliable delivery", "durability", "disk")
 def state_snapshot_of_nothing_delivered() -> Story:
     """Node 2 starts from a snapshot at 1:9, a state that nobody has ever been in."""
     story = ensemble()
@@ -293,6 +293,7 @@ def sanity_disk_full_is_honest() -> Story:
     story.inject("disk-full", [3])
     story.event(3, "exit", code=74, why="disk full")
     story.servers[3].up = False
+    story.heal()
     story.settle()
     return story
 
@@ -305,6 +306,15 @@ def fault_not_confirmed() -> Story:
     """A crash point was armed and never reached."""
     story = ensemble()
     story.inject("crash-at", [2], confirmed=False, evidence={"armed": "after-sync:TXN", "reached": False})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_never_healed() -> Story:
+    """Node 3 was paused, and nothing says that it was woken, although the run finished."""
+    story = ensemble()
+    story.inject("pause", [3])
     story.settle()
     return story
 
@@ -439,6 +449,27 @@ def trace_torn_without_a_kill() -> Story:
     story = ensemble()
     story.settle()
     story.traces[2, 1][-1] = story.traces[2, 1][-1][:30]
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_request_sent_twice() -> Story:
+    """A line of ops.jsonl stands there twice: client 1 sends its second request again."""
+    story = ensemble()
+    story.files["ops.jsonl"].insert(3, story.files["ops.jsonl"][2])
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_fault_injected_twice() -> Story:
+    """A line of faults.jsonl stands there twice."""
+    story = ensemble()
+    story.crash(3)
+    story.files["faults.jsonl"].insert(0, story.files["faults.jsonl"][0])
+    story.boot(3)
+    story.join(3)
+    story.settle()
     return story
 
 

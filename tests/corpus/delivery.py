@@ -12,6 +12,7 @@ def integrity_out_of_nowhere() -> Story:
     story = ensemble()
     for node in story.members:
         story.accept(node, (1, 4))
+    for node in story.members:
         story.deliver(node, (1, 4))
     story.settle()
     return story
@@ -21,7 +22,9 @@ def integrity_out_of_nowhere() -> Story:
 def integrity_other_bytes() -> Story:
     """All nodes deliver 1:4 with bytes that are not those of the broadcast."""
     story = ensemble()
-    story.propose()
+    story.broadcast(1, (1, 4))
+    for node in story.members:
+        story.accept(node, (1, 4), digest((1, 4), "changed"))
     for node in story.members:
         story.deliver(node, (1, 4), digest((1, 4), "changed"))
     story.settle()
@@ -104,7 +107,7 @@ def total_order_redelivery_after_restart() -> Story:
 # ---- agreement ----
 
 
-@violates("agreement", "primary integrity", "committed stays", "durability", "reliable delivery")
+@violates("agreement", "primary integrity", "committed stays", "durability", "reliable delivery", "quorum durability")
 def agreement_fork() -> Story:
     """Node 1 delivers 1:4 on its own disk alone; nodes 2 and 3 go on without it."""
     story = ensemble()
@@ -169,6 +172,7 @@ def local_order_epoch_begins_in_the_middle() -> Story:
     story.broadcast(2, (2, 2))
     for node in story.members:
         story.accept(node, (2, 2))
+    for node in story.members:
         story.deliver(node, (2, 2))
     story.settle()
     return story
@@ -218,6 +222,7 @@ def global_order_epoch_left_out() -> Story:
     """Epoch 2 was promised and never established; after epoch 1 comes epoch 3."""
     story = ensemble()
     story.crash(1)
+    story.leader = 2
     story.promise(2, 2)
     story.promise(3, 2)
     story.elect(3, epoch=3, members=[2, 3])
@@ -229,15 +234,64 @@ def global_order_epoch_left_out() -> Story:
 # ---- primary integrity ----
 
 
+def _new_primary_broadcasts_early(said: tuple[int, int]) -> Story:
+    """The primary of epoch 2 has delivered nothing in its life when it broadcasts, and says that it had `said`."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2)
+    story.elect(2, epoch=2, deliver=False)
+    story.broadcast(2, (2, 1), delivered=said)
+    for node in (1, 2, 3):
+        story.accept(node, (2, 1))
+    for node in (2, 1, 3):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.settle()
+    return story
+
+
 @violates("primary integrity")
 def primary_integrity_not_caught_up() -> Story:
-    """The primary of epoch 2 broadcasts 2:1 when it has delivered up to 1:2; 1:3 is delivered by others."""
+    """The primary of epoch 2 broadcasts 2:1 before it has delivered the initial history, which others had."""
+    return _new_primary_broadcasts_early((0, 0))
+
+
+@violates("primary integrity")
+def primary_integrity_says_what_is_not_so() -> Story:
+    """The primary of epoch 2 says that it has delivered up to 1:3. Its trace shows nothing of it."""
+    return _new_primary_broadcasts_early((1, 3))
+
+
+@violates("primary integrity")
+def primary_integrity_claims_too_much() -> Story:
+    """With its second broadcast the primary of epoch 1 says that it has delivered 1:4, which it delivers at the end."""
     story = ensemble()
-    story.elect(2, epoch=2)
-    story.broadcast(2, (2, 1), delivered=(1, 2))
+    story.propose()
+    for counter in (5, 6):
+        story.broadcast(1, (1, counter), delivered=(1, 4))
+        for node in story.members:
+            story.accept(node, (1, counter))
     for node in story.members:
-        story.accept(node, (2, 1))
-        story.deliver(node, (2, 1))
+        story.catch_up(node)
+    story.settle()
+    return story
+
+
+@legal("primary integrity")
+def primary_integrity_delivered_with_a_snapshot() -> Story:
+    """The primary of epoch 2 has got what was delivered with a snapshot, and broadcasts next."""
+    story = ensemble()
+    story.crash(3, heal=False)
+    story.members = [1, 2]
+    story.write(3)
+    story.boot(3)
+    story.heal()
+    server = story.servers[3]
+    server.log, server.delivered = list(story.servers[1].log), list(story.servers[1].delivered)
+    story.snapshot(3, "installed", (1, 6))
+    story.snapshot(3, "restored", (1, 6))
+    story.elect(3, epoch=2)
+    story.write()
     story.settle()
     return story
 
@@ -247,7 +301,7 @@ def primary_integrity_early_ready() -> Story:
     """The primary of epoch 2 broadcasts before a quorum has acknowledged NEWLEADER."""
     story = ensemble()
     story.leader = 2
-    for node in story.members:
+    for node in (2, 1, 3):
         story.promise(node, 2)
     story.broadcast(2, (2, 1))
     for node in story.members:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from model import manifest
 from node.core import digest as dg
 from tests.corpus.contents import Step, children_of, prepared, state_of
 
@@ -111,9 +112,9 @@ class Story:
         if heal:
             self.heal()
 
-    def wipe(self, *nodes: int) -> None:
-        """The disks are lost."""
-        self.crash(*nodes, do="wipe")
+    def wipe(self, *nodes: int, do: str = "wipe") -> None:
+        """The disks are lost. `do`: what the fault log says."""
+        self.crash(*nodes, do=do)
         for node in nodes:
             life = self.servers[node].life
             self.servers[node] = Server()
@@ -128,6 +129,11 @@ class Story:
         line = {"type": "heal", "id": self.fault_ids, "confirmed": True, "evidence": {}}
         self.write_line("faults.jsonl", **{**line, **fields})
 
+    def open_links(self, node: int, peers: list[int]) -> None:
+        """A node's side of its links to these peers."""
+        for peer in peers:
+            self.event(node, "link", peer=peer, state="opened", session=1, why="")
+
     # ---- the protocol ----
 
     def start(self) -> None:
@@ -136,22 +142,28 @@ class Story:
         for node in self.servers:
             self.boot(node, "fresh")
 
-    def elect(self, leader: int, epoch: int, members: list[int] | None = None) -> None:
-        """All four steps of recovery: promises, the leader's history, its establishment, delivery."""
+    def elect(self, leader: int, epoch: int, members: list[int] | None = None, *, deliver: bool = True) -> None:
+        """All four steps of recovery: promises, the leader's history, its establishment, and (`deliver`) delivery."""
         self.leader, self.members = leader, members or [n for n, server in self.servers.items() if server.up]
-        for node in self.members:
+        for node in [leader, *(n for n in self.members if n != leader)]:
             self.event(node, "role", role="LEADING" if node == leader else "FOLLOWING", leader=leader, why="elected")
             self.event(node, "phase", phase="DISCOVERY", epoch=epoch)
             self.promise(node, epoch)
         for node in [leader, *(n for n in self.members if n != leader)]:
             self.synchronize(node, epoch)
         self.establish(leader, epoch)
-        for node in self.members:
+        for node in self.members if deliver else ():
             self.event(node, "phase", phase="BROADCAST", epoch=epoch)
             self.catch_up(node)
-            if self.servers[node].amnesiac:
-                self.servers[node].amnesiac = False
-                self.event(node, "member", epoch=epoch)
+            self.admit(node)
+
+    def admit(self, node: int, **fields: Any) -> None:
+        """A node that had lost its disk is a member again."""
+        if self.servers[node].amnesiac:
+            self.servers[node].amnesiac = False
+            others = [n for n in self.members if n != node and not self.servers[n].amnesiac]
+            epoch = self.servers[node].current_epoch
+            self.event(node, "member", **{"epoch": epoch, "quorum": others, **fields})
 
     def promise(self, node: int, epoch: int) -> None:
         self.servers[node].accepted_epoch = epoch
@@ -169,21 +181,21 @@ class Story:
         self.event(node, "current_epoch", epoch=epoch, last_zxid=list(server.last))
 
     def establish(self, leader: int, epoch: int, **fields: Any) -> None:
-        held = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": self.members}
+        quorum = [node for node in self.members if not self.servers[node].amnesiac]
+        held = {"epoch": epoch, "last_zxid": list(self.servers[leader].last), "quorum": quorum}
         self.event(leader, "established", **{**held, **fields})
 
     def join(self, node: int) -> None:
         """A node comes back to the established leader."""
         epoch = self.servers[self.leader].current_epoch
         self.event(node, "role", role="FOLLOWING", leader=self.leader, why="elected")
-        self.promise(node, epoch)
+        if self.servers[node].accepted_epoch < epoch:
+            self.promise(node, epoch)
         self.synchronize(node, epoch)
         self.event(node, "phase", phase="BROADCAST", epoch=epoch)
         self.catch_up(node)
         self.members = sorted({*self.members, node})
-        if self.servers[node].amnesiac:
-            self.servers[node].amnesiac = False
-            self.event(node, "member", epoch=epoch)
+        self.admit(node)
 
     def catch_up(self, node: int) -> None:
         """Deliver what is in the log and was not delivered in this life."""
@@ -376,6 +388,7 @@ class Story:
             (folder / "trace" / f"node-{node}-{life}.jsonl").write_text("".join(lines))
         for name, lines in self.files.items():
             (folder / name).write_text("".join(lines))
+        manifest.seal(folder)
 
 
 def tree(running: int) -> str:

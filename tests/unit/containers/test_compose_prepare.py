@@ -1,11 +1,13 @@
 """What docker-compose.yml's ensemble finds when it begins."""
 
+import threading
 from pathlib import Path
 
 import msgspec
 
-from harness.containers.compose import NODES, prepare
+from harness.containers.compose import NODES, prepare, seal
 from harness.results import RunFolder
+from model import manifest
 from node.config import NodeConfig
 from node.net import keys
 
@@ -22,3 +24,19 @@ def test_every_node_finds_the_three_key_files_and_they_stay_the_same(tmp_path: P
     (tmp_path / "run.json").unlink()
     prepare(folder)  # as after a start that was cut short
     assert [keys.load(path) for path in files] == made
+
+
+def test_the_folder_is_sealed_when_the_nodes_have_stopped_and_open_while_they_run(tmp_path: Path) -> None:
+    folder, over = RunFolder(tmp_path), threading.Event()
+    prepare(folder)
+    for _ in range(2):  # an ensemble may be brought up again on the same folder
+        over.set()
+        seal(folder, over)
+        assert manifest.check(tmp_path)[1] == []
+    over.clear()
+    waiting = threading.Thread(target=seal, args=(folder, over))
+    waiting.start()
+    (tmp_path / "trace" / "node-1-1.jsonl").write_text("{}\n")  # what a node writes before it stops
+    over.set()
+    waiting.join()
+    assert manifest.check(tmp_path)[1] == []

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.facts import Damage
+from model.manifest import seal
 from model.oracle import judge
 from model.runfiles import Reader
 from model.verdict import Outcome
@@ -43,6 +44,7 @@ def test_an_unreadable_line_is_named(folder: Path) -> None:
     path = folder / "ops.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([lines[0], "nonsense\n", *lines[1:]]))
+    seal(folder)
     verdict = judge(folder)
     assert verdict.verdict is Outcome.UNKNOWN
     assert any("ops.jsonl:2" in reason for reason in verdict.reasons)
@@ -76,6 +78,7 @@ def test_time_that_goes_back_within_a_life(folder: Path) -> None:
 def test_a_last_line_that_lacks_its_newline_only_is_whole(folder: Path) -> None:
     path = folder / "trace" / "node-2-1.jsonl"
     path.write_text(path.read_text().rstrip("\n"))
+    seal(folder)
     assert judge(folder).verdict is Outcome.PASS
 
 

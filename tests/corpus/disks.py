@@ -1,0 +1,462 @@
+"""Runs about what is on the disks: what a quorum holds, what an epoch rests on, what a boot finds."""
+
+from tests.corpus.cases import legal, violates
+from tests.corpus.story import Story, digest, ensemble
+
+# ---- quorum durability ----
+
+
+@violates("quorum durability")
+def quorum_committed_by_one_disk() -> Story:
+    """The leader delivers 1:4 before anybody else has it on disk. They accept it later, so nothing else is wrong."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.deliver(1, (1, 4))
+    for node in (2, 3):
+        story.accept(node, (1, 4))
+        story.deliver(node, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("quorum durability")
+def quorum_of_a_node_without_memory() -> Story:
+    """Node 2 has lost its disk and is no member yet; its acknowledgement makes a quorum of two with the leader's own."""
+    story = ensemble()
+    story.wipe(2)
+    story.crash(3)
+    story.boot(2, "amnesiac")
+    story.event(2, "role", role="FOLLOWING", leader=1, why="elected")
+    story.promise(2, 1)
+    story.synchronize(2, 1)
+    story.members = [1, 2]
+    story.propose()
+    story.deliver(1, (1, 4))
+    story.boot(3)
+    story.join(3)
+    story.members = [1, 2, 3]
+    story.catch_up(2)
+    story.admit(2)
+    story.settle()
+    return story
+
+
+@violates("quorum durability")
+def quorum_of_other_bytes() -> Story:
+    """Nodes 2 and 3 have a transaction with the zxid 1:4 on their disks, but not the one that node 1 delivers first."""
+    story = ensemble()
+    story.propose(to=[1])
+    for node in (2, 3):
+        story.accept(node, (1, 4), digest((1, 4), "changed"))
+    for node in story.members:
+        story.deliver(node, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("quorum durability")
+def quorum_without_the_one_that_delivers() -> Story:
+    """Node 1 delivers 1:4, which is on the disks of nodes 2 and 3; its own disk is not done."""
+    story = ensemble()
+    story.propose(to=[2, 3])
+    story.deliver(1, (1, 4))
+    story.accept(1, (1, 4))
+    for node in (2, 3):
+        story.deliver(node, (1, 4))
+    story.settle()
+    return story
+
+
+@legal("quorum durability")
+def quorum_disk_lost_after_accepting() -> Story:
+    """Node 2 has acknowledged 1:4 and loses its disk before node 1, which counts the acknowledgement, delivers."""
+    story = ensemble()
+    story.crash(3)
+    seq = story.invoke()
+    story.propose(to=[1, 2])
+    story.wipe(2)
+    story.deliver(1, (1, 4))
+    story.complete(1, seq, (1, 4))
+    story.members = [1]
+    story.boot(3)
+    story.join(3)
+    story.boot(2, "amnesiac")
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("quorum durability")
+def quorum_of_what_a_boot_found() -> Story:
+    """Node 2 is killed when 1:4 is on its disk and not in its trace yet: its next boot shows it. Then it is delivered."""
+    story = ensemble()
+    story.crash(3)
+    story.propose(to=[1])
+    story.servers[2].log.append(((1, 4), digest((1, 4))))
+    story.crash(2)
+    story.boot(2)
+    story.elect(1, epoch=2, members=[1, 2])
+    story.boot(3)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+# ---- promises ----
+
+
+@violates("promises")
+def promises_one_epoch_to_two() -> Story:
+    """Nodes 1 and 2 both choose epoch 2; node 3 promises it to both."""
+    story = ensemble()
+    for leader in (1, 2):
+        story.leader = leader
+        story.promise(leader, 2)
+        story.promise(3, 2)
+    story.elect(1, epoch=3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_again_in_the_next_life() -> Story:
+    """Node 3 promised epoch 2, is started again, and promises it as if for the first time."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    story.promise(3, 2)
+    story.crash(3)
+    story.boot(3)
+    story.promise(3, 2)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_before_the_leader() -> Story:
+    """Node 1 promises epoch 2 to node 2, on whose disk it is not yet."""
+    story = ensemble()
+    story.leader = 2
+    for node in (1, 2, 3):
+        story.promise(node, 2)
+    for node in (2, 1, 3):
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    for node in story.members:
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+def _established_with(quorum: list[int]) -> Story:
+    """Nodes 1 and 2 promise and join epoch 2, node 3 nothing; node 2 is established with `quorum`."""
+    story = ensemble()
+    story.leader = 2
+    for node in (2, 1):
+        story.promise(node, 2)
+    for node in (2, 1):
+        story.synchronize(node, 2)
+    story.establish(2, 2, quorum=quorum)
+    for node in (1, 2):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+    story.members = [1, 2]
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_established_with_a_stranger() -> Story:
+    """Node 2 is established for epoch 2 with node 3, which has not promised anything yet."""
+    return _established_with([2, 3])
+
+
+@violates("promises")
+def promises_established_without_a_quorum() -> Story:
+    """Node 2 is established for epoch 2 by itself alone."""
+    return _established_with([2])
+
+
+@violates("promises")
+def promises_established_with_half_a_history() -> Story:
+    """Node 1 says that it has joined epoch 2 up to 1:4, the end of its leader's history; its log ends at 1:3."""
+    story = ensemble()
+    story.crash(3)
+    story.leader, story.members = 2, [1, 2]
+    story.broadcast(1, (1, 4))
+    story.accept(2, (1, 4))
+    for node in (2, 1):
+        story.promise(node, 2)
+    story.synchronize(2, 2)
+    story.servers[1].current_epoch = 2
+    story.event(1, "current_epoch", epoch=2, last_zxid=[1, 4])
+    story.establish(2, 2)
+    story.accept(1, (1, 4), in_epoch=2)
+    for node in (1, 2):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_established_with_an_amnesiac() -> Story:
+    """Node 3 has lost its disk, and counts in the quorum of epoch 2 all the same."""
+    story = ensemble()
+    story.crash(1)
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.leader, story.members = 2, [2, 3]
+    for node in (2, 3):
+        story.promise(node, 2)
+    for node in (2, 3):
+        story.synchronize(node, 2)
+    story.establish(2, 2, quorum=[2, 3])
+    for node in (2, 3):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.boot(1)
+    story.join(1)
+    story.admit(3)
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_by_two_of_five() -> Story:
+    """Node 5 has lost its disk, and is a member again when two of the others have confirmed it."""
+    story = ensemble(nodes=5)
+    story.wipe(5)
+    story.boot(5, "amnesiac")
+    story.servers[5].amnesiac = False
+    story.join(5)
+    story.event(5, "member", epoch=1, quorum=[1, 2])
+    story.settle()
+    return story
+
+
+@violates("promises")
+def promises_member_by_one_that_had_left() -> Story:
+    """Node 3 lost its disk. Node 2 has promised epoch 2 to itself before node 3 joins epoch 1, and confirms it for that."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.leader = 2
+    story.promise(2, 2)
+    story.leader, story.members = 1, [1, 2]
+    story.join(3)
+    story.elect(1, epoch=3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_late_joiner() -> Story:
+    """Node 3 promised epoch 2, was away when it was established, and joins it later under the promise that it has."""
+    story = ensemble()
+    story.leader = 2
+    for node in (2, 1, 3):
+        story.promise(node, 2)
+    story.crash(3)
+    for node in (2, 1):
+        story.synchronize(node, 2)
+    story.members = [1, 2]
+    story.establish(2, 2)
+    for node in (1, 2):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+    story.write()
+    story.boot(3)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_of_a_former_disk() -> Story:
+    """Node 3 promised epoch 2 to node 2 and lost its disk. On the new one it promises epoch 2 to node 1."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    story.promise(3, 2)
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.leader = 1
+    story.promise(1, 2)
+    story.promise(3, 2)
+    story.elect(1, epoch=3)
+    story.write()
+    story.settle()
+    return story
+
+
+# ---- disk ----
+
+
+@violates("disk")
+def disk_promise_forgotten() -> Story:
+    """Node 3 promised epoch 2, crashed, and starts with f.p = 1."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    story.promise(3, 2)
+    story.crash(3)
+    story.boot(3, accepted_epoch=1)
+    story.leader = 1
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_delivered_and_forgotten() -> Story:
+    """Node 2 delivered 1:3, crashed, and starts with a log that ends at 1:2; no fault touched its disk."""
+    story = ensemble()
+    story.crash(2)
+    story.servers[2].log.pop()
+    story.boot(2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_accepted_and_forgotten() -> Story:
+    """Node 2 acknowledged 1:4, which nobody has delivered, and does not have it any more when it starts again."""
+    story = ensemble()
+    story.propose()
+    story.crash(2)
+    story.servers[2].log.pop()
+    story.boot(2)
+    story.join(2)
+    for node in (1, 3):
+        story.deliver(node, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_of_another_node_was_damaged() -> Story:
+    """A fault truncated node 3's log. That node 2's ends earlier than it did is not excused by it."""
+    story = ensemble()
+    story.crash(2)
+    story.crash(3, do="truncate-file")
+    for node in (2, 3):
+        story.servers[node].log.pop()
+        story.boot(node)
+        story.join(node)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_lost_by_nobody() -> Story:
+    """Node 3 is killed and comes back without memory; no fault has taken its disk."""
+    story = ensemble()
+    story.wipe(3, do="crash")
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("disk", "recovery", "reliable delivery")
+def disk_lost_by_nobody_excuses_nothing() -> Story:
+    """Nodes 1 and 2 come back without memory, and nothing had taken their disks: this is not beyond the fault model."""
+    story = ensemble()
+    story.wipe(1, 2, do="crash")
+    for node in (1, 2):
+        story.boot(node, "amnesiac")
+    story.leader = 0
+    story.settle(converged=False)
+    return story
+
+
+@violates("disk")
+def disk_born_twice() -> Story:
+    """Node 3 starts as a new ensemble's member, although it has lived before."""
+    story = ensemble()
+    story.wipe(3, do="crash")
+    story.boot(3, "fresh")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_holds_what_nobody_sent() -> Story:
+    """Node 2's log ends at 1:5 after its restart. The primary of epoch 1 has broadcast up to 1:3."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2, last_zxid=[1, 5])
+    story.event(2, "truncate", keep=[1, 3], last=[1, 5])
+    story.elect(1, epoch=2)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_holds_a_promise_to_nobody() -> Story:
+    """Node 2 starts with f.p = 7, an epoch that nobody has ever proposed."""
+    story = ensemble()
+    story.crash(2)
+    story.servers[2].accepted_epoch = 7
+    story.boot(2)
+    story.elect(1, epoch=8)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_tail_cut_off_by_a_fault() -> Story:
+    """A fault truncated node 2's log file. What its disk forgot is the fault's work, and it learns it again."""
+    story = ensemble()
+    story.crash(2, do="truncate-file")
+    story.servers[2].log.pop()
+    story.boot(2, "torn")
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_more_than_it_could_tell() -> Story:
+    """Node 2 is killed after 1:4 and a promise were durable, before its trace says so; its disk has both."""
+    story = ensemble()
+    story.propose(to=[1, 3])
+    story.leader = 3
+    story.promise(3, 2)
+    story.servers[2].log.append(((1, 4), digest((1, 4))))
+    story.servers[2].accepted_epoch = 2
+    story.crash(2)
+    story.boot(2)
+    story.elect(3, epoch=3)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_still_amnesiac() -> Story:
+    """Node 3 lost its disk, is killed before it is a member again, and starts without memory a second time."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.event(3, "role", role="FOLLOWING", leader=1, why="elected")
+    story.promise(3, 1)
+    story.synchronize(3, 1)
+    story.crash(3)
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story

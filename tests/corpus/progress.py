@@ -1,0 +1,170 @@
+"""Runs about whether writes go on, in the middle of the run."""
+
+from tests.corpus.cases import legal, violates
+from tests.corpus.story import Story, ensemble
+
+SECOND = 1_000_000_000
+
+
+def _linked(nodes: int = 3) -> Story:
+    """A good beginning, with all links open; progress is expected within 4 s."""
+    story = ensemble(nodes=nodes, progress_within=4)
+    for node in story.servers:
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+    return story
+
+
+def _nothing_for(story: Story, span: float) -> None:
+    """A client asks for a write twice a second, and gives up each time."""
+    for _ in range(int(2 * span)):
+        seq = story.invoke()
+        story.t += SECOND // 2
+        story.complete(1, seq, None, "unknown")
+
+
+@violates("progress")
+def progress_nobody_leads() -> Story:
+    """Nodes 1, 2 and 3 reach each other, writes wait, and for 6 s nothing is delivered."""
+    story = _linked()
+    _nothing_for(story, 6)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_a_star_does_not_elect() -> Story:
+    """Nodes 1 to 4 do not reach each other, but all reach node 5: it could lead, and does not for 6 s."""
+    story = _linked(5)
+    cut = [[one, other] for one in range(1, 5) for other in range(1, 5) if one != other]
+    story.inject("partition", story.servers, pairs=cut)
+    for one, other in cut:
+        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    _nothing_for(story, 6)
+    story.heal()
+    for node in range(1, 5):
+        story.open_links(node, [peer for peer in range(1, 5) if peer != node])
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_elected_again_and_again() -> Story:
+    """Within 3 s nodes begin to lead twelve times; each time they close their links and open them at once."""
+    story = _linked()
+    for turn in range(12):
+        node = 1 + turn % 3
+        for peer in (peer for peer in story.servers if peer != node):
+            story.event(node, "link", peer=peer, state="closed", session=1, why="a new iteration")
+        story.event(node, "role", role="LEADING", leader=node, why="elected")
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+        story.t += SECOND // 4
+    story.elect(1, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_nobody_reaches_a_quorum() -> Story:
+    """For 6 s every link is cut: nobody could have led."""
+    story = _linked()
+    cut = [[one, other] for one in story.servers for other in story.servers if one != other]
+    story.inject("partition", story.servers, pairs=cut)
+    for one, other in cut:
+        story.event(one, "link", peer=other, state="closed", session=1, why="silent")
+    _nothing_for(story, 6)
+    story.heal()
+    for node in story.servers:
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_one_side_only() -> Story:
+    """For 6 s node 3 is down, and node 2 has its link to node 1 open, but node 1 not its link to node 2."""
+    story = _linked()
+    story.crash(3, heal=False)
+    story.event(1, "link", peer=2, state="closed", session=1, why="silent")
+    _nothing_for(story, 6)
+    story.open_links(1, [2])
+    story.boot(3)
+    story.heal()
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_nobody_wants_to_write() -> Story:
+    """For 6 s nobody asks for anything."""
+    story = _linked()
+    story.t += 6 * SECOND
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_refused_for_what_is_asked() -> Story:
+    """For 6 s all writes are refused, because what they ask for can't be done. They were judged, so somebody leads."""
+    story = _linked()
+    for _ in range(12):
+        seq = story.invoke()
+        story.t += SECOND // 2
+        story.complete(1, seq, None, "failed", error="no node")
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_slow_disks() -> Story:
+    """For 6 s the disks of two nodes are as good as stopped by a fault."""
+    story = _linked()
+    story.inject("slow-disk", [1, 2])
+    _nothing_for(story, 6)
+    story.heal()
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_outage_within_the_bound() -> Story:
+    """Node 1 leads and is killed; 2.5 s later, of 4, node 2 leads and writes go on."""
+    story = _linked()
+    story.crash(1)
+    for node in (2, 3):
+        story.event(node, "link", peer=1, state="closed", session=1, why="silent")
+    _nothing_for(story, 2.5)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_who_has_no_memory_does_not_count() -> Story:
+    """For 6 s nodes 2, 3 and 5 reach each other, nodes 1 and 4 are down, and node 2 has no memory: two of five count."""
+    story = _linked(5)
+    story.crash(1, 4, heal=False)
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.open_links(2, [3, 5])
+    for node in (3, 5):
+        story.open_links(node, [2])
+    _nothing_for(story, 6)
+    for node in (1, 4):
+        story.boot(node)
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+    story.heal(id=1)
+    story.elect(3, epoch=2)
+    story.write()
+    story.settle()
+    return story
