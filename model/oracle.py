@@ -96,7 +96,7 @@ class Oracle:
     def take_milestone(self, milestone: ev.Milestone) -> None:
         self.facts.milestones[milestone.event] = milestone
         for event in milestone.before_the_start():
-            self.facts.broadcasts.add(event, 0)
+            self.facts.broadcasts.add(event, ev.packed(event.delivered))
             self.facts.before.update((client, seq) for client, seq, _ in event.txns)
 
     def damaged(self, damage: Damage) -> None:

@@ -59,7 +59,7 @@ class OnlyStale(StaleHandle):
     ("defect", "half", "refusal"),
     [
         ("dirty-snapshot", OnlyDirty, "the log no longer reaches below"),
-        ("stale-handle", OnlyStale, "although a record of sync"),
+        ("stale-handle", OnlyStale, "although one of sync"),
     ],
 )
 def test_a_sound_recovery_refuses_the_disk_instead_of_losing_anything(
