@@ -53,6 +53,7 @@ class Explored:
     events: int = 0
     reached: set[Combination] = field(default_factory=set)
     met: bool = True
+    trouble: str = ""  # where the harness failed, if it did
 
     @property
     def failed(self) -> bool:
@@ -61,11 +62,9 @@ class Explored:
 
 
 def explore_seed(task: Task, seed: int) -> Explored:
-    """Run one seed; a failure goes to the log."""
+    """Run one seed."""
     found, trouble = try_seed(task, seed)
-    if found.failed:
-        LOG.error("seed %d: %s\n%s", seed, found.verdict, "\n".join([*found.reasons, trouble]))
-    return found
+    return replace(found, trouble=trouble)
 
 
 def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
@@ -102,5 +101,8 @@ def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[Explored]:
 
 
 def explore_with(crew: Crew, task: Task, seeds: Sequence[int]) -> Iterator[Explored]:
-    """Likewise, from any crew."""
-    return crew.answers(partial(explore_seed, task), seeds)
+    """Likewise, from any crew. A failure goes to the log, here and not in a worker: those end when enough is known."""
+    for found in crew.answers(partial(explore_seed, task), seeds):
+        if found.failed:
+            LOG.error("seed %d: %s\n%s", found.seed, found.verdict, "\n".join([*found.reasons, found.trouble]))
+        yield found

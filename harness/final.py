@@ -65,7 +65,7 @@ def state_line(folder: Path) -> dict[str, Any] | None:
     for number, text in enumerate(lines, 1):
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and line.get("event") == MILESTONE and isinstance(line.get("held"), dict):
             found = line | {"line": number}

@@ -326,7 +326,7 @@ class Milestone(Line, kw_only=True):
 class Run(Struct, kw_only=True):
     """What the judge wants to know of run.json."""
 
-    nodes: Annotated[int, Meta(ge=1)]
+    nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; each is looked for
     outcome: str = "finished"
     expect: dict[str, Any] = {}
 

@@ -22,6 +22,7 @@ _EVENTS: dict[Any, c.Table] = {
     ev.Accept: c.ACCEPTS,
     ev.Deliver: c.DELIVERIES,
     ev.Channel: c.LINKS,
+    ev.Link: c.LINKS,
 }
 _TEXTS = ("run", "scenario", "backend", "defect", "disk", "commit", "command", "started", "ended")
 
@@ -58,8 +59,6 @@ def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
         return _FILES[name], None
     if ev.trace_name(record.node, record.life) != name:
         return c.QUARANTINE, f"is of node {record.node}, life {record.life}"
-    if isinstance(record, ev.Other) and record.event == "link":
-        return c.LINKS, None
     return _EVENTS.get(type(record), c.EVENTS), None
 
 

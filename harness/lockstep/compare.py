@@ -13,7 +13,7 @@ from pathlib import Path
 
 from node.store.platter import VOLATILE
 
-APART = ("config", "log", "report.html")  # at the top of a folder
+APART = ("config", "log", "manifest.json", "report.html")  # at the top of a folder; the manifest names all other files
 OF_THE_WORLD = ("backend", "command")  # in run.json
 AROUND = 16  # bytes that are shown of a binary file
 

@@ -44,13 +44,14 @@ def test_a_folder_is_known_by_its_contents_and_looked_at_by_its_stamp(tmp_path: 
         ensemble(writes=2).save(tmp_path / name)
     first, copy = find([str(tmp_path)])
     assert first.fingerprint() == copy.fingerprint()
+    known = copy.fingerprint()
     (tmp_path / "b" / "record").mkdir()
     for name in ("manifest.json", "record/node-1-1.bin"):  # what a judge reads counts
         (tmp_path / "b" / name).write_text("x")
         changed = find([str(tmp_path)])[1]
-        assert changed.fingerprint() != copy.fingerprint()
+        assert changed.fingerprint() != known
         assert changed.stamp != copy.stamp
-        copy = changed
+        copy, known = changed, changed.fingerprint()
     (tmp_path / "b" / "verdict.json").write_text("x")  # what a judge wrote does not
     assert find([str(tmp_path)])[1] == copy
     os.utime(tmp_path / "b" / "ops.jsonl", ns=(10**18, 10**18))
@@ -62,7 +63,17 @@ def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
     ensemble(writes=2).save(tmp_path / "run")
     trace = tmp_path / "run" / "trace" / "node-1-1.jsonl"
     other = {"t": 1, "node": 2, "life": 1, "n": 1, "event": "exit", "code": 0}
-    link = {"t": 1, "node": 1, "life": 1, "n": 1, "event": "link", "peer": 2}
+    link = {
+        "t": 1,
+        "node": 1,
+        "life": 1,
+        "n": 1,
+        "event": "link",
+        "peer": 2,
+        "state": "opened",
+        "session": 1,
+        "why": "",
+    }
     with trace.open("a") as file:
         file.write("\n".join([json.dumps(link), json.dumps(other), "no JSON", '{"t": 1, "no']))
     (folder,) = find([str(tmp_path)])
