@@ -19,6 +19,14 @@ ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long
 
 
+@pytest.fixture(autouse=True)
+def hung_up() -> Iterator[None]:
+    """Whoever runs the tests may have had SIGHUP ignored, as nohup(1) does; our commands would then respect that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_asks_and_the_second_forces(number: signal.Signals) -> None:
     before = signal.getsignal(number)

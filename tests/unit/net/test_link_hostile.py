@@ -153,5 +153,7 @@ def test_a_life_that_cannot_be_does_not_shut_out_the_peer(net: Any, greeted: Any
     net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].why == f"life {2**64 - 1} is out of range"
     assert not net.up(1, 2)
-    greeted.session = max(header.session for header, _ in greeted.heard()) + 1
+    heard: list[Any] = []
+    net.until(lambda: bool(heard.extend(greeted.heard()) or heard))
+    greeted.session = max(header.session for header, _ in heard) + 1
     net.until(lambda: greeted.welcome() or net.up(1, 2))
