@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from model import manifest
 from pipeline import columns as c
 from pipeline.analysis import analyze
 from pipeline.folders import NoRuns, find
@@ -106,6 +107,7 @@ def older(run: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     kept = {name: facts[name] for name in ("nodes", "outcome", "expect")}
     (run / "run.json").write_text(json.dumps(kept))
+    manifest.seal(run)
 
 
 def newer(run: Path) -> None:
@@ -115,6 +117,7 @@ def newer(run: Path) -> None:
         file.write(
             json.dumps({"t": 10**12, "node": 1, "life": 1, "n": number, "event": "mood", "epoch": "sunny"}) + "\n"
         )
+    manifest.seal(run)
 
 
 DAMAGE: dict[Callable[[Path], None], tuple[str, str]] = {
@@ -122,7 +125,7 @@ DAMAGE: dict[Callable[[Path], None], tuple[str, str]] = {
     garbage: ("UNKNOWN", f"{NODE_1}:7 is not readable"),
     other_form: ("UNKNOWN", "is not readable: Expected `array` of length 2"),
     stranger: ("UNKNOWN", "is of node 2, life 1"),
-    missing: ("UNKNOWN", "has nothing of node 2"),
+    missing: ("UNKNOWN", "trace/node-2-1.jsonl is missing"),
     backwards: ("UNKNOWN", "is earlier than the line before it"),
     bad_operation: ("UNKNOWN", "ops.jsonl:11 is not readable"),
     bad_fault: ("UNKNOWN", "faults.jsonl:1 is not readable"),
