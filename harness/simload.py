@@ -44,6 +44,7 @@ class _Lane:
             shared.make_keys(self)
             return
         if shared.stopping:
+            self.client.flush()  # what was asked for before still goes out, as soon as there is a connection
             return
         now, client, due = shared.world.now, self.client, self.due_ns()
         while due is not None and due <= now and client.connected and client.outstanding < shared.load.max_outstanding:

@@ -1,6 +1,7 @@
 """The load in the simulated world, while it sets up."""
 
-from faults.scenario import Scenario, Workload
+from faults.scenario import Scenario, Workload, load
+from harness.explore import Task, try_seed
 from harness.load import load_of
 from harness.sim import SimGround
 from harness.simload import SimLoad
@@ -23,3 +24,9 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     for machine in machines[1:]:
         machine.spawn()
     assert ground.world.until(lambda: load.begun, 5_000_000_000)
+
+
+def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
+    """A client that was between two nodes then waited for the end with what it had not sent, and nothing was delivered."""
+    found, _ = try_seed(Task(scenario=load("scenarios/long-mix.toml"), swarm=True), 134)
+    assert (found.verdict, found.violated) == ("PASS", [])
