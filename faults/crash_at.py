@@ -87,7 +87,7 @@ class CrashAt(NodeDown):
 
     def _disarm(self, node: int) -> None:
         try:
-            self.cluster.control(node, "disarm")
+            self.cluster.control(node, "disarm", point=self.point)
         except ClusterError:
             if self.cluster.wait_exit(node, 0.0) is None:
                 raise
@@ -171,12 +171,23 @@ class PauseAt(Fault):
     def heal(self) -> None:
         self.watch(0.0)
         for node in self.nodes:
-            if not self.cluster.alive(node):
-                continue
+            if self.cluster.alive(node):
+                self._let_go(node)
+
+    def _let_go(self, node: int) -> None:
+        """Resume it and lift the point, for it may stand at the point of another fault and have its own still ahead. On
+        the way to the command it may get there: it is resumed again."""
+        while True:
             if self.cluster.paused(node):
                 self.cluster.resume(node)
-            elif node not in self.reached:
-                self.cluster.control(node, "disarm")
+            try:
+                self.cluster.control(node, "disarm", point=self.params["point"])
+                return
+            except ClusterError:
+                if not self.cluster.alive(node):
+                    return
+                if not self.cluster.paused(node):
+                    raise
 
     def settled(self) -> bool:
         return enough(self, self.reached)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Deliver, Line, Snapshot, Truncate, packed
+from model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Deliver, Line, Member, Snapshot, Truncate, packed
 from node.core import digest as dg
 
 
@@ -125,6 +125,7 @@ class Disk:
     top_last: int = 0
     promises: dict[int, list[Promised]] = field(default_factory=dict)  # by epoch
     joined: dict[int, Joined] = field(default_factory=dict)  # by epoch
+    admitted: dict[int, Member] = field(default_factory=dict)  # by epoch
 
     @property
     def empty(self) -> bool:
@@ -164,6 +165,10 @@ class Disk:
     def join(self, event: CurrentEpoch) -> None:
         self.current_epoch, self.current_in = event.epoch, event
         self.joined[event.epoch] = Joined(event, self.log.last, self.amnesiac)
+
+    def admit(self, event: Member) -> None:
+        self.amnesiac = False
+        self.admitted[event.epoch] = event
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ class Facts:
             case CurrentEpoch():
                 node.disk.join(event)
             case Member():
-                node.disk.amnesiac = False
+                node.disk.admit(event)
                 self.members.append(event)
             case Link():
                 self.links.append(event)

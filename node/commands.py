@@ -104,9 +104,10 @@ class Commands:
         check_action(action, point)
         self._arming.append((self._clock.now_ns() + ARMING, point, action))
 
-    def disarm(self) -> None:
-        self._arming.clear()
-        self._crash.disarm()
+    def disarm(self, point: str | None = None) -> None:
+        """Lift one point, as it was armed, or all of them."""
+        self._arming = [it for it in self._arming if point not in (None, it[1])]
+        self._crash.disarm(point)
         self._replica.watch_disk()
 
     def slow_disk(self, ms: float) -> None:

@@ -109,10 +109,12 @@ class CrashPoints:
         self._changed()
         self._report(point, "armed")
 
-    def disarm(self) -> None:
-        for point in self.armed:
-            self._report(point, "lifted")
-        self._armed.clear()
+    def disarm(self, point: str | None = None) -> None:
+        """Lift one point, as it was armed, or all of them."""
+        for key, (armed, _, _) in list(self._armed.items()):
+            if point in (None, armed):
+                del self._armed[key]
+                self._report(armed, "lifted")
         self._changed()
 
     def _changed(self) -> None:

@@ -86,15 +86,20 @@ class Promises(Checker):
             self.found.add(f"{who}, which it had not joined in this life", [event])
             return
         for node in sorted(set(event.quorum) - {event.node}):
-            if not any(self._followed(disk, joined) for disk in self.facts.node(node).disks):
+            if not any(self._followed(disk, joined, event) for disk in self.facts.node(node).disks):
                 self.found.add(f"{who} with node {node}, which did not follow that epoch then", [joined.event, event])
 
-    def _followed(self, disk: Disk, joined: Joined) -> bool:
-        """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch."""
+    def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
+        """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
+
+        One that was amnesiac when it promised the epoch is a member from its own admission on.
+        """
         epoch = joined.event.epoch
         later = [it for number, given in disk.promises.items() if number > epoch for it in given]
         given = disk.promises.get(epoch, [])
-        return any(not it.amnesiac for it in given) and all(it.event.t > joined.event.t for it in later)
+        admitted = disk.admitted.get(epoch)
+        member = any(not it.amnesiac for it in given) or (admitted is not None and admitted.t < event.t)
+        return member and all(it.event.t > joined.event.t for it in later)
 
     # ---- quorums ----
 

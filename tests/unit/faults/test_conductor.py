@@ -248,6 +248,20 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
     assert [(i, c) for t, i, c in p.told() if t == "heal"] == [(1, True), (2, False)]
 
 
+def test_a_node_that_stands_at_another_point_has_its_own_lifted(play: Callable[..., Play]) -> None:
+    """Two points on one node: the heal of the second finds the node stopped at the first, its own still armed."""
+    p = play(
+        step(0, "pause-at", "node-1", 5, point="after-send:COMMIT"),
+        step(0, "pause-at", "node-1", 5, point="before-sync:EPOCH"),
+    )
+    p.conductor.due(100.0)
+    p.cluster.pause(1)
+    p.conductor.due(105.0)
+    assert not p.cluster.paused(1)
+    lifted = [arguments["point"] for node, command, arguments in p.cluster.commands if command == "disarm"]
+    assert sorted(lifted) == ["after-send:COMMIT", "before-sync:EPOCH"]
+
+
 def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, point="after-sync:TXN"))
     p.conductor.due(100.0)
@@ -270,7 +284,7 @@ def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., 
     heal = p.lines()[1]
     assert heal["confirmed"] is False
     assert (heal["evidence"]["1"]["reached"], heal["evidence"]["2"]["reached"]) == (False, True)
-    assert (1, "disarm", {}) in p.cluster.commands
+    assert (1, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
 
 
 def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
@@ -463,7 +477,7 @@ def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play])
     assert not p.conductor.unsettled
     assert len(p.conductor.active) == 1
     p.conductor.due(101.0)
-    assert (2, "disarm", {}) in p.cluster.commands
+    assert (2, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
