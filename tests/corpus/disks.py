@@ -242,6 +242,33 @@ def promises_member_by_two_of_five() -> Story:
     return story
 
 
+@legal("promises")
+def promises_member_by_one_admitted_before() -> Story:
+    """Node 4 has lost its disk and is a member again. In the same epoch it confirms node 5, which lost its own later."""
+    return two_lost_disks([4, 5])
+
+
+@violates("promises")
+def promises_member_by_one_admitted_after() -> Story:
+    """Nodes 4 and 5 have lost their disks. Node 4 confirms node 5 before it is a member again itself."""
+    return two_lost_disks([5, 4])
+
+
+def two_lost_disks(order: list[int]) -> Story:
+    """Both join epoch 2, then they are admitted in this order: node 5 by nodes 1, 2 and 4, node 4 by nodes 1, 2 and 3."""
+    story = ensemble(nodes=5)
+    story.wipe(4, 5)
+    story.elect(1, epoch=2)
+    for node in (4, 5):
+        story.boot(node, "amnesiac")
+        story.servers[node].amnesiac = False
+        story.join(node)
+    for node in order:
+        story.event(node, "member", epoch=2, quorum={5: [1, 2, 4], 4: [1, 2, 3]}[node])
+    story.settle()
+    return story
+
+
 @violates("promises")
 def promises_member_by_one_that_had_left() -> Story:
     """Node 3 lost its disk. Node 2 has promised epoch 2 to itself before node 3 joins epoch 1, and confirms it for that."""

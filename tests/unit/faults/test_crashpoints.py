@@ -60,6 +60,18 @@ def test_a_point_fails_once_and_at_its_count() -> None:
     points.hit("before-write", "TRUNC")
 
 
+def test_one_point_is_lifted_and_the_others_stay_armed() -> None:
+    told: list[tuple[str, str]] = []
+    points = CrashPoints(lambda point, state: told.append((point, state)))
+    points.arm("before-write:TRUNC#2", "fail")
+    points.arm("before-sync:EPOCH")
+    points.disarm("before-write:TRUNC#2")
+    assert points.armed == ["before-sync:EPOCH"]
+    points.disarm()
+    assert points.armed == []
+    assert told[2:] == [("before-write:TRUNC#2", "lifted"), ("before-sync:EPOCH", "lifted")]
+
+
 def mistakes(fault: str) -> str:
     with pytest.raises(ScenarioError) as raised:
         parse_scenario(f'[scenario]\nname = "x"\nabout = "y"\n[[fault]]\nat = 1\n{fault}\n')
