@@ -32,18 +32,18 @@ class Crew(Protocol):
 
 
 def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -> Iterator[R]:
-    """The answers in the items' order, with at most `ahead` items handed out; they are dropped when nobody asks any more."""
+    """The answers in the items' order, with at most `ahead` items handed out.
+
+    What nobody asks for any more is not cancelled here, but dropped when the pool ends: a pool whose processes are killed
+    fails every future that it holds, and a cancelled one can't be failed.
+    """
     waiting: deque[Future[R]] = deque()
-    try:
-        for item in items:
-            waiting.append(submit(item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
+    for item in items:
+        waiting.append(submit(item))
+        if len(waiting) >= ahead:
             yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 class _Forks(multiprocessing.context.ForkContext):
@@ -82,8 +82,8 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """What `work` says of each item. Items are taken as they are needed, and those that were handed out when the
-        caller stops asking are dropped. Raises HarnessError if a worker dies."""
+        """What `work` says of each item. Items are taken as they are needed, and the few that were handed out when
+        the caller stops asking are dropped at the end. Raises HarnessError if a worker dies."""
         if self._pool is None:
             yield from map(work, items)
             return
