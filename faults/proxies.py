@@ -18,7 +18,7 @@ import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from faults.signature import SignedAdapter
+from faults import signature
 
 SECONDS = 3.0
 
@@ -66,10 +66,7 @@ class _Bounded:
 
     def _ask(self, method: str, url: str, **keywords: Any) -> requests.Response:
         try:
-            with requests.Session() as session:
-                session.trust_env = False
-                if self._key is not None:
-                    session.mount("http://", SignedAdapter(self._key))
+            with signature.session(self._key) as session:
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
         except requests.Timeout:
             raise WedgedError(f"toxiproxy did not answer {method} {url} within {SECONDS:g} s") from None

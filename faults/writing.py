@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.registry import KINDS
-from faults.scenario import EXITS, FaultStep, Operation, Scenario, overrides
+from faults.scenario import EXITS, Disk, Expect, FaultStep, Nemesis, Operation, Scenario, Workload, overrides
 
 
 def write(scenario: Scenario) -> str:
@@ -14,7 +14,7 @@ def write(scenario: Scenario) -> str:
         name: getattr(scenario, name)
         for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "defect")
     }
-    workload = {name: getattr(scenario.workload, name) for name in scenario.workload.__dataclass_fields__}
+    workload = _fields(scenario.workload)
     for drawing in ("rate", "mix") if scenario.operations else ():
         del workload[drawing]
     parts = [
@@ -26,18 +26,21 @@ def write(scenario: Scenario) -> str:
     for step in scenario.faults:
         parts.append(_table("[[fault]]", _fault(step)))
     parts += [_table("[[operation]]", _operation(one)) for one in scenario.operations]
-    parts += [
-        _table("[[disk]]", {name: getattr(one, name) for name in one.__dataclass_fields__}) for one in scenario.disks
-    ]
+    parts += [_table("[[disk]]", _fields(one)) for one in scenario.disks]
     if scenario.nemesis is not None:
-        nemesis = {name: getattr(scenario.nemesis, name) for name in scenario.nemesis.__dataclass_fields__}
+        nemesis = _fields(scenario.nemesis)
         parts.append(_table("[nemesis]", {name: value for name, value in nemesis.items() if name != "points" or value}))
-    expect = {name: getattr(scenario.expect, name) for name in scenario.expect.__dataclass_fields__}
+    expect = _fields(scenario.expect)
     if expect["exit"] == EXITS[expect["verdict"]]:
         del expect["exit"]
     state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
     parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
     return "\n".join(part for part in parts if part)
+
+
+def _fields(table: Workload | Disk | Nemesis | Expect) -> dict[str, Any]:
+    """By name, in their order, as they are: nothing is copied."""
+    return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
 def _fault(step: FaultStep) -> dict[str, Any]:

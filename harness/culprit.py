@@ -21,7 +21,6 @@ from harness.shrinking import Failure, checked, failing_seeds, failure_of
 from harness.sim import run_sim
 from harness.swarm import draw_swarm
 from harness.workers import Workers
-from model.verdict import Judgement
 
 FURTHER_SEEDS = 20  # that are tried when a run on processes does not fail in the simulated world with its own
 
@@ -105,8 +104,7 @@ def _of_run(folder: RunFolder) -> Culprit:
     if verdict.exit in (scenario.expect.exit, 2):
         words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
         raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
-    violated = [item.name for item in verdict.properties if item.verdict is Judgement.VIOLATION]
-    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=_preferred(scenario, violated))
+    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=_preferred(scenario, verdict.violated))
 
 
 def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:

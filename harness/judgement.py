@@ -24,10 +24,9 @@ class UnknownDefect(Exception):
 def judge(folder: Path, *, stored: bool = True) -> Verdict:
     """All properties of the run in `folder`. Does not raise for what is wrong with the folder. `stored`: it has a
     manifest."""
-    expect = RunFolder(folder).read_run().get("expect")
-    verdict = with_state(
-        oracle.judge(folder, stored=stored), expect if isinstance(expect, dict) else {}, state_line(folder)
-    )
+    expect = RunFolder(folder).read_run().get("expect", {})
+    line = state_line(folder) if expect.get("state") else None
+    verdict = with_state(oracle.judge(folder, stored=stored), expect, line)
     return with_replay(verdict, folder)
 
 

@@ -1,6 +1,7 @@
 """One run, from the seed to the verdict (docs: architecture, "The walk of one run")."""
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,7 +64,7 @@ def _run(scenario: Scenario, wish: Wish, display: Display, folder: RunFolder) ->
     folder.write_run(facts)
     with Interrupt(GRACE) as interrupt:
         _live(scenario, wish, folder, display, interrupt, facts)
-        verdict = judge_within(interrupt, folder, facts)
+        verdict = judge_within(interrupt, lambda: _judged(folder, facts))
     folder.store(verdict, keep_data=wish.keep_data, faults_due=scenario.faults_due)
     return Ran(folder, verdict, interrupt.asked.is_set())
 
@@ -103,22 +104,24 @@ def _walk(
         return outcome
 
 
-def judge_within(interrupt: Interrupt, folder: RunFolder, facts: dict[str, Any]) -> Verdict:
-    """The verdict; of an interrupted run, what can be said in the time that is left, without the replay."""
+def _judged(folder: RunFolder, facts: dict[str, Any]) -> Verdict:
+    """Of an interrupted run, what can be said without the replay."""
+    if facts["outcome"] == INTERRUPTED:
+        return oracle.judge(folder.path, stored=False)
+    return judge(folder.path, stored=False)
+
+
+def judge_within(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
+    """What `judged` says, if an interruption leaves the time for it."""
     interrupt.insist()
     try:
-        if facts["outcome"] == INTERRUPTED:
-            return oracle.judge(folder.path, stored=False)
-        return judge(folder.path, stored=False)
+        return judged()
     except Stopped:
-        return not_judged()
+        why = "interrupted before it was judged; `zab verify` judges what was recorded"
+        unknown = Outcome.UNKNOWN
+        return Verdict(verdict=unknown, exit=unknown.exit_code, properties=[], reasons=[why], metrics={})
     finally:
         interrupt.calm()
-
-
-def not_judged() -> Verdict:
-    why = "interrupted before it was judged; `zab verify` judges what was recorded"
-    return Verdict(verdict=Outcome.UNKNOWN, exit=Outcome.UNKNOWN.exit_code, properties=[], reasons=[why], metrics={})
 
 
 def reason(error: Exception) -> str:

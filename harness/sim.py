@@ -27,7 +27,7 @@ from harness.judgement import with_replay
 from harness.load import load_of
 from harness.progress import Display, Quiet
 from harness.results import RunFolder
-from harness.run import Ran, Wish, not_judged
+from harness.run import Ran, Wish, judge_within
 from harness.simcluster import SimCluster, SimHost, SimNetwork
 from harness.simload import SimLoad
 from harness.simrecords import Records
@@ -188,7 +188,7 @@ def _run(
             folder.write_run(facts)
         if trouble:
             folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
-        verdict = _judge(interrupt, ground, folder, facts)
+        verdict = judge_within(interrupt, lambda: _judged(ground, folder, facts))
     if not interrupt.asked.is_set():
         ground.cluster.export_disks(folder.file("data"))
         facts["dump"] = _write_dump(folder, scenario.nodes)
@@ -197,16 +197,10 @@ def _run(
     return Ran(folder, verdict, interrupt.asked.is_set())
 
 
-def _judge(interrupt: Interrupt, ground: SimGround, folder: RunFolder, facts: dict[str, Any]) -> Verdict:
-    """As `harness.run.judge_within`."""
-    interrupt.insist()
-    try:
-        verdict = ground.judge(facts["outcome"])
-        return verdict if facts["outcome"] == INTERRUPTED else with_replay(verdict, folder.path)
-    except Stopped:
-        return not_judged()
-    finally:
-        interrupt.calm()
+def _judged(ground: SimGround, folder: RunFolder, facts: dict[str, Any]) -> Verdict:
+    """Of an interrupted run, what can be said without the replay."""
+    verdict = ground.judge(facts["outcome"])
+    return verdict if facts["outcome"] == INTERRUPTED else with_replay(verdict, folder.path)
 
 
 def _write_dump(folder: RunFolder, nodes: int) -> str:

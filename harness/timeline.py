@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.results import RunFolder
 from model import events as ev
+from model.facts import WRITES
 
 
 class Injected(ev.Inject, kw_only=True, tag="inject"):
@@ -19,7 +20,6 @@ class Injected(ev.Inject, kw_only=True, tag="inject"):
 
 FAULTS: Any = Injected | ev.Heal
 OPERATIONS: Any = ev.Invoke | ev.Complete
-WRITES = {"create", "set", "delete", "multi"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import requests
 
-from faults.signature import SignedAdapter
+from faults import signature
 from harness import cache
 from harness.exits import HarnessError
 from harness.ports import free_ports, release_ports
@@ -137,10 +137,7 @@ class ToxiproxyServer:
 def answer(address: str, gone: Callable[[], bool], key: bytes | None = None) -> str | None:
     """Wait until the server at `address` says its version; None if it is `gone` first, or took too long."""
     deadline = time.monotonic() + START_SECONDS
-    with requests.Session() as session:
-        session.trust_env = False  # a proxy for the web must not stand between us and 127.0.0.1
-        if key is not None:
-            session.mount("http://", SignedAdapter(key))
+    with signature.session(key) as session:
         while time.monotonic() < deadline and not gone():
             with contextlib.suppress(requests.RequestException, ValueError, KeyError):
                 told = session.get(f"http://{address}/version", timeout=1.0)

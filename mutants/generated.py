@@ -42,12 +42,6 @@ class Generated:
             return None
         return str(mutated)
 
-    def change(self) -> str:
-        """The first line that differs, as it is then."""
-        source, mutated = (ROOT / self.file).read_text(encoding="utf-8").splitlines(), (self.text() or "").splitlines()
-        pairs = enumerate(zip(source, mutated, strict=False), 1)
-        return next((f"{n}: {a.strip()}  ->  {b.strip()}" for n, (a, b) in pairs if a != b), "")
-
 
 def sample(count: int) -> list[Generated]:
     """So many, drawn with a fixed seed: places first, and at each place one of the operators that fit."""

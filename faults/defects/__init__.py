@@ -43,9 +43,7 @@ from faults.defects.storing import (
     TruncateErrorIgnored,
 )
 from faults.defects.taking import GapAccepted, JoinRace, MemoryNotLog, NoTruncate, StaleEpochAccepted, TruncateTooFar
-from node.core.broadcast import Peer
 from node.parts import Parts
-from node.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +67,6 @@ class Defect:
         self.replace(parts)
 
 
-def _peer(kind: type[Peer]) -> Callable[[Parts], None]:
-    def build(parts: Parts) -> None:
-        parts.peer = kind
-
-    return build
-
-
-def _store(kind: type[Store]) -> Callable[[Parts], None]:
-    def build(parts: Parts) -> None:
-        parts.store = kind
-
-    return build
-
-
 def _parts(**kinds: type) -> Callable[[Parts], None]:
     """Replace the parts of these names."""
 
@@ -93,25 +77,13 @@ def _parts(**kinds: type) -> Callable[[Parts], None]:
     return build
 
 
-def _raw_links(parts: Parts) -> None:
-    parts.links = RawLinks
-
-
-def _peer_on_raw_links(kind: type[Peer]) -> Callable[[Parts], None]:
-    def build(parts: Parts) -> None:
-        parts.peer = kind
-        parts.links = RawLinks
-
-    return build
-
-
 ACK_BEFORE_SYNC = Defect(
     name="ack-before-sync",
     about="a follower acknowledges a proposal when it is queued, not when it is durable",
     ticket=None,
     property="committed stays",
     scenario="ack-before-sync",
-    replace=_peer(AckBeforeSync),
+    replace=_parts(peer=AckBeforeSync),
 )
 ACK_LD_BEFORE_SYNC = Defect(
     name="ack-ld-before-sync",
@@ -119,7 +91,7 @@ ACK_LD_BEFORE_SYNC = Defect(
     ticket="ZOOKEEPER-3911, 4646",
     property="committed stays",
     scenario="ack-ld-before-sync",
-    replace=_peer(AckLeaderBeforeSync),
+    replace=_parts(peer=AckLeaderBeforeSync),
 )
 EPOCH_BEFORE_HISTORY = Defect(
     name="epoch-before-history",
@@ -127,7 +99,7 @@ EPOCH_BEFORE_HISTORY = Defect(
     ticket="ZOOKEEPER-4643, 4785",
     property="committed stays",
     scenario="epoch-before-history",
-    replace=_store(EpochBeforeHistory),
+    replace=_parts(store=EpochBeforeHistory),
 )
 PROMISE_NOT_DURABLE = Defect(
     name="promise-not-durable",
@@ -135,7 +107,7 @@ PROMISE_NOT_DURABLE = Defect(
     ticket="ZOOKEEPER-335, 1082",
     property="one leader an epoch",
     scenario="promise-not-durable",
-    replace=_peer(PromiseNotDurable),
+    replace=_parts(peer=PromiseNotDurable),
 )
 COMMIT_WITHOUT_QUORUM = Defect(
     name="commit-without-quorum",
@@ -143,7 +115,7 @@ COMMIT_WITHOUT_QUORUM = Defect(
     ticket=None,
     property="agreement",
     scenario="commit-without-quorum",
-    replace=_peer(CommitWithoutQuorum),
+    replace=_parts(peer=CommitWithoutQuorum),
 )
 NO_TRUNCATE = Defect(
     name="no-truncate",
@@ -151,7 +123,7 @@ NO_TRUNCATE = Defect(
     ticket="ZOOKEEPER-1154",
     property="agreement",
     scenario="no-truncate",
-    replace=_peer(NoTruncate),
+    replace=_parts(peer=NoTruncate),
 )
 GAP_ACCEPTED = Defect(
     name="gap-accepted",
@@ -159,7 +131,7 @@ GAP_ACCEPTED = Defect(
     ticket=None,
     property="local primary order",
     scenario="gap-accepted",
-    replace=_peer_on_raw_links(GapAccepted),
+    replace=_parts(peer=GapAccepted, links=RawLinks),
 )
 RAW_ZMQ = Defect(
     name="raw-zmq",
@@ -167,7 +139,7 @@ RAW_ZMQ = Defect(
     ticket=None,
     property="channels",
     scenario="raw-zmq",
-    replace=_raw_links,
+    replace=_parts(links=RawLinks),
 )
 AMNESIAC_VOTES = Defect(
     name="amnesiac-votes",
@@ -175,7 +147,7 @@ AMNESIAC_VOTES = Defect(
     ticket="ZOOKEEPER-261, 2325",
     property="committed stays",
     scenario="amnesiac-votes",
-    replace=_peer(AmnesiacVotes),
+    replace=_parts(peer=AmnesiacVotes),
 )
 STALE_EPOCH_ACCEPTED = Defect(
     name="stale-epoch-accepted",
@@ -183,7 +155,7 @@ STALE_EPOCH_ACCEPTED = Defect(
     ticket=None,
     property="global primary order",
     scenario="stale-epoch-accepted",
-    replace=_peer_on_raw_links(StaleEpochAccepted),
+    replace=_parts(peer=StaleEpochAccepted, links=RawLinks),
 )
 
 LEADER_PROMISE_NOT_DURABLE = Defect(
@@ -192,7 +164,7 @@ LEADER_PROMISE_NOT_DURABLE = Defect(
     ticket="ZOOKEEPER-1291",
     property="epochs",
     scenario="leader-promise-not-durable",
-    replace=_peer(LeaderPromiseNotDurable),
+    replace=_parts(peer=LeaderPromiseNotDurable),
 )
 COUNT_OWN_ACK_EARLY = Defect(
     name="count-own-ack-early",
@@ -200,7 +172,7 @@ COUNT_OWN_ACK_EARLY = Defect(
     ticket=None,
     property="committed stays",
     scenario="count-own-ack-early",
-    replace=_peer(CountOwnAckEarly),
+    replace=_parts(peer=CountOwnAckEarly),
 )
 TRUNCATE_TOO_FAR = Defect(
     name="truncate-too-far",
@@ -208,7 +180,7 @@ TRUNCATE_TOO_FAR = Defect(
     ticket="ZOOKEEPER-1156",
     property="committed stays",
     scenario="truncate-too-far",
-    replace=_peer(TruncateTooFar),
+    replace=_parts(peer=TruncateTooFar),
 )
 MEMORY_NOT_LOG = Defect(
     name="memory-not-log",
@@ -216,7 +188,7 @@ MEMORY_NOT_LOG = Defect(
     ticket="ZOOKEEPER-2845",
     property="agreement",
     scenario="memory-not-log",
-    replace=_peer(MemoryNotLog),
+    replace=_parts(peer=MemoryNotLog),
 )
 JOIN_RACE = Defect(
     name="join-race",
@@ -224,7 +196,7 @@ JOIN_RACE = Defect(
     ticket="ZOOKEEPER-962, 1264",
     property="local primary order",
     scenario="join-race",
-    replace=_peer(JoinRace),
+    replace=_parts(peer=JoinRace),
     probabilistic="a write must be proposed in the few milliseconds of one of three joins",
 )
 EARLY_READY = Defect(
@@ -243,7 +215,7 @@ DIRTY_SNAPSHOT = Defect(
     ticket="ZOOKEEPER-1549, 4837",
     property="state equality",
     scenario="dirty-snapshot",
-    replace=_store(DirtySnapshot),
+    replace=_parts(store=DirtySnapshot),
 )
 STALE_HANDLE = Defect(
     name="stale-handle",
@@ -251,7 +223,7 @@ STALE_HANDLE = Defect(
     ticket="ZOOKEEPER-1489",
     property="committed stays",
     scenario="stale-handle",
-    replace=_store(StaleHandle),
+    replace=_parts(store=StaleHandle),
 )
 TRUNCATE_ERROR_IGNORED = Defect(
     name="truncate-error-ignored",
@@ -259,7 +231,7 @@ TRUNCATE_ERROR_IGNORED = Defect(
     ticket="ZOOKEEPER-3701",
     property="agreement",
     scenario="truncate-error-ignored",
-    replace=_store(TruncateErrorIgnored),
+    replace=_parts(store=TruncateErrorIgnored),
 )
 BEST_HISTORY_IGNORED = Defect(
     name="best-history-ignored",
@@ -268,7 +240,7 @@ BEST_HISTORY_IGNORED = Defect(
     ticket=None,
     property="committed stays",
     scenario="best-history-ignored",
-    replace=_peer(BestHistoryIgnored),
+    replace=_parts(peer=BestHistoryIgnored),
 )
 PREMATURE_ZXID = Defect(
     name="premature-zxid",
@@ -276,7 +248,7 @@ PREMATURE_ZXID = Defect(
     ticket="ZOOKEEPER-790",
     property="committed stays",
     scenario="premature-zxid",
-    replace=_peer(PrematureZxid),
+    replace=_parts(peer=PrematureZxid),
 )
 TORN_TAIL_KEPT = Defect(
     name="torn-tail-kept",
@@ -284,7 +256,7 @@ TORN_TAIL_KEPT = Defect(
     ticket=None,
     property="integrity",
     scenario="torn-tail-kept",
-    replace=_store(TornTailKept),
+    replace=_parts(store=TornTailKept),
 )
 RECOVERED_NOT_SYNCED = Defect(
     name="recovered-not-synced",
@@ -292,7 +264,7 @@ RECOVERED_NOT_SYNCED = Defect(
     ticket=None,
     property="recovery",
     scenario="recovered-not-synced",
-    replace=_store(RecoveredNotSynced),
+    replace=_parts(store=RecoveredNotSynced),
 )
 SYNC_ERROR_IGNORED = Defect(
     name="sync-error-ignored",
@@ -300,7 +272,7 @@ SYNC_ERROR_IGNORED = Defect(
     ticket=None,
     property="committed stays",
     scenario="sync-error-ignored",
-    replace=_store(SyncErrorIgnored),
+    replace=_parts(store=SyncErrorIgnored),
 )
 
 STALE_ADMISSION = Defect(
@@ -309,7 +281,7 @@ STALE_ADMISSION = Defect(
     ticket=None,
     property="committed stays",
     scenario="stale-admission",
-    replace=_peer(StaleAdmission),
+    replace=_parts(peer=StaleAdmission),
 )
 VOTES_OUT_OF_REACH = Defect(
     name="votes-out-of-reach",
@@ -317,7 +289,7 @@ VOTES_OUT_OF_REACH = Defect(
     ticket=None,
     property="progress",
     scenario="votes-out-of-reach",
-    replace=_peer(VotesOutOfReach),
+    replace=_parts(peer=VotesOutOfReach),
 )
 STALE_PRIMARY = Defect(
     name="stale-primary",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.html.source import OperationLine, Source
-from harness.timeline import WRITES
+from model.facts import WRITES
 from model.measures import percentile
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")

@@ -3,20 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from model import manifest
 from model.oracle import judge
 from model.verdict import Outcome, Verdict
 from tests.corpus.story import ensemble
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    story = ensemble()
-    story.settle()
-    story.save(tmp_path / "run")
-    return tmp_path / "run"
 
 
 def complaints(verdict: Verdict) -> str:

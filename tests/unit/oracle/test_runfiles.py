@@ -10,15 +10,6 @@ from model.manifest import seal
 from model.oracle import judge
 from model.runfiles import Reader
 from model.verdict import Outcome
-from tests.corpus.story import ensemble
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    story = ensemble()
-    story.settle()
-    story.save(tmp_path / "run")
-    return tmp_path / "run"
 
 
 def test_a_good_folder_passes(folder: Path) -> None:
