@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from faults.scenario import Disk
 from node.core import digest as dg
@@ -14,7 +13,7 @@ from node.core.messages import Run
 from node.core.ready import EpochRecord, NewLeaderRecord, Record, TxnRecords
 from node.store.disk import OrdinaryDisk
 from node.store.store import Store
-from node.tree.txns import CreateTxn, Origin, Txn, decode, encode
+from node.tree.txns import CreateTxn, Origin, Txn, encode, summary_of
 
 MILESTONE = "disk"
 NOBODY = 0  # the client that asked for what is there before the start
@@ -30,7 +29,12 @@ def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
     store.sync()
     store.close()
     held = [
-        [zx.epoch_of(run.first), zx.counter_of(run.first), dg.show_all(run.digests), [_told(txn) for txn in run.txns]]
+        [
+            zx.epoch_of(run.first),
+            zx.counter_of(run.first),
+            dg.show_all(run.digests),
+            [summary_of(txn) for txn in run.txns],
+        ]
         for run in runs
     ]
     return {
@@ -45,13 +49,6 @@ def transaction(epoch: int, counter: int) -> bytes:
     """The one of that zxid, on whatever disk: it creates a znode of its own."""
     change = CreateTxn(f"/before-{epoch}-{counter}", f"{epoch}.{counter}".encode(), FIRST_CHILD * epoch + counter)
     return encode(Txn(Origin(0, 0, NOBODY, zx.zxid(epoch, counter)), change))
-
-
-def _told(data: bytes) -> list[Any]:
-    """The transaction as `broadcast` tells one (results/README.md)."""
-    txn = decode(data)
-    assert isinstance(txn.change, CreateTxn)
-    return [txn.origin.client, txn.origin.seq, [["create", txn.change.path, 0, crc32(txn.change.data)]]]
 
 
 def _runs(disk: Disk) -> Iterator[TxnRecords]:

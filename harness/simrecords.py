@@ -1,6 +1,5 @@
 """What a simulated run leaves behind: the lines of a real run's folder, for the oracle at once and, if wanted, as files."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ class _Recorded(Recording):
 
     def drop(self) -> None:
         if self.open:
-            os.close(self._fd)
+            self._file.close()
 
 
 class Records:

@@ -43,7 +43,7 @@ from node.recording import (
     content,
 )
 from node.tree.tree import Tree
-from node.tree.txns import Summary, decode, summary
+from node.tree.txns import Summary, summary_of
 
 REMEMBERED = 20  # inputs that a difference shows
 
@@ -302,9 +302,4 @@ class Rerun:
 
 def _summaries(ready: Ready) -> list[Summary]:
     """What the transactions do that are broadcast: those that the leader's own log is to take."""
-    found = []
-    for record in ready.records:
-        if isinstance(record, TxnRecords):
-            txns = [decode(data) for data in record.txns]
-            found += [summary(txn.origin, txn.change) for txn in txns]
-    return found
+    return [summary_of(txn) for record in ready.records if isinstance(record, TxnRecords) for txn in record.txns]

@@ -7,7 +7,6 @@ and the header's own CRC-32 (of the first two, begun in the same way); then the 
 of their block, and a block that is dropped or moved breaks that of the next. Only the last block may be incomplete.
 """
 
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +31,7 @@ from node.core.ready import (
     TxnRecords,
 )
 from node.core.zxid import Zxid
-from node.store.errors import disk_work
-from node.whole import write_whole
+from node.whole import AppendFile
 
 MAGIC = b"zabrec2\n"
 WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times
@@ -181,35 +179,28 @@ class Recording:
     """Appends to `<folder>/node-<id>-<life>.bin`; like the trace, and always before it, written before the effect leaves."""
 
     def __init__(self, folder: str, node: int, life: int) -> None:
-        path = Path(folder) / f"node-{node}-{life}.bin"
-        self._doing = f"writing {path}"
-        with disk_work(self._doing):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = AppendFile(Path(folder) / f"node-{node}-{life}.bin")
         self._entries: list[Entry] = []
         self._running = 0
-        self._write(MAGIC)
+        self._file.write(MAGIC)
 
     def add(self, entry: Entry) -> None:
         """Gather one entry. What it holds must not change until `flush` writes it."""
         self._entries.append(entry)
 
     def flush(self) -> None:
+        """Raises DiskFailed."""
         if self._entries:
             body = _encode(self._entries)
             self._entries.clear()
             header, self._running = seal(body, self._running)
-            self._write(header + body)
-
-    def _write(self, data: bytes) -> None:
-        """Raises DiskFailed."""
-        with disk_work(self._doing):
-            write_whole(self._fd, data)
+            self._file.write(header + body)
 
     def close(self) -> None:
         """The life ends by its own decision."""
         self.add(Ended())
         self.flush()
-        os.close(self._fd)
+        self._file.close()
 
 
 def seal(body: bytes, running: int) -> tuple[bytes, int]:

@@ -4,7 +4,6 @@ Lines are gathered and written with one write(2) before the effect leaves the pr
 effect somebody saw, and a batch costs one system call.
 """
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,18 +11,14 @@ from typing import Any
 
 import msgspec
 
-from node.store.errors import disk_work
-from node.whole import write_whole
+from node.whole import AppendFile
 
 
 class Trace:
     """Appends to `<folder>/node-<id>-<life>.jsonl`. `clock`: nanoseconds for the lines' `t`. Raises DiskFailed."""
 
     def __init__(self, folder: str, node: int, life: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        path = Path(folder) / f"node-{node}-{life}.jsonl"
-        self._doing = f"writing {path}"
-        with disk_work(self._doing):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = AppendFile(Path(folder) / f"node-{node}-{life}.jsonl")
         self._encode = msgspec.json.Encoder().encode
         self._clock = clock
         self._node = node
@@ -42,9 +37,8 @@ class Trace:
         if self._lines:
             data = b"\n".join(self._lines) + b"\n"
             self._lines.clear()
-            with disk_work(self._doing):
-                write_whole(self._fd, data)
+            self._file.write(data)
 
     def close(self) -> None:
         self.flush()
-        os.close(self._fd)
+        self._file.close()

@@ -1,9 +1,23 @@
-"""One buffer, written whole: write(2) may take less than it was given."""
+"""A file that one life appends to, each buffer whole: write(2) may take less than it was given."""
 
 import os
+from pathlib import Path
+
+from node.store.errors import disk_work
 
 
-def write_whole(descriptor: int, data: bytes) -> None:
-    """Raises OSError."""
-    while data:
-        data = data[os.write(descriptor, data) :]
+class AppendFile:
+    """Made if it is not there. Nothing is buffered or synced here. Both calls raise DiskFailed."""
+
+    def __init__(self, path: Path) -> None:
+        self._doing = f"writing {path}"
+        with disk_work(self._doing):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, data: bytes) -> None:
+        with disk_work(self._doing):
+            while data:
+                data = data[os.write(self._fd, data) :]
+
+    def close(self) -> None:
+        os.close(self._fd)

@@ -13,6 +13,7 @@ from sys import byteorder
 _MASK = 2**64 - 1
 _PRIME = 0x100000001B3
 EMPTY = 0xCBF29CE484222325  # the digest of an empty history
+DIGITS = 16  # hexadecimal ones of a digest
 
 
 def txn_digest(txn: bytes) -> int:
@@ -30,8 +31,13 @@ def show(digest: int) -> str:
     return f"{digest:016x}"
 
 
+def count(text: str) -> int:
+    """How many digests a text of `show_all` has."""
+    return len(text) // DIGITS
+
+
 def show_all(digests: list[int]) -> str:
-    """16 hexadecimal digits for each: how traces write the digests of consecutive transactions."""
+    """`DIGITS` for each: how traces write the digests of consecutive transactions."""
     if len(digests) == 1:  # as most are when little is asked for
         return f"{digests[0]:016x}"
     numbers = array("Q", digests)
@@ -41,8 +47,8 @@ def show_all(digests: list[int]) -> str:
 
 
 def read_all(text: str) -> "array[int]":
-    """The other way round. Raises ValueError if the text is not 16 hexadecimal digits for each."""
-    if len(text) == 16:
+    """The other way round. Raises ValueError if the text is not `DIGITS` for each."""
+    if len(text) == DIGITS:
         return array("Q", (int(text, 16),))
     numbers = array("Q")
     numbers.frombytes(bytes.fromhex(text))

@@ -83,6 +83,12 @@ def summary(origin: Origin, change: Change | MultiTxn | FenceTxn) -> Summary:
     return origin.client, origin.seq, [_effect(change)]
 
 
+def summary_of(data: bytes) -> Summary:
+    """The same of an encoded one."""
+    txn = decode(data)
+    return summary(txn.origin, txn.change)
+
+
 def _effect(change: object) -> Effect:
     if isinstance(change, SetTxn):
         return "set", change.path, change.version, crc32(change.data)
