@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from node.core.digest import DIGITS
+
 SHOWN = 8  # elements of a list
 
 Event = Mapping[str, Any]
@@ -23,7 +25,7 @@ def _by_zxid(event: Event) -> dict[tuple[int, int], str]:
     epoch, first, digests = event.get("epoch"), event.get("first"), event.get("digests")
     if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, str):
         return {}
-    each = [digests[at : at + 16] for at in range(0, len(digests), 16)]
+    each = [digests[at : at + DIGITS] for at in range(0, len(digests), DIGITS)]
     return {(epoch, counter): digest for counter, digest in enumerate(each, first)}
 
 
@@ -38,7 +40,7 @@ def _differing(batches: Sequence[dict[tuple[int, int], str]]) -> set[tuple[int, 
 def _shown(event: Event, batch: dict[tuple[int, int], str], differing: set[tuple[int, int]]) -> dict[str, Any]:
     shown = {name: _cut_off(value) for name, value in event.items()}
     if len(batch) > SHOWN:
-        shown["digests"] = f"{event['digests'][: 16 * SHOWN]} and {len(batch) - SHOWN} more"
+        shown["digests"] = f"{event['digests'][: DIGITS * SHOWN]} and {len(batch) - SHOWN} more"
     telling = sorted(batch.keys() & differing)[:SHOWN]
     if telling:
         shown["digests"] = {f"{epoch}:{counter}": batch[epoch, counter] for epoch, counter in telling}

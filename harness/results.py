@@ -14,10 +14,10 @@ import msgspec
 
 from harness.exits import BadInput, HarnessError
 from model import manifest
+from model.events import UNREADABLE
 from model.verdict import Outcome, Verdict
 
 PARTS = ("trace", "log", "record", "data", "config")
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # of a file that somebody has edited, or that was cut
 FACTS: dict[str, Any] = {  # of run.json: what people are told of; the rest is only passed on
     "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
     "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,

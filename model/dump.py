@@ -13,6 +13,7 @@ from typing import Any
 
 from model.lab import dump as lab
 from model.lab.messages import Role, Txn
+from node.core import digest as dg
 from node.core.zxid import ZERO, Zxid, zxid
 from node.store.disk import OrdinaryDisk
 from node.store.errors import Corrupt
@@ -77,6 +78,6 @@ def _follow(found: Standing, event: dict[str, Any]) -> None:
         case "boot":
             found.last_committed = zxid(*event["snapshot_zxid"])
         case "deliver":
-            found.last_committed = zxid(event["epoch"], event["first"] + len(event["digests"]) // 16 - 1)
+            found.last_committed = zxid(event["epoch"], event["first"] + dg.count(event["digests"]) - 1)
         case "snapshot" if event["kind"] == "restored":
             found.last_committed = zxid(*event["zxid"])

@@ -10,8 +10,11 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from node.core import digest as dg
+
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Pair = tuple[U32, U32]  # a zxid: (epoch, counter)
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)  # of what somebody has edited, or that was cut
 Hex64 = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 Digests = Annotated[str, Meta(pattern="^([0-9a-f]{16})*$")]  # 16 hexadecimal digits a transaction
 
@@ -106,7 +109,7 @@ class Batch(TraceEvent, kw_only=True):
     @property
     def count(self) -> int:
         """How many transactions it has."""
-        return len(self.digests) // 16
+        return dg.count(self.digests)
 
 
 Did = Literal["create", "set", "delete", "check", "fence"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from model.events import UNREADABLE
 from model.facts import Damage
 
 NAME = "manifest.json"
@@ -75,7 +76,7 @@ def check(folder: Path) -> tuple[Manifest | None, list[Damage]]:
         manifest = msgspec.json.decode(content, type=Manifest)
     except FileNotFoundError:
         return None, [Damage(NAME, 0, "is missing: the run did not end as it should, or the folder is not whole")]
-    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (OSError, *UNREADABLE) as error:
         return None, [Damage(NAME, 0, f"is not readable: {error}")]
     if manifest.format != FORMAT or content != manifest.signed().to_json():
         return None, [Damage(NAME, 0, "was changed: it is not as it was written")]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from model.events import (
+    UNREADABLE,
     Complete,
     Event,
     Heal,
@@ -46,7 +47,7 @@ def read_run(folder: Path) -> Run:
         raise NoRun(
             f"{path} can't be read ({error.strerror}); give the folder of one run, with its run.json"
         ) from error
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         raise NoRun(f"{path} does not describe a run: {error}") from error
 
 
@@ -112,7 +113,7 @@ class Reader:
             for number, text in enumerate(file, 1):
                 try:
                     line = decode(text)
-                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                except UNREADABLE as error:
                     whole = text.endswith(b"\n")
                     why = f"is not readable: {error}" if whole else "is incomplete, and nothing says that it was killed"
                     self._damaged(Damage(name, number, why, node, excusable=not whole))

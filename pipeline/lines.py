@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from model import events as ev
 from model import runfiles
 from pipeline import columns as c
@@ -47,7 +45,7 @@ def lines(source: Source) -> Iterator[tuple[int, str, str, int, str | None, bool
         for number, text in enumerate(file, 1):
             try:
                 table, reason = _place(decode(text), source.name)
-            except msgspec.MsgspecError as error:
+            except ev.UNREADABLE as error:
                 table, reason = c.QUARANTINE, f"is not readable: {error}"
             torn = not text.endswith(b"\n")
             yield source.run, table.name, source.name, number, reason, torn, text.decode(errors="replace").rstrip("\n")

@@ -9,11 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from model.facts import READS, WRITES
+from node.core.digest import DIGITS
 from pipeline import columns as c
-
-WRITES = ("create", "set", "delete", "multi")
-READS = ("get", "exists", "children")
-DIGEST = 16  # hexadecimal digits of a transaction's digest
 
 
 def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
@@ -125,7 +123,7 @@ def zxid(pair: str) -> str:
 
 
 def _sized(batches: DataFrame) -> DataFrame:
-    size = F.expr(f"length(digests) DIV {DIGEST}")
+    size = F.expr(f"length(digests) DIV {DIGITS}")
     first = F.expr("shiftleft(epoch, 32) | first")
     sized = batches.select("run", "node", "life", "event", "t", "epoch", size.alias("size"), first.alias("zfirst"))
     return sized.where("size > 0").withColumn("zlast", F.expr("zfirst + size - 1"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from harness.html.source import MilestoneLine, Source, TraceLine
 from harness.html.spans import KILLS, Span
+from node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
 BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery", "work"}  # too many, or not drawn
@@ -54,7 +55,7 @@ def _read(source: Source, node: int, number: int) -> Life | None:
         life = life or Life(node, number, line.t, line.t)
         life.last = max(life.last, line.t)
         if line.event == "deliver":
-            life.delivered.append((line.t, line.epoch, line.first + len(line.digests) // 16 - 1))
+            life.delivered.append((line.t, line.epoch, line.first + dg.count(line.digests) - 1))
         elif line.event not in BULK:
             life.events.append(line)
     return life

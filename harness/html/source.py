@@ -11,6 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from model.events import UNREADABLE
+
 LISTED = 50  # places that are named; a file of garbage has a million
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id, a count: what is beyond it is none
 L = TypeVar("L", bound="Timed")
@@ -125,7 +127,7 @@ class Source:
     ) -> L | None:
         try:
             return decoder.decode(text)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             whole = text.endswith(b"\n")
             if whole or not excused:
                 self.damaged(name, number, f"is not readable: {error}" if whole else "is incomplete")

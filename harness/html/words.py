@@ -5,6 +5,7 @@ from typing import Any
 
 from model.evidence import show
 from model.evidence import span as span_of_zxids
+from node.core import digest as dg
 
 Line = dict[str, Any]
 
@@ -30,7 +31,7 @@ def _tell(sentences: dict[str, Callable[[Line], str]], name: str, line: Line) ->
 
 def _batch(line: Line) -> str:
     """`1:3 to 1:9 (7 transactions)`."""
-    epoch, first, count = line["epoch"], line["first"], len(line["digests"]) // 16
+    epoch, first, count = line["epoch"], line["first"], dg.count(line["digests"])
     many = f" ({count} transactions)" if count > 1 else ""
     return span_of_zxids((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
 

@@ -90,6 +90,21 @@ def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
     assert [line[-1] for line in found[-2:]] == ["no JSON", '{"t": 1, "no']
 
 
+@pytest.mark.parametrize(
+    "text", [b'{"type": "invoke", "op": "\xff"}', b'{"more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+)
+def test_a_line_that_no_decoder_can_take_is_quarantined(tmp_path: Path, text: bytes) -> None:
+    ensemble(writes=2).save(tmp_path / "run")
+    with (tmp_path / "run" / "ops.jsonl").open("ab") as file:
+        file.write(text + b"\n")
+    (folder,) = find([str(tmp_path)])
+    found = [line for source in sources(folder) if source.name == "ops.jsonl" for line in lines(source)]
+    _, table, _, _, reason, torn, _ = found[-1]
+    assert (table, torn) == ("quarantine", False)
+    assert reason is not None
+    assert reason.startswith("is not readable: ")
+
+
 def test_a_local_master() -> None:
     assert is_local("local[2]")
     assert not is_local("spark://h:1")
