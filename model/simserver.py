@@ -6,8 +6,11 @@ server looks at its clock when something is due, late by what polling costs; in 
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import model
+import node
 from model.simdisk import SimDisk
 from model.simlife import Commanding, Crashing, Replicating
 from model.simlinks import NEVER, SimLinks
@@ -18,10 +21,8 @@ from node.boot import begin
 from node.clock import Clock
 from node.commands import CommandError, Commands
 from node.crash import CrashPoints
-from node.driver import Aborted
-from node.ends import exit_code
+from node.ends import HANDLED, SANITY, exit_code, reason
 from node.replica import Replica
-from node.store.errors import Corrupt, DiskFailed
 
 if TYPE_CHECKING:
     from model.simnet import Pipe
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 POLL_NS = 10_000_000  # how late a server may look at its clock (node.server, POLL_MS)
 KILLED = -9
+NODE, MODEL = f"{node.__name__}.", f"{model.__name__}."
 
 
 class Died(BaseException):
@@ -41,6 +43,15 @@ class Died(BaseException):
 
 def die() -> NoReturn:
     raise Died
+
+
+def raised_by_node(error: Exception) -> bool:
+    """Whether the error is the node's and not the world's: whose code was the last to run before it was raised."""
+    if isinstance(error, HANDLED):
+        return True
+    rooms = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+    known = [room for room in rooms if room.startswith((NODE, MODEL))]
+    return bool(known) and known[-1].startswith(NODE)
 
 
 class SimServer:
@@ -86,11 +97,11 @@ class SimServer:
         self.node.disk.new_life()
         try:
             self.recover()
-        except (Corrupt, DiskFailed) as error:
-            self._fail(error)
-            return
         except Died as gone:
             self.end(gone.code)
+            return
+        except Exception as error:
+            self._fail(error)
             return
         self.booted = True
         self.links.open()
@@ -178,7 +189,15 @@ class SimServer:
     # ---- rounds ----
 
     def _rounds(self) -> None:
-        """Rounds, one after the other, as long as there is something to take at once."""
+        """Rounds, one after the other, as long as there is something to take at once. The life may end of one."""
+        try:
+            self._take()
+        except Died as gone:
+            self.end(gone.code)
+        except Exception as error:
+            self._fail(error)
+
+    def _take(self) -> None:
         replica, links, port, inbox = self.replica, self.links, self.port, self.inbox
         while True:
             if self._asked:
@@ -186,11 +205,7 @@ class SimServer:
             frames = links.receive(inbox) if inbox or links.pending else ()
             clients = port.receive() if port.pending else ()
             now = self.clock.now_ns()
-            try:
-                self.commands.due(now)
-            except Died as gone:
-                self.end(gone.code)
-                return
+            self.commands.due(now)
             if not links.quiet:
                 links.tick(now)
             port.tick(now)
@@ -209,7 +224,7 @@ class SimServer:
                 self._go_on(steps_of(*arguments))
         except Died as gone:
             self.end(gone.code)
-        except (Aborted, DiskFailed) as error:
+        except Exception as error:
             self._fail(error)
 
     def _go_on(self, steps: Iterator[None]) -> None:
@@ -323,7 +338,7 @@ class SimServer:
                 self._stoppable.go()
         except Died as gone:
             self.end(gone.code)
-        except (Aborted, DiskFailed) as error:
+        except Exception as error:
             self._fail(error)
         for action in waiting:
             action()
@@ -331,11 +346,13 @@ class SimServer:
             self._rounds()
 
     def _fail(self, error: Exception) -> None:
-        """The life ends by its own decision."""
-        if isinstance(error, Aborted):
-            self.trace.add("abort", {"why": str(error)})
+        """The life ends by itself, as a process does. Raises an error that is the world's."""
+        if not raised_by_node(error):
+            raise error
         code = exit_code(error)
-        self.trace.add("exit", {"code": code, "why": str(error)})
+        if code == SANITY:
+            self.trace.add("abort", {"why": reason(error)})
+        self.trace.add("exit", {"code": code, "why": reason(error)})
         self.trace.flush()
         self.end(code)
 

@@ -1,7 +1,7 @@
 """`python -m node --config FILE --life N [--bootstrap] [--crash-at POINT] [--lockstep ADDRESS]`: one life of one server.
 
-Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed; 74 the disk failed or is full; 75 an address
-is in use; 78 the configuration or the key file can't be used.
+Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed, or the program did; 74 the disk failed or
+is full; 75 an address is in use; 78 the configuration or the key file can't be used.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -21,8 +22,7 @@ import msgspec
 from node.boot import begin
 from node.config import NodeConfig
 from node.crash import BadPoint
-from node.driver import Aborted
-from node.ends import OWN, exit_code
+from node.ends import HANDLED, SANITY, exit_code, reason
 from node.net.address import AddressError, AddressInUse
 from node.net.keys import KeyFileError
 from node.parts import parts_with
@@ -126,14 +126,16 @@ def main() -> None:
         watch_stdin(server)
         settle_memory()
         server.run()
-    except OWN as error:
-        if isinstance(error, Aborted) and trace is not None:
-            trace.add("abort", {"why": str(error)})
-        end(exit_code(error), str(error), trace)
     except AddressInUse as error:
         end(75, str(error), trace)
     except (AddressError, KeyFileError, BadPoint) as error:
         end(78, str(error), trace)
+    except Exception as error:
+        if not isinstance(error, HANDLED):
+            traceback.print_exc()
+        if exit_code(error) == SANITY and trace is not None:
+            trace.add("abort", {"why": reason(error)})
+        end(exit_code(error), reason(error), trace)
     end(0, server.stopping or "stopped", trace)
 
 

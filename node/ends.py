@@ -1,12 +1,18 @@
-"""With which exit code a life ends by its own decision."""
+"""How a life ends by itself: its exit code and its reason."""
 
 from node.driver import Aborted
 from node.store.errors import Corrupt, DiskFailed
 
-ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: 70, DiskFailed: 74}
-OWN = tuple(ENDS)  # for `except`
+SANITY = 70  # a sanity check failed, or the node's code raised an error that it does not handle
+ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74}
+HANDLED = tuple(ENDS)  # for `except`
 
 
 def exit_code(error: Exception) -> int:
-    """Of an error that is one of OWN."""
-    return next(code for kind, code in ENDS.items() if isinstance(error, kind))
+    """The exit code of a life that `error` ends."""
+    return next((code for kind, code in ENDS.items() if isinstance(error, kind)), SANITY)
+
+
+def reason(error: Exception) -> str:
+    """Why the life ends, for the trace."""
+    return str(error) if isinstance(error, HANDLED) else f"{type(error).__name__}: {error}"

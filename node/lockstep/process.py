@@ -4,6 +4,7 @@ What the server's loop decides (when there is a round, what comes in it, how lon
 """
 
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,8 +18,7 @@ from node.commands import CommandError, Commands
 from node.config import NodeConfig
 from node.core.messages import Message
 from node.crash import CrashPoints
-from node.driver import Aborted
-from node.ends import OWN, exit_code
+from node.ends import HANDLED, SANITY, exit_code, reason
 from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, LinkDown, LinkEvent, LinkUp, Received
 from node.lockstep import wire
 from node.lockstep.line import Alone, Line
@@ -109,9 +109,13 @@ class LockstepProcess:
             self._tell(Next.DEAD)
             while True:
                 self.line.receive()  # the harness kills it, and asks nothing more
-        except OWN as error:
-            code, why = exit_code(error), str(error)
-            if isinstance(error, Aborted):
+        except (Alone, OutOfStep):
+            raise  # the conversation failed, not the node
+        except Exception as error:
+            code, why = exit_code(error), reason(error)
+            if not isinstance(error, HANDLED):
+                traceback.print_exc()
+            if code == SANITY:
                 self.trace.add("abort", {"why": why})
         self.trace.add("exit", {"code": code, "why": why})
         self.trace.close()

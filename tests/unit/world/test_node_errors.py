@@ -1,0 +1,117 @@
+"""An error that a node's code does not handle ends the node, in every world alike. One of the world's ends the run."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from faults.scenario import Scenario, Workload
+from harness.lockstep.compare import first_difference
+from harness.lockstep.run import run_lockstep
+from harness.progress import Quiet
+from harness.run import Wish
+from harness.sim import plan_of, run_sim, simulate
+from model.simport import SimPort
+from node.config import NodeConfig
+from node.core.broadcast import Peer
+from node.core.messages import Ack
+
+SCENARIO = Scenario(name="errors", about="-", duration=1.0, workload=Workload(clients=1, keys=1))
+
+BROKEN = """
+from node.core.broadcast import Peer
+from node.store.store import Store
+
+class FailsAtAck(Peer):
+    def on_ack(self, source, message):
+        super().on_ack(source, None if self.history.last > (1 << 32) + 5 and self.accepted_epoch == 1 else message)
+
+class FailsToOpen(Store):
+    @classmethod
+    def open(cls, *_, **__):
+        return cls.no_such_name
+
+class AtAck:
+    name = "fails-at-ack"
+    def build(self, parts):
+        parts.peer = FailsAtAck
+
+class AtStart:
+    name = "fails-to-open"
+    def build(self, parts):
+        parts.store = FailsToOpen
+
+AT_ACK, AT_START = AtAck(), AtStart()
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a module with nodes that are broken, for this process and those that it starts."""
+    (tmp_path / "broken_nodes.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[3]}")
+    yield "broken_nodes"
+    sys.modules.pop("broken_nodes", None)
+
+
+def test_an_error_in_the_node_is_a_violation_of_sanity() -> None:
+    class FailsAtAck(Peer):
+        def on_ack(self, source: int, message: Ack) -> None:
+            nothing: Any = None
+            super().on_ack(source, nothing)
+
+    plan = replace(plan_of(SCENARIO, None), peer_type=FailsAtAck)
+    ran = simulate(SCENARIO, 1, None, plan)
+    assert "sanity" in ran.verdict.violated, ran.outcome
+    assert any("stopped itself: AttributeError" in reason for reason in ran.verdict.reasons)
+
+
+def test_an_error_in_the_world_is_a_failure_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive, once = SimPort.receive, iter([LookupError("no such client")])
+
+    def fails_once(port: SimPort) -> Any:
+        for error in once:
+            raise error
+        return receive(port)
+
+    monkeypatch.setattr(SimPort, "receive", fails_once)
+    ran = simulate(SCENARIO, 1, None)
+    assert ran.verdict.exit == 3
+    assert "LookupError: no such client" in ran.outcome
+
+
+@pytest.mark.processes
+def test_a_process_in_lockstep_ends_as_in_the_simulator(broken: str, tmp_path: Path) -> None:
+    simulated, ran = (
+        run(replace(SCENARIO, source=""), Wish(
+            seed=1, results=tmp_path / on, command=on, keep_data=True, on=on, defect=("broken", f"{broken}:AT_ACK")
+        ), Quiet())
+        for on, run in (("sim", run_sim), ("lockstep", run_lockstep))
+    )  # fmt: skip
+    assert "sanity" in simulated.verdict.violated
+    assert first_difference(simulated.folder.path, ran.folder.path) is None
+
+
+def test_a_process_ends_with_code_70_and_its_traceback(broken: str, tmp_path: Path) -> None:
+    none = str(tmp_path / "none")
+    config = NodeConfig(
+        id=1, cluster="c", listen="127.0.0.1:0", peers={}, client="127.0.0.1:0", control="127.0.0.1:0",
+        link_keys=none, control_keys=none, client_keys=none, data=str(tmp_path / "data"), trace=str(tmp_path),
+        defect=f"{broken}:AT_START",
+    )  # fmt: skip
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+    command = [sys.executable, "-m", "node", "--config", str(tmp_path / "config.json"), "--life", "1", "--bootstrap"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 70, ended.stderr
+    assert "Traceback" in ended.stderr
+    lines = [msgspec.json.decode(line) for line in (tmp_path / "node-1-1.jsonl").read_bytes().splitlines()]
+    assert [line["event"] for line in lines] == ["abort", "exit"]
+    assert lines[0]["why"] == lines[1]["why"]
+    assert lines[0]["why"].startswith("AttributeError: ")
+    assert "no_such_name" in lines[0]["why"]
