@@ -111,7 +111,8 @@ class Disk:
     """One disk of one node, over all lives that it has served. A lost disk is followed by a new one.
 
     `accepted_in`, `current_in`, `last_in`: the lines that say so. `amnesiac` as long as it keeps its node out of quorums.
-    `top`: the highest delivery of a life on this disk, which ends at `top_last`.
+    `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`: the first boot on the disk that
+    took its place.
     """
 
     amnesiac: bool = False
@@ -123,6 +124,7 @@ class Disk:
     last_in: Line | None = None
     top: Deliver | None = None
     top_last: int = 0
+    successor: Boot | None = None
     promises: dict[int, list[Promised]] = field(default_factory=dict)  # by epoch
     joined: dict[int, Joined] = field(default_factory=dict)  # by epoch
     admitted: dict[int, Member] = field(default_factory=dict)  # by epoch

@@ -212,6 +212,8 @@ class Facts:
             node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
             if node.found.new_disk:
                 node.lost.append(disk)
+                for lost in node.lost:
+                    lost.successor = lost.successor or event
                 node.disk = disk = Disk()
             elif packed(event.last_zxid) < disk.log.last:
                 node.lost.append(replace(disk, log=disk.log.copy()))

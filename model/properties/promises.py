@@ -92,8 +92,11 @@ class Promises(Checker):
     def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
         """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
 
-        One that was amnesiac when it promised the epoch is a member from its own admission on.
+        One that was amnesiac when it promised the epoch is a member from its own admission on. A disk that was replaced
+        before `joined` could confirm nothing any more.
         """
+        if disk.successor is not None and disk.successor.t < joined.event.t:
+            return False
         epoch = joined.event.epoch
         later = [it for number, given in disk.promises.items() if number > epoch for it in given]
         given = disk.promises.get(epoch, [])

@@ -269,6 +269,38 @@ def two_lost_disks(order: list[int]) -> Story:
     return story
 
 
+@legal("promises")
+def promises_member_by_one_that_lost_its_disk_after() -> Story:
+    """Node 3 confirms node 5 and loses its disk before node 5 has counted the confirmation."""
+    return member_by_a_disk_that_is_lost([5, 3])
+
+
+@violates("promises")
+def promises_member_by_one_that_lost_its_disk_before() -> Story:
+    """Node 3 had followed epoch 2 on a disk that was lost before node 5 joined, and confirms node 5 for that."""
+    return member_by_a_disk_that_is_lost([3, 5])
+
+
+def member_by_a_disk_that_is_lost(order: list[int]) -> Story:
+    """Node 5 has lost its disk and joins epoch 2, node 3 loses its own and starts again, in this order. Then nodes 1, 2 and 3
+    make node 5 a member."""
+    story = ensemble(nodes=5)
+    story.elect(1, epoch=2)
+    story.wipe(5)
+    story.boot(5, "amnesiac")
+    for node in order:
+        if node == 5:
+            story.servers[5].amnesiac = False
+            story.join(5)
+        else:
+            story.wipe(3)
+            story.boot(3, "amnesiac")
+    story.event(5, "member", epoch=2, quorum=[1, 2, 3])
+    story.join(3)
+    story.settle()
+    return story
+
+
 @violates("promises")
 def promises_member_by_one_that_had_left() -> Story:
     """Node 3 lost its disk. Node 2 has promised epoch 2 to itself before node 3 joins epoch 1, and confirms it for that."""
