@@ -40,6 +40,7 @@ from model.events import (
 )
 from model.ledger import Delivery, Ledger, Place
 from model.spans import FOREVER
+from node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
 WIPE = "wipe"  # the disk is lost
@@ -49,7 +50,7 @@ KILLS = (
 )  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
-UNSERVED = frozenset({"no leader", "overloaded"})  # refusals that say nothing of the request
+UNSERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that say nothing of the request
 ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
 
 

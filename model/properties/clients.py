@@ -9,6 +9,7 @@ from model.events import Boot, Complete, Invoke, packed
 from model.evidence import show
 from model.facts import READS, Facts, Request
 from model.properties.checker import Checker
+from node.tree.refusal import SUPERSEDED
 
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
 
@@ -28,7 +29,8 @@ class ClientOrder(Checker):
     Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
     transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
     seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
-    later ones; no read shows an older state than an earlier answer did; and no transaction answers two writes. For each
+    later ones; no read shows an older state than an earlier answer did; no transaction answers two writes; and a write is
+    refused as superseded only if something of its client with a seq at least as high took effect or was answered. For each
     node, over all its lives: a read that was invoked when an answer of that node was known is not older than that
     answer, unless the node has lost its disk in between. Does not verify the values that were read (values and versions
     does), nor, where `broadcast` does not say whose its transactions are, when unknown writes took effect.
@@ -147,6 +149,8 @@ class ClientOrder(Checker):
         writer = viewer = None
         for request in requests:
             invoke = request.invoke
+            if request.complete is not None and request.complete.error == SUPERSEDED:
+                self._superseded(invoke, request.complete)
             effect = first.get((invoke.client, invoke.seq))
             if effect is not None:
                 if viewer is not None and effect <= shown:
@@ -158,6 +162,30 @@ class ClientOrder(Checker):
                     self._between(writer, written, request, zxid)
                 if zxid >= shown:
                     shown, viewer = zxid, request
+
+    def _superseded(self, invoke: Invoke, complete: Complete) -> None:
+        """The refusal says that the client had come further."""
+        if not self.facts.effects.recorded:
+            return
+        after = packed(complete.zxid) if complete.zxid is not None else 0
+        reached = max(self._effective(invoke.client, after), self._answered_before(invoke.client, complete.t))
+        if reached < invoke.seq:
+            self.found.add(
+                f"the write of client {invoke.client}, seq {invoke.seq}, was refused as superseded, but nothing of this client "
+                f"above seq {reached} took effect or was answered before",
+                [invoke, complete],
+            )
+
+    def _effective(self, client: int, zxid: int) -> int:
+        """The highest seq of a client that took effect, or was fenced off, up to `zxid`."""
+        txns = zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True)
+        return max((txn[1] for at, txn in txns if at <= zxid and txn is not None and txn[0] == client), default=0)
+
+    def _answered_before(self, client: int, t: int) -> int:
+        """The highest seq of a client that was answered before `t`."""
+        requests = self.facts.requests.values()
+        seqs = [it.invoke.seq for it in requests if it.invoke.client == client and it.complete and it.complete.t < t]
+        return max(seqs, default=0)
 
     def _between(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
         write, view = writer.invoke, viewer.invoke

@@ -55,6 +55,28 @@ def client_order_after_its_fence() -> Story:
 
 
 @violates("client order")
+def client_order_superseded_by_nothing() -> Story:
+    """A write is refused as superseded, and nothing of its client came after it."""
+    story = ensemble()
+    seq = story.invoke()
+    story.complete(1, seq, (1, 3), "failed", error="superseded")
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_superseded_by_a_fence() -> Story:
+    """A write is refused as superseded behind a fence of its client."""
+    story = ensemble()
+    lost = story.invoke()
+    story.commit(txn=[1, lost, [["fence", "", None, None]]])
+    story.complete(1, lost, (1, 4), "failed", error="superseded")
+    story.settle()
+    return story
+
+
+@violates("client order")
 def client_order_read_of_a_later_write() -> Story:
     """A read shows what its client asked for after it."""
     story = ensemble()
