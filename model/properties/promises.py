@@ -1,7 +1,7 @@
 """What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
 
 from model.disks import Disk, Joined, Promised
-from model.events import AcceptedEpoch, Established, Line, Member, packed
+from model.events import AcceptedEpoch, Boot, Established, Line, Member, packed
 from model.evidence import named, show
 from model.facts import Facts
 from model.properties.checker import Checker
@@ -13,9 +13,10 @@ class Promises(Checker):
     Verifies, by what the followers themselves wrote: a node promises an epoch at most once, to one leader, over all its
     lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
     node that it names had promised it this epoch and had made it their current one, with a log that really ended where
-    the leader says that its history ends, not being amnesiac; and they are a quorum. When a node that had lost its disk
-    is a member again, a quorum of others had promised that epoch, and none of them a later one before the node had
-    joined it. Does not verify that their histories are equal (agreement does, once they are delivered), nor promises
+    the leader says that its history ends, not being amnesiac; and they are a quorum. A node that starts on an empty disk,
+    having held something on the one that it lost, is amnesiac. When it is a member again, a quorum of others had promised
+    that epoch, and none of them a later one before the node had joined it. Does not verify that their histories are
+    equal (agreement does, once they are delivered), nor promises
     that a life was killed before it could trace.
     """
 
@@ -28,6 +29,17 @@ class Promises(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._quorums: list[tuple[Established | Member, set[int]]] = []
+
+    # ---- a start ----
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        node = self.facts.node(event.node)
+        if node.found is not None and node.found.new_disk and event.disk != "amnesiac" and not node.lost[-1].empty:
+            self.found.add(
+                f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
+                "held something on the disk that it lost",
+                [node.found.before, event],
+            )
 
     # ---- a promise ----
 

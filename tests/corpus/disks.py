@@ -136,6 +136,18 @@ def promises_again_in_the_next_life() -> Story:
 
 
 @violates("promises")
+def promises_forgotten_with_the_disk() -> Story:
+    """Node 3 loses its disk and starts as if it had never lived. It is given everything again before it counts anywhere."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "fresh")
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
 def promises_before_the_leader() -> Story:
     """Node 1 promises epoch 2 to node 2, on whose disk it is not yet."""
     story = ensemble()
@@ -440,7 +452,7 @@ def disk_lost_by_nobody_excuses_nothing() -> Story:
     return story
 
 
-@violates("disk")
+@violates("disk", "promises")
 def disk_born_twice() -> Story:
     """Node 3 starts as a new ensemble's member, although it has lived before."""
     story = ensemble()
