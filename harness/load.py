@@ -168,12 +168,17 @@ class Draw:
         return Delete(self._created.popleft(), version)
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
-        """Two to four steps. Now and then the second one must be refused: then nothing of the first may be seen."""
+        """Two to five steps. Now and then one must be refused: then nothing of those before it may be seen."""
         child = f"{path}/{self._client}-{self._count}"
         steps: list[Step] = [Set(path, data, version)]
         if self._details.random() < REFUSED:
-            refused: tuple[Step, ...] = (Check(path, 0), Set(f"{child}/none", data), Create(path, data))
-            steps.append(self._details.choice(refused))
+            refused: tuple[tuple[Step, ...], ...] = (
+                (Check(path, 0),),
+                (Set(f"{child}/none", data),),
+                (Create(path, data),),
+                (Create(f"{child}.", data), Delete(path)),  # it has a child now
+            )
+            steps.extend(self._details.choice(refused))
         shape = self._details.randrange(4)
         if shape == 0:
             steps.insert(0, Check(path, ANY))

@@ -16,6 +16,11 @@ from node.config import Limits, Timing
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
 # decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.
 DURATIONS = (3, 4, 4, 5, 5, 6, 6, 8, 8, 8, 10, 10, 15, 60)
+HEALS = ((0.1, 0.5), (0.3, 1.5), (0.3, 1.5), (1.0, 5.0), (5.0, 20.0))  # seconds from a fault to its healing
+LONG = (
+    5.0  # who heals later than that runs for at least `LONG_RUN` seconds: what must work without the broken part does
+)
+LONG_RUN = 40.0
 RATES = (5, 10, 20, 50, 100, 200)  # operations a second
 MOST_OPERATIONS = 400  # that come due in a run: faults break more than load does, so long runs get a light one
 CONVERGES_SECONDS = 60.0
@@ -39,9 +44,10 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     are, with written operations these."""
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
-    duration = scenario.duration
+    duration, heals = scenario.duration, random.choice(HEALS)
     if scenario.nemesis is not None:
-        duration = min(duration, float(random.choice(DURATIONS)))
+        drawn_for = float(random.choice(DURATIONS))
+        duration = min(duration, drawn_for if heals[0] < LONG else max(drawn_for, LONG_RUN))
     workload = _workload(random, duration)
     drawn = replace(
         scenario,
@@ -55,7 +61,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
     )
     if scenario.nemesis is not None:
         nodes = random.choice((3, 3, 3, 4, 5, 5, 7))
-        nemesis = _nemesis(random, scenario.nemesis, weights)
+        nemesis = _nemesis(random, replace(scenario.nemesis, heal_after=heals), weights)
         disk = "ordinary" if random.random() < ORDINARY and set(nemesis.faults) != {"power-cut"} else scenario.disk
         if disk == "ordinary":
             nemesis = replace(
@@ -128,7 +134,6 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
     chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])
     every = random.choice(((0.1, 0.5), (0.2, 1.0), (0.5, 2.0), (0.5, 4.0)))
-    heals = random.choice(((0.1, 0.5), (0.3, 1.5), (0.3, 1.5), (1.0, 5.0)))
     faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
     keeps = random.random() < KEEPS_QUORUM
-    return replace(given, faults=faults, every=every, heal_after=heals, keep_quorum=keeps, points=weights.points)
+    return replace(given, faults=faults, every=every, keep_quorum=keeps, points=weights.points)

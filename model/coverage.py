@@ -10,8 +10,9 @@ from typing import Any
 from node.core.broadcast import Peer
 from node.core.machine import EXPECTED
 from node.core.messages import NAMES, Phase, Role
-from node.crash import POINTS, SEND_STEPS, CrashPoints
+from node.crash import POINTS, REPLY, SEND_STEPS, CrashPoints
 from node.replica import Replica
+from node.tree.outcomes import Outcome
 
 __all__ = ["MESSAGE_STATES", "NO_FAULT", "POINTS", "Book", "Combination", "covering", "never"]
 
@@ -56,6 +57,11 @@ def covering(book: Book) -> tuple[type[Replica], type[CrashPoints]]:
             super().hit(step, what)
 
     class CoveringReplica(Replica):
+        def reply(self, client: int, outcomes: list[tuple[int, Outcome]]) -> None:
+            for moment in SEND_STEPS:
+                book.add(self.machine, f"{moment}:{REPLY}")
+            super().reply(client, outcomes)
+
         def __init__(self, *parts: Any) -> None:
             super().__init__(*parts)
             if isinstance(self.crash, CoveringPoints):

@@ -17,7 +17,8 @@ SEND_STEPS = ("before-send", "after-send")
 STEPS = (*DISK_STEPS, *SEND_STEPS)
 FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
-MESSAGES = tuple(NAMES.values())
+REPLY = "REPLY"  # answers for one client
+MESSAGES = (*NAMES.values(), REPLY)
 ACTIONS = ("crash", "pause", "fail")
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 

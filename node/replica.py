@@ -13,7 +13,7 @@ from node.config import NodeConfig
 from node.core.broadcast import Peer
 from node.core.machine import MS, Settings
 from node.core.ready import Ready, Recovered
-from node.crash import CrashPoints
+from node.crash import REPLY, CrashPoints
 from node.driver import Driver, Network, Sink
 from node.events import (
     ClientEvent,
@@ -249,4 +249,12 @@ class Replica:
         if answers:
             self.driver.flush()
             for client, outcomes in answers:
-                self.clients.send(client, outcomes)
+                self.reply(client, outcomes)
+
+    def reply(self, client: int, outcomes: list[tuple[int, Outcome]]) -> None:
+        if not self.crash.on_send:
+            self.clients.send(client, outcomes)
+            return
+        self.crash.hit("before-send", REPLY)
+        self.clients.send(client, outcomes)
+        self.crash.hit("after-send", REPLY)

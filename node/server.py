@@ -93,6 +93,7 @@ class Server:
         """Return when what was sent has left the process: a crash point comes after what came before it."""
         for peer in self.config.peers:
             self.links.drain(peer, DRAIN_SECONDS)
+        self.clients.drain(DRAIN_SECONDS)
 
     def run(self) -> None:
         """The loop. Raises Aborted, DiskFailed."""

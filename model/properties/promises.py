@@ -16,8 +16,7 @@ class Promises(Checker):
     the leader says that its history ends, not being amnesiac; and they are a quorum. A node that starts on an empty disk,
     having held something on the one that it lost, is amnesiac. When it is a member again, a quorum of others had promised
     that epoch, and none of them a later one before the node had joined it. Does not verify that their histories are
-    equal (agreement does, once they are delivered), nor promises
-    that a life was killed before it could trace.
+    equal (agreement does, once they are delivered), nor promises that a life was killed before it could trace.
     """
 
     name = "promises"

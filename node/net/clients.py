@@ -113,6 +113,11 @@ class ClientPort:
         self._events += self._strangers.refused(self._refusals) + self._refusals.due(now_ns)
         self._sweep()
 
+    def drain(self, seconds: float) -> None:
+        """Close, but first let all answers leave the process, or wait for `seconds`."""
+        self._socket.close(linger=int(seconds * 1000))
+        self._strangers.wait_stopped(int(seconds * 1000) + 1000)
+
     def close(self) -> None:
         self._strangers.stop()
         self._socket.close(linger=0)
