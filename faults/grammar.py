@@ -80,7 +80,12 @@ OPERATION: tuple[Key, ...] = (
     Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when it is due, after the load has begun"),
     Key(name="do", rule=choice(*OPERATIONS), doc="what is asked for", default="set"),
     Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients asks", default=1),
-    Key(name="key", rule=whole(0, 999_999), doc="which of the workload's keys, counted from 0", default=0),
+    Key(
+        name="key",
+        rule=whole(0, 999_999),
+        doc="which of the workload's keys, from 0; the number after the last one names a znode that is not there",
+        default=0,
+    ),
     Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
     Key(name="value", rule=text(1_000_000), doc="what is written", default=None),
     Key(name="node", rule=whole(1, MOST_NODES), doc="where the client goes before", default=None),
@@ -380,7 +385,10 @@ class _Reader:
         limits = {
             "at": (scenario.duration, f"up to {scenario.duration:g} s"),
             "client": (scenario.workload.clients, f"1 to {scenario.workload.clients} ([workload] clients)"),
-            "key": (scenario.workload.keys - 1, f"0 to {scenario.workload.keys - 1} ([workload] keys)"),
+            "key": (
+                scenario.workload.keys,
+                f"0 to {scenario.workload.keys} ([workload] keys, and one that is not there)",
+            ),
             "node": (scenario.nodes, f"1 to {scenario.nodes}"),
         }
         named = [str(one["as"]) for one in self._listed("fault") if "as" in one]

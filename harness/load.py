@@ -14,6 +14,8 @@ from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get
 CREATED_MAX = 10_000  # names of own children remembered for deletion
 STALE = 0.2  # how often a condition names a version that the client knows to be over
 REFUSED = 0.3  # how often a multi holds a step that must be refused
+ABSENT = 0.1  # how often a read asks for a znode that is not there
+READS = ("get", "exists", "children")
 CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
 
 
@@ -109,6 +111,8 @@ class Draw:
         """What the client asks for next; when is not said."""
         (kind,) = self._random.choices(self._kinds, cum_weights=self._weights)
         key = self._random.randrange(self._keys)
+        if kind in READS and self._random.random() < ABSENT:
+            key = self._keys
         moves = self._moves > 0 and self._random.random() < self._moves
         node = self._random.randrange(self._nodes) + 1 if moves else None
         return Operation(at=0.0, do=kind, client=self._client, key=key, node=node)

@@ -290,7 +290,7 @@ def test_written_operations_are_read_by_time_and_written_back() -> None:
 
 def test_every_mistake_of_written_operations_is_told() -> None:
     wrong = (
-        "at = 6", "at = 1\nclient = 3", "at = 1\nkey = 3", 'at = 1\ndo = "sett"', "at = 1\nnod = 2", "key = 1",
+        "at = 6", "at = 1\nclient = 3", "at = 1\nkey = 4", 'at = 1\ndo = "sett"', "at = 1\nnod = 2", "key = 1",
         "at = 1\nnode = 9", 'at = 1\nawaits = "X"',
     )  # fmt: skip
     told = mistakes_of(with_operations(*wrong, workload="clients = 2\nkeys = 3\nrate = 5\nmix = { set = 1 }"))
@@ -300,7 +300,7 @@ def test_every_mistake_of_written_operations_is_told() -> None:
         "[workload] mix: mix draws operations",
         "[[operation]] number 1, at: 6 is too much. Allowed: up to 5 s",
         "[[operation]] number 2, client: 3 is too much. Allowed: 1 to 2",
-        "[[operation]] number 3, key: 3 is too much. Allowed: 0 to 2",
+        "[[operation]] number 3, key: 4 is too much. Allowed: 0 to 3",
         "Did you mean set?",
         "'nod' is no key of an operation",
         "[[operation]] number 6: the key at is missing",
