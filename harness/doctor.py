@@ -17,13 +17,13 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
-from harness import machine
-from harness import toxiproxy as server
-from harness.containers import engine, image
-from harness.exits import HarnessError
-from harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
-from harness.toxiproxy_fetch import platform_asset, remedy
-from pipeline import java as jvm
+from zab_chaos.harness import machine
+from zab_chaos.harness import toxiproxy as server
+from zab_chaos.harness.containers import engine, image
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.toxiproxy_fetch import platform_asset, remedy
+from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
 SLOW_SYNC_MS = 20.0  # a disk on which a run's rate says more about the disk than about Zab

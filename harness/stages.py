@@ -1,6 +1,6 @@
 """The backends on which nodes are real, by the names that `--on` takes: what a run, or a standing ensemble, stands on."""
 
-from harness.stage import Stage
+from zab_chaos.harness.stage import Stage
 
 BACKENDS = ("processes", "containers")
 
@@ -8,7 +8,7 @@ BACKENDS = ("processes", "containers")
 def stage_on(backend: str) -> type[Stage]:
     """The kind of stage. `check` it before anything is made; build it with (folder, scenario, defect, record)."""
     if backend == "containers":
-        from harness.containers.stage import ContainerStage  # the engine's SDK takes its time
+        from zab_chaos.harness.containers.stage import ContainerStage  # the engine's SDK takes its time
 
         return ContainerStage
     return Stage

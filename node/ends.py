@@ -1,7 +1,7 @@
 """With which exit code a life ends by its own decision."""
 
-from node.driver import Aborted
-from node.store.errors import Corrupt, DiskFailed
+from zab_chaos.node.driver import Aborted
+from zab_chaos.node.store.errors import Corrupt, DiskFailed
 
 ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: 70, DiskFailed: 74}
 OWN = tuple(ENDS)  # for `except`

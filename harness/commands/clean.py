@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.text import Text
 
-from harness import forgotten
-from harness.commands.output import console_for, print_json
-from harness.containers import engine, leftovers
-from harness.exits import Exit, HarnessError
+from zab_chaos.harness import forgotten
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.containers import engine, leftovers
+from zab_chaos.harness.exits import Exit, HarnessError
 
 
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:

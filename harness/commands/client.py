@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.client_core import Client
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, HarnessError
-from harness.ops import Book
-from harness.session import Session
-from harness.socket_line import SocketLine
-from harness.standing.door import FOLDER, Door, doors, the_door
-from harness.talk import sentences
-from node.net import keys
+from zab_chaos.harness.client_core import Client
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.ops import Book
+from zab_chaos.harness.session import Session
+from zab_chaos.harness.socket_line import SocketLine
+from zab_chaos.harness.standing.door import FOLDER, Door, doors, the_door
+from zab_chaos.harness.talk import sentences
+from zab_chaos.node.net import keys
 
 CONNECT_SECONDS = 5.0
 
@@ -40,7 +40,7 @@ def client_command(
             why = client.last_trouble or "no answer"
             raise HarnessError(f"nobody serves at {nodes[place.first]} ({why}): is the node up, and is this its key?")
         if request is None:
-            from harness.talk.shell import shell  # the library behind it takes a moment to load
+            from zab_chaos.harness.talk.shell import shell  # the library behind it takes a moment to load
 
             shell(session)
             return Exit.PASS

@@ -16,9 +16,9 @@ from typing import Any
 
 import docker.errors
 
-from harness import toxiproxy
-from harness.containers.engine import EngineError, translated
-from harness.exits import HarnessError
+from zab_chaos.harness import toxiproxy
+from zab_chaos.harness.containers.engine import EngineError, translated
+from zab_chaos.harness.exits import HarnessError
 
 NAME = "zab-chaos"
 LATEST = f"{NAME}:latest"  # what docker-compose.yml names

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import catalogue
+from zab_chaos.harness import catalogue
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -55,13 +55,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def _toxiproxy() -> dict[str, str]:
     """An installed zab-chaos looks for toxiproxy in the user's cache; the checkout has it in its own."""
-    from harness import toxiproxy
+    from zab_chaos.harness import toxiproxy
 
     return {"ZAB_TOXIPROXY": str(toxiproxy.locate())}
 
 
 def test_what_is_installed_is_the_wheel(run: Run) -> None:
-    told = run("python", "-c", "import harness, sys; print(harness.__file__); print(sys.prefix)")
+    told = run("python", "-c", "import zab_chaos, sys; print(zab_chaos.__file__); print(sys.prefix)")
     module, prefix = told.stdout.split()
     assert module.startswith(prefix)
 
