@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
+from zab_chaos import __version__
 from zab_chaos.harness import catalogue, descriptors
 from zab_chaos.harness.commands.lab import lab
 from zab_chaos.harness.exits import BadInput, Exit, HarnessError, Interrupted
+from zab_chaos.harness.extras import extra
 from zab_chaos.harness.interrupt import Forced, Stopped, stoppable
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
@@ -53,8 +55,19 @@ World = Annotated[
 RESULTS = Path("results")
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"zab-chaos {__version__}")  # noqa: T201
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
+def start(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())  # noqa: T201
 
@@ -396,7 +409,8 @@ def image(
     json: Json = False,
 ) -> int:
     """Build the container image that nodes run from with `--on containers`."""
-    from zab_chaos.harness.commands.image import image_command
+    with extra("containers", "zab image"):
+        from zab_chaos.harness.commands.image import image_command
 
     return image_command(base, json=json)
 

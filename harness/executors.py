@@ -12,6 +12,7 @@ import psutil
 
 import zab_chaos
 from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.extras import extra
 from zab_chaos.harness.interrupt import Forced, Stopped
 
 if TYPE_CHECKING:
@@ -25,13 +26,9 @@ NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what t
 @contextmanager
 def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
     """A session on `master`, whose executors have what our packages import. `memory` is the driver's heap, `words` the file for
-    what Spark says. Raises HarnessError."""
-    try:
+    what Spark says. Raises MissingExtra, HarnessError."""
+    with extra("pipeline", "the pipeline"):
         session = import_module("zab_chaos.pipeline.session")
-    except ImportError as error:
-        raise HarnessError(
-            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
-        ) from error
     from zab_chaos.pipeline.java import JavaMissing
 
     local = session.is_local(master)

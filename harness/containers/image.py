@@ -76,7 +76,8 @@ def build(client: Any, base: str, said: Callable[[str], None]) -> Any:
 def lay_out(folder: Path) -> None:
     """Put the build's context into `folder`: see Dockerfile. Raises HarnessError."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (folder / "requirements.txt").write_text("\n".join(project["dependencies"]) + "\n")
+    needed = [*project["dependencies"], *project["optional-dependencies"]["containers"]]
+    (folder / "requirements.txt").write_text("\n".join(needed) + "\n")
     for name in ("Dockerfile", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)
     shutil.copy(toxiproxy.locate(), folder / "toxiproxy-server")
