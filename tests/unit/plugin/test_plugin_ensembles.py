@@ -305,7 +305,7 @@ def test_nobody_pays_for_the_plugin_who_does_not_use_it(session: pytest.Pytester
         """
         import sys
         def test_it():
-            heavy = {f"zab_chaos.{name}" for name in ("harness.standing", "harness.run", "faults", "model", "node")}
+            heavy = {f"zab_chaos.{name}" for name in ("zab_chaos.harness.standing", "zab_chaos.harness.run", "faults", "model", "node")}
             heavy |= {"zmq", "rich", "msgspec"}
             assert not heavy & set(sys.modules)
         """
