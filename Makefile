@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
-	@$(BIN)/python -m harness.toxiproxy_fetch
+	@$(BIN)/python -m zab_chaos.harness.toxiproxy_fetch
 	@.ci/java
 
 browser: ## install Chromium for the HTML report's tests, where that can be done: as root, with apt-get
@@ -26,7 +26,7 @@ browser: ## install Chromium for the HTML report's tests, where that can be done
 
 demo: setup ## three nodes, a power cut in the middle of a burst of writes, the verdict, and the pipeline's report
 	$(BIN)/zab run power-outage
-	@if $(BIN)/python -c 'from pipeline import java; java.version(java.find())' 2>/dev/null; then \
+	@if $(BIN)/python -c 'from zab_chaos.pipeline import java; java.version(java.find())' 2>/dev/null; then \
 		printf '\n%s\n' "Now Spark judges and measures the demo's runs once more, from their traces: about half a minute"; \
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
@@ -73,5 +73,5 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[dev,pipeline]'
+	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell]'
 	@touch $@

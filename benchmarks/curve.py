@@ -13,7 +13,7 @@ from pathlib import Path
 
 import zmq
 
-from node.net import keys
+from zab_chaos.node.net import keys
 
 SIZES = (1024, 64 * 1024)
 ROUNDS = 5

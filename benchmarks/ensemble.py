@@ -13,13 +13,13 @@ from typing import Self
 
 import psutil
 
-from harness import cluster, results
-from harness.client_core import Client
-from harness.exits import HarnessError
-from harness.ports import free_ports, release_ports
-from harness.processes import Addresses, Plan, Processes
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.harness import cluster, results
+from zab_chaos.harness.client_core import Client
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.processes import Addresses, Plan, Processes
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
 SETTLE_SECONDS = 60.0  # for a leader, or for a restarted node to be synchronized, on a busy machine

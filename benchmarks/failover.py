@@ -9,10 +9,10 @@ import msgspec
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
-from harness.client_core import Client, Ok, Operation, Outcome
-from harness.exits import HarnessError
-from node.core import zxid as zx
-from node.tree.requests import ANY, Set
+from zab_chaos.harness.client_core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.tree.requests import ANY, Set
 
 OUTSTANDING = 100
 BEFORE = 2000  # writes before the leader is killed

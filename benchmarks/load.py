@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from harness.client_core import Client, Ok, Operation, Outcome
-from harness.exits import HarnessError
-from node.tree.requests import ANY, Create, Request, Set
+from zab_chaos.harness.client_core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 
 def path(number: int) -> str:

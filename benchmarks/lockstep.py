@@ -14,13 +14,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from faults.scenario import Scenario, load
-from harness import catalogue
-from harness.commands.run import wish_for
-from harness.lockstep.compare import first_difference
-from harness.lockstep.run import run_lockstep
-from harness.progress import Quiet
-from harness.sim import run_sim
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.commands.run import wish_for
+from zab_chaos.harness.lockstep.compare import first_difference
+from zab_chaos.harness.lockstep.run import run_lockstep
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.sim import run_sim
 
 
 def arguments() -> argparse.Namespace:

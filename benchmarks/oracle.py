@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.synthetic import EVENTS, NODES
 from benchmarks.synthetic import Run as Traces
-from model.events import Event, Run, event_from_json, operation_from_json
-from model.oracle import Oracle
-from model.verdict import Judgement
+from zab_chaos.model.events import Event, Run, event_from_json, operation_from_json
+from zab_chaos.model.oracle import Oracle
+from zab_chaos.model.verdict import Judgement
 
 ROUNDS = 5
 

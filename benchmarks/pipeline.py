@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import synthetic
 from benchmarks.figures import NORMAL, Figure, Scale, median
-from harness.exits import HarnessError
+from zab_chaos.harness.exits import HarnessError
 
 HEAP = "2500m"
 SMALL = 300  # transactions in the one small run
@@ -63,7 +63,8 @@ class Took:
 def analyzed(place: Path, out: Path) -> Took:
     """Analyze all runs below `place`. Raises HarnessError if they are not judged PASS."""
     command = [
-        sys.executable, "-m", "harness", "analyze", str(place), "--out", str(out), "--master", "local[2]", "--memory", HEAP,
+        sys.executable, "-m", "zab_chaos.harness", "analyze", str(place), "--out", str(out), "--master", "local[2]",
+        "--memory", HEAP,
     ]  # fmt: skip
     before, begin, memory = os.times(), time.monotonic(), 0
     root = Path(__file__).resolve().parents[1]
@@ -143,7 +144,7 @@ def simulate(out: Path, runs: int) -> None:
 
 def _simulated(task: tuple[str, str, int]) -> int:
     """One run; its exit code."""
-    from harness.cli import main
+    from zab_chaos.harness.cli import main
 
     file, results, seed = task
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):

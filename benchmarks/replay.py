@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import NORMAL, Figure, Scale, median
 from benchmarks.load import Loop, create_keys
-from harness.exits import HarnessError
-from model.replay import replay
-from node.core.broadcast import Peer
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.model.replay import replay
+from zab_chaos.node.core.broadcast import Peer
 
 OUTSTANDING = 5
 

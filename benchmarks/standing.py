@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, Scale, median
-from harness.exits import HarnessError
-from harness.session import Failed, Unknown
-from harness.standing import Ensemble
-from harness.walk import Unfinished
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.session import Failed, Unknown
+from zab_chaos.harness.standing import Ensemble
+from zab_chaos.harness.walk import Unfinished
 
 WORLDS = ("processes", "sim")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from model import manifest
-from node.core import digest as dg
+from zab_chaos.model import manifest
+from zab_chaos.node.core import digest as dg
 
 NODES = 3
 EPOCHS = 4

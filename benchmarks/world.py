@@ -11,10 +11,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.figures import NORMAL, Figure, Scale, median
-from faults.scenario import Nemesis, Scenario, Workload
-from harness.exits import HarnessError
-from harness.sim import simulate
-from node.config import Limits
+from zab_chaos.faults.scenario import Nemesis, Scenario, Workload
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.sim import simulate
+from zab_chaos.node.config import Limits
 
 RATES = (10.0, 100.0)
 LEAST_SECONDS = 10.0

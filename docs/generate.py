@@ -17,23 +17,23 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import grammar
-from faults.defects import DEFECTS
-from faults.kind import REQUIRED
-from faults.outset import DISK
-from faults.registry import describe_kinds
-from faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
-from harness.catalogue import shipped
-from harness.commands.bench import shown
-from model import replay
-from model.properties import ALL
-from node import crash
-from node.core import messages
-from node.core.broadcast import Peer
-from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
-from node.core.messages import Phase, Role
-from pipeline.columns import LOAD, TABLES, Column, Table
-from pipeline.metric_columns import METRICS
+from zab_chaos.faults import grammar
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.outset import DISK
+from zab_chaos.faults.registry import describe_kinds
+from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
+from zab_chaos.harness.catalogue import shipped
+from zab_chaos.harness.commands.bench import shown
+from zab_chaos.model import replay
+from zab_chaos.model.properties import ALL
+from zab_chaos.node import crash
+from zab_chaos.node.core import messages
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
+from zab_chaos.node.core.messages import Phase, Role
+from zab_chaos.pipeline.columns import LOAD, TABLES, Column, Table
+from zab_chaos.pipeline.metric_columns import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))

@@ -4,8 +4,8 @@ it."""
 from pathlib import Path
 from typing import Any
 
-from faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
-from faults.process import (
+from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
+from zab_chaos.faults.process import (
     ENOUGH,
     RELAPSE,
     Killed,
@@ -15,13 +15,17 @@ from faults.process import (
     named,
     relapsing,
 )
-from faults.rules import choice, truth, whole
-from node.store.errors import CorruptLog
-from node.store.frame import HEADER_BYTES
-from node.store.reader import SegmentReader
-from node.store.segment import segment_number
+from zab_chaos.faults.rules import choice, truth, whole
+from zab_chaos.node.store.errors import CorruptLog
+from zab_chaos.node.store.frame import HEADER_BYTES
+from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.segment import segment_number
 
-_FILES = {"log": "log-", "snapshot": "snapshot-", "any": "[ls]"}  # how the names that node.store gives its files begin
+_FILES = {
+    "log": "log-",
+    "snapshot": "snapshot-",
+    "any": "[ls]",
+}  # how the names that zab_chaos.node.store gives its files begin
 
 
 class AtRest(Killed):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from faults.kind import Confirmation, Fault, Key, Kind
-from faults.process import named
-from faults.rules import number, whole
+from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind
+from zab_chaos.faults.process import named
+from zab_chaos.faults.rules import number, whole
 
 
 class ClockRate(Fault):

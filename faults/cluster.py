@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One node's answer on its control port (see `node.net.control`)."""
+    """One node's answer on its control port (see `zab_chaos.node.net.control`)."""
 
     node: int
     life: int

@@ -13,14 +13,14 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from faults.cluster import Cluster, ClusterError
-from faults.host import THIS_HOST, Host
-from faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
-from faults.nemesis import cost, is_exclusive
-from faults.network import Network, NetworkError
-from faults.registry import KINDS
-from faults.scenario import SETTLE_SECONDS, FaultStep
-from faults.targets import NobodyError, resolve
+from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.host import THIS_HOST, Host
+from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
+from zab_chaos.faults.nemesis import cost, is_exclusive
+from zab_chaos.faults.network import Network, NetworkError
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import SETTLE_SECONDS, FaultStep
+from zab_chaos.faults.targets import NobodyError, resolve
 
 LEADER_SECONDS = 10.0  # how long a fault waits for what it is aimed at: a leader, a node that is down or paused
 OMITTED_SECONDS = 1.0  # how long a drawn fault waits for whom it could hit

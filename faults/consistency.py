@@ -8,11 +8,11 @@ none.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from faults.kind import Need
-from faults.partition import cut_pairs
-from faults.registry import KINDS
-from faults.scenario import FaultStep
-from faults.targets import static_nodes
+from zab_chaos.faults.kind import Need
+from zab_chaos.faults.partition import cut_pairs
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.targets import static_nodes
 
 
 @dataclass(slots=True)

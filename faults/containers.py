@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faults import shapes
-from faults.cluster import Contained
-from faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
-from faults.process import named
-from faults.rules import number
-from faults.witness import FrameWitness
+from zab_chaos.faults import shapes
+from zab_chaos.faults.cluster import Contained
+from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
+from zab_chaos.faults.process import named
+from zab_chaos.faults.rules import number
+from zab_chaos.faults.witness import FrameWitness
 
 STEP = 0.1  # seconds between two looks at what the kernel has counted
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from faults.rules import Rule, WrongError, suggest
-from node.crash import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
+from zab_chaos.faults.rules import Rule, WrongError, suggest
+from zab_chaos.node.crash import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
 
 OFTEN = (
     "TXN",

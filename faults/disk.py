@@ -1,12 +1,12 @@
 """Faults of running nodes' disks: power cuts, full disks, errors, slowness. What happens at rest is in
-`faults.at_rest`."""
+`zab_chaos.faults.at_rest`."""
 
 from typing import Any
 
-from faults.cluster import ClusterError
-from faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
-from faults.process import Killed, came_up, named, start_dead
-from faults.rules import choice, whole
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
+from zab_chaos.faults.process import Killed, came_up, named, start_dead
+from zab_chaos.faults.rules import choice, whole
 
 VARIANTS = ("plain", "torn", "reordered", "pages")
 

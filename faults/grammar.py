@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from faults.consistency import contradictions
-from faults.kind import REQUIRED, Key, Kind
-from faults.lines import Lines, Path
-from faults.outset import DISK, PROPERTIES, disagreements, state
-from faults.registry import KINDS
-from faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
-from faults.scenario import (
+from zab_chaos.faults.consistency import contradictions
+from zab_chaos.faults.kind import REQUIRED, Key, Kind
+from zab_chaos.faults.lines import Lines, Path
+from zab_chaos.faults.outset import DISK, PROPERTIES, disagreements, state
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
+from zab_chaos.faults.scenario import (
     EXITS,
     OPERATIONS,
     Disk,
@@ -27,10 +27,10 @@ from faults.scenario import (
     ScenarioError,
     Workload,
 )
-from faults.targets import NAME as LABEL
-from faults.targets import read_target
-from node.config import Limits, Timing
-from node.crash import POINTS
+from zab_chaos.faults.targets import NAME as LABEL
+from zab_chaos.faults.targets import read_target
+from zab_chaos.node.config import Limits, Timing
+from zab_chaos.node.crash import POINTS
 
 MOST_NODES = 15
 LONGEST = 24 * 3600.0
@@ -97,7 +97,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
 def read(source: str, file: str, nodes: int | None) -> Scenario:
-    """See `faults.scenario.parse`."""
+    """See `zab_chaos.faults.scenario.parse`."""
     try:
         document = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -428,7 +428,7 @@ def _where(path: Path) -> str:
 
 
 def _known_defect(value: Any, nodes: int) -> Any:
-    from faults.defects import DEFECTS  # brings the whole node with it, which few scenarios need
+    from zab_chaos.faults.defects import DEFECTS  # brings the whole node with it, which few scenarios need
 
     return choice(*DEFECTS).read(value, nodes)
 

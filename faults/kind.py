@@ -7,11 +7,11 @@ from enum import Enum, IntEnum
 from random import Random
 from typing import Any
 
-from faults.cluster import Cluster
-from faults.host import THIS_HOST, Host
-from faults.network import Network
-from faults.rules import Rule
-from faults.shapes import Pairs
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.host import THIS_HOST, Host
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.rules import Rule
+from zab_chaos.faults.shapes import Pairs
 
 REQUIRED = object()
 

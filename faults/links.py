@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from faults.network import Toxic
-from faults.partition import DIRECTION, PAIRS, can_release, link_pairs
-from faults.process import named
-from faults.rules import whole
+from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.network import Toxic
+from zab_chaos.faults.partition import DIRECTION, PAIRS, can_release, link_pairs
+from zab_chaos.faults.process import named
+from zab_chaos.faults.rules import whole
 
 
 class Disturbance(Fault):

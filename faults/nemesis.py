@@ -10,7 +10,7 @@ fires.
 disk at a time, and nothing else is broken until its node has had time to come back.
 - A bridge costs the whole of m: no node is cut off, but a quorum has to form around one node.
 
-On a machine that is slower than these rules assume, `faults.conductor` puts a fault off until the ensemble has
+On a machine that is slower than these rules assume, `zab_chaos.faults.conductor` puts a fault off until the ensemble has
 recovered.
 
 Without `keep_quorum` anything may be broken at any time, also all nodes at once, but for disks: losing a second one before
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from faults.crashpoints import DrawnPoint
-from faults.kind import Kind
-from faults.registry import KINDS
-from faults.scenario import FaultStep, Nemesis
-from faults.targets import Target, size
+from zab_chaos.faults.crashpoints import DrawnPoint
+from zab_chaos.faults.kind import Kind
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, Nemesis
+from zab_chaos.faults.targets import Target, size
 
 RECOVERY = 3.0  # seconds from healing until a node counts as well again
 REJOINING = 8.0  # the same after a lost disk, which must be transferred

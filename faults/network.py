@@ -18,7 +18,7 @@ healing compares that with what the server has (`compare`). What differs was don
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, State, WedgedError
+from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, State, WedgedError
 
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from faults.kind import Key
-from faults.rules import Rule, WrongError, whole
-from faults.scenario import Disk
+from zab_chaos.faults.kind import Key
+from zab_chaos.faults.rules import Rule, WrongError, whole
+from zab_chaos.faults.scenario import Disk
 
-# The properties that a run may be expected to violate: the names of `model.properties`, which nothing here may import.
+# The properties that a run may be expected to violate: the names of `zab_chaos.model.properties`, which nothing here
+# may import.
 PROPERTIES = (
     "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",

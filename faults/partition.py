@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from faults import shapes
-from faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from faults.network import CUTS
-from faults.process import named
-from faults.rules import choice, number, pairs
-from faults.witness import FrameWitness
+from zab_chaos.faults import shapes
+from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.network import CUTS
+from zab_chaos.faults.process import named
+from zab_chaos.faults.rules import choice, number, pairs
+from zab_chaos.faults.witness import FrameWitness
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
 WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all
@@ -143,7 +143,7 @@ def can_release(scene: Scene, touched: shapes.Pairs) -> bool:
 
 def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
     """What the single keys can't see: which shape goes with which key, and how many nodes it takes."""
-    from faults.targets import size, static_nodes
+    from zab_chaos.faults.targets import size, static_nodes
 
     shape, wrong = params["shape"], []
     least = {"ring": 4, "bridge": 3, "majority-minority": 3}.get(shape, 2)

@@ -7,9 +7,9 @@ from typing import Any
 
 import psutil
 
-from faults.crashpoints import DrawnPoint, point
-from faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from faults.rules import choice, truth
+from zab_chaos.faults.crashpoints import DrawnPoint, point
+from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.rules import choice, truth
 
 CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
 STEP = 0.02
@@ -52,8 +52,8 @@ class Killed(NodeDown):
         self.exits = self.cluster.kill_all(alive) if alive else {}
 
     def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
-        """Have each of them die at its next sync that has something to lose (`node.store.disk_faults.Variant`); one that
-        sleeps dies in its sleep."""
+        """Have each of them die at its next sync that has something to lose (`zab_chaos.node.store.disk_faults.Variant`); one
+        that sleeps dies in its sleep."""
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
@@ -262,7 +262,7 @@ def relapsing(make: type[Killed]) -> Callable[[Scene, Sequence[int], Mapping[str
     """Makes faults that may have the key crash-at."""
 
     def made(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
-        from faults.crash_at import Relapse
+        from zab_chaos.faults.crash_at import Relapse
 
         fault = make(scene, nodes, params)
         return fault if params.get("crash-at") is None else Relapse(fault)
@@ -276,7 +276,7 @@ def draw_relapse(random: Random) -> dict[str, Any]:
 
 
 def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
-    from faults.crash_at import CrashAtStart
+    from zab_chaos.faults.crash_at import CrashAtStart
 
     return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
 

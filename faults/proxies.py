@@ -18,7 +18,7 @@ import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from faults import signature
+from zab_chaos.faults import signature
 
 SECONDS = 3.0
 

@@ -1,8 +1,8 @@
 """All kinds of fault by name: for validation, for `zab scenarios`, for the documentation."""
 
-from faults import at_rest, clock, containers, crash_at, disk, links, partition, process
-from faults.kind import REQUIRED, Kind
-from faults.scenario import Scenario
+from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process
+from zab_chaos.faults.kind import REQUIRED, Kind
+from zab_chaos.faults.scenario import Scenario
 
 KINDS: dict[str, Kind] = {
     kind.name: kind

@@ -1,4 +1,4 @@
-"""A scenario: what is run, what is broken when, and what is expected. Read from TOML by `faults.grammar`."""
+"""A scenario: what is run, what is broken when, and what is expected. Read from TOML by `zab_chaos.faults.grammar`."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from faults.targets import Target
-from node.config import Limits, Timing
+from zab_chaos.faults.targets import Target
+from zab_chaos.node.config import Limits, Timing
 
 OPERATIONS = (
     "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children",
@@ -108,7 +108,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nemesis:
-    """Faults drawn from the seed (see `faults.nemesis` for the rules of drawing)."""
+    """Faults drawn from the seed (see `zab_chaos.faults.nemesis` for the rules of drawing)."""
 
     every: tuple[float, float] = (2.0, 5.0)  # seconds from one fault to the next
     faults: Mapping[str, float] = field(default_factory=dict)  # weights by kind
@@ -167,7 +167,7 @@ class Scenario:
         """The faults by time. The same seed gives the same schedule; without a nemesis every seed does."""
         if self.nemesis is None:
             return sorted(self.faults, key=lambda step: step.at)
-        from faults.nemesis import draw
+        from zab_chaos.faults.nemesis import draw
 
         return draw(self.nemesis, self.nodes, self.duration, self.seed if seed is None else seed, self.faithful)
 
@@ -186,7 +186,7 @@ class Scenario:
 
     def to_toml(self) -> str:
         """The scenario as a file again; reading that gives an equal scenario."""
-        from faults.writing import write
+        from zab_chaos.faults.writing import write
 
         return write(self)
 
@@ -205,7 +205,7 @@ def load(path: Path | str, nodes: int | None = None) -> Scenario:
 
 def parse(text: str, file: str = "scenario", nodes: int | None = None) -> Scenario:
     """Check a scenario's text. Raises ScenarioError with all mistakes at once."""
-    from faults.grammar import read
+    from zab_chaos.faults.grammar import read
 
     return read(text, file, nodes)
 

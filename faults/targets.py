@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-from faults.cluster import Cluster
-from faults.kind import Kind, Need
-from faults.rules import WrongError, suggest
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.kind import Kind, Need
+from zab_chaos.faults.rules import WrongError, suggest
 
 Target = str | tuple[str, ...]
 _NODE = re.compile(r"node-([1-9][0-9]{0,8})")

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from faults.cluster import Cluster
-from faults.host import Host
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.host import Host
 
 QUIET = 0.15  # seconds without a frame; longer than a heartbeat, which every link that is up carries
 STEP = 0.03

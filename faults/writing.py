@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from faults.registry import KINDS
-from faults.scenario import EXITS, Disk, Expect, FaultStep, Nemesis, Operation, Scenario, Workload, overrides
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import EXITS, Disk, Expect, FaultStep, Nemesis, Operation, Scenario, Workload, overrides
 
 
 def write(scenario: Scenario) -> str:

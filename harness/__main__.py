@@ -1,8 +1,8 @@
-"""`python -m harness` is `zab`."""
+"""`python -m zab_chaos.harness` is `zab`."""
 
 import sys
 
-from harness.entry import main
+from zab_chaos.harness.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

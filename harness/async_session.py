@@ -1,8 +1,8 @@
-"""A session for asyncio: many requests outstanding, each an awaitable, no thread. See `harness.client.connect_async`.
+"""A session for asyncio: many requests outstanding, each an awaitable, no thread. See `zab_chaos.harness.client.connect_async`.
 
-It is `harness.client_core.Client` once more, whose sockets the event loop watches. Outcomes are those of `harness.session`:
-done is returned, failed and unknown are raised. A request that its caller does not wait for any more (a cancelled task, a
-time limit) is on its way all the same, and may take effect.
+It is `zab_chaos.harness.client_core.Client` once more, whose sockets the event loop watches. Outcomes are those of
+`zab_chaos.harness.session`: done is returned, failed and unknown are raised. A request that its caller does not wait for any
+more (a cancelled task, a time limit) is on its way all the same, and may take effect.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Any, Self
 
 import zmq
 
-from harness.session import ANY, Done, read_outcome
-from harness.socket_line import SocketLine
-from node.tree import outcomes
-from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.harness.session import ANY, Done, read_outcome
+from zab_chaos.harness.socket_line import SocketLine
+from zab_chaos.node.tree import outcomes
+from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 BUSY_MS = 20  # between two looks at the clock while something is outstanding, or no node has been reached
 IDLE_MS = 500
@@ -63,7 +63,7 @@ class AsyncSession:
         return self._line.client.outstanding
 
     def submit(self, request: Request) -> "asyncio.Future[Done]":
-        """A request (`node.tree.requests`) that leaves when the caller next waits, together with all others until then.
+        """A request (`zab_chaos.node.tree.requests`) that leaves when the caller next waits, with all others until then.
 
         They take effect in the order in which they were submitted.
         """
@@ -88,7 +88,7 @@ class AsyncSession:
         return future
 
     def create(self, path: str, data: bytes = b"", sequential: bool = False) -> Awaitable[Done]:
-        """See `harness.session.Session`, for all of the verbs."""
+        """See `zab_chaos.harness.session.Session`, for all of the verbs."""
         return self.submit(Create(path, data, sequential))
 
     def set(self, path: str, data: bytes, version: int = ANY) -> Awaitable[Done]:

@@ -30,13 +30,13 @@ from benchmarks.standing import standing
 from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from benchmarks.world import world
-from faults.cluster import ClusterError
-from harness import machine
-from harness.exits import HarnessError
-from harness.interrupt import Stopped
-from harness.ports import NoFreePortError
-from harness.results import write_whole
-from node.net import keys
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness import machine
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.ports import NoFreePortError
+from zab_chaos.harness.results import write_whole
+from zab_chaos.node.net import keys
 
 ATTEMPTS = 2  # at one measurement
 BATCH = 100  # transactions in one trace event of the oracle's measurement

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from node.core.digest import DIGITS
+from zab_chaos.node.core.digest import DIGITS
 
 SHOWN = 8  # elements of a list
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.exits import BadInput
+from zab_chaos.harness.exits import BadInput
 
 
 def folder() -> Path:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import summary
-from harness.exits import HarnessError
-from harness.results import RunFolder
-from model.verdict import Outcome, Verdict
+from zab_chaos.harness import summary
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model.verdict import Outcome, Verdict
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
 FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all

@@ -1,4 +1,4 @@
-"""The command line: `zab COMMAND ...`. What a command does is in harness.commands; here is what can be said to it."""
+"""The command line: `zab COMMAND ...`. What a command does is in zab_chaos.harness.commands; here is what can be said to it."""
 
 import errno
 import importlib.util
@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from harness import catalogue, descriptors
-from harness.commands.lab import lab
-from harness.exits import BadInput, Exit, HarnessError, Interrupted
-from harness.interrupt import Forced, Stopped, stoppable
+from zab_chaos import __version__
+from zab_chaos.harness import catalogue, descriptors
+from zab_chaos.harness.commands.lab import lab
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError, Interrupted
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.interrupt import Forced, Stopped, stoppable
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -34,7 +36,7 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 
 def complete_defect(incomplete: str) -> list[str]:
-    from faults.defects import DEFECTS
+    from zab_chaos.faults.defects import DEFECTS
 
     return [name for name in sorted(DEFECTS) if name.startswith(incomplete)]
 
@@ -53,8 +55,19 @@ World = Annotated[
 RESULTS = Path("results")
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"zab-chaos {__version__}")  # noqa: T201
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
+def start(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())  # noqa: T201
 
@@ -85,7 +98,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run one scenario and judge it."""
-    from harness.commands.run import run_command
+    from zab_chaos.harness.commands.run import run_command
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
@@ -131,7 +144,7 @@ def explore(
     quiet: Quiet = False,
 ) -> int:
     """Run many seeds of a scenario in the simulated world; show the smallest that fails."""
-    from harness.commands.explore import explore_command
+    from zab_chaos.harness.commands.explore import explore_command
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
@@ -173,7 +186,7 @@ def shrink(
     quiet: Quiet = False,
 ) -> int:
     """Make a failing run small: the fewest faults, operations, nodes and seconds that still fail, as a scenario's file."""
-    from harness.commands.shrink import shrink_command
+    from zab_chaos.harness.commands.shrink import shrink_command
 
     return shrink_command(
         what, seed=seed, defect=defect, swarmed=swarm, nodes=nodes, out=out, budget=budget, jobs=jobs, confirm=confirm,
@@ -190,7 +203,7 @@ def verify(
     quiet: Quiet = False,
 ) -> int:
     """Judge stored runs again; the worst verdict is the answer."""
-    from harness.commands.verify import verify_command
+    from zab_chaos.harness.commands.verify import verify_command
 
     return verify_command(runs, results=results, junit=junit, json=json, quiet=quiet)
 
@@ -210,7 +223,7 @@ def replay(
     json: Json = False,
 ) -> int:
     """Re-execute a recorded run in the model: every output must be equal."""
-    from harness.commands.replay import replay_command
+    from zab_chaos.harness.commands.replay import replay_command
 
     return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json)
 
@@ -228,7 +241,7 @@ def report(
     json: Json = False,
 ) -> int:
     """Write the HTML report of a run, or of all runs below a folder, and print where it is."""
-    from harness.commands.report import report_command
+    from zab_chaos.harness.commands.report import report_command
 
     return report_command(run, results=results, out=out, json=json)
 
@@ -256,7 +269,7 @@ def analyze(
     json: Json = False,
 ) -> int:
     """Judge and measure any number of stored runs at once, with Spark; the worst verdict is the answer."""
-    from harness.commands.analyze import analyze_command
+    from zab_chaos.harness.commands.analyze import analyze_command
 
     return analyze_command(
         places or [],
@@ -284,7 +297,7 @@ def up(
     quiet: Quiet = False,
 ) -> int:
     """Start an ensemble that stands until Ctrl-C: to be used with `zab client`, and broken with `zab inject`."""
-    from harness.commands.up import up_command
+    from zab_chaos.harness.commands.up import up_command
 
     return up_command(nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet)
 
@@ -309,7 +322,7 @@ def client(
     json: Json = False,
 ) -> int:
     """Talk to one node of a standing ensemble: one request, or a shell. Answers 0 done, 1 failed, 2 not known."""
-    from harness.commands.client import client_command
+    from zab_chaos.harness.commands.client import client_command
 
     return client_command(address, words or [], secret=secret, results=results, timeout=timeout, json=json)
 
@@ -330,7 +343,7 @@ def inject(
     json: Json = False,
 ) -> int:
     """Break the ensemble of `zab up` by hand: zab inject partition shape=isolate target=leader for=5."""
-    from harness.commands.inject import inject_command
+    from zab_chaos.harness.commands.inject import inject_command
 
     return inject_command(words or [], folder=ensemble, kinds=kinds, results=results, json=json)
 
@@ -347,7 +360,7 @@ def scenarios(
     json: Json = False,
 ) -> int:
     """List the shipped scenarios."""
-    from harness.commands import scenarios as command
+    from zab_chaos.harness.commands import scenarios as command
 
     if check:
         return command.check(only or [], on=on, times=times, results=results, json=json)
@@ -376,7 +389,7 @@ def defects(
     json: Json = False,
 ) -> int:
     """List the known bugs that nodes can be built with, or prove that each is caught (the kill matrix)."""
-    from harness.commands import defects as command
+    from zab_chaos.harness.commands import defects as command
 
     if check:
         return command.check(
@@ -396,7 +409,8 @@ def image(
     json: Json = False,
 ) -> int:
     """Build the container image that nodes run from with `--on containers`."""
-    from harness.commands.image import image_command
+    with extra("containers", "zab image"):
+        from zab_chaos.harness.commands.image import image_command
 
     return image_command(base, json=json)
 
@@ -410,7 +424,7 @@ def clean(
     json: Json = False,
 ) -> int:
     """Remove what killed runs have left: containers, networks, volumes, key files, locks; nothing of runs that go on."""
-    from harness.commands.clean import clean_command
+    from zab_chaos.harness.commands.clean import clean_command
 
     return clean_command(results, everything=everything, json=json)
 
@@ -418,8 +432,8 @@ def clean(
 @app.command()
 def doctor(results: Results = RESULTS, json: Json = False) -> int:
     """Check this machine: what is there, what is missing, what mends it."""
-    from harness.commands.output import console_for, print_json
-    from harness.doctor import as_json, examine, healthy, show
+    from zab_chaos.harness.commands.output import console_for, print_json
+    from zab_chaos.harness.doctor import as_json, examine, healthy, show
 
     findings = examine(results)
     if json:
@@ -442,7 +456,7 @@ def bench(
     """Measure throughput, latency, fail-over, memory, the oracle and the links, and keep the numbers."""
     if importlib.util.find_spec("benchmarks") is None:
         raise HarnessError("this installation has no benchmarks; run them from a checkout")
-    from harness.commands.bench import bench_command
+    from zab_chaos.harness.commands.bench import bench_command
 
     return bench_command(only or [], quick=quick, full=full, results=results, json=json)
 

@@ -17,14 +17,14 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
-from harness.async_session import AsyncSession
-from harness.client_core import Client
-from harness.ops import Book
-from harness.session import ANY, Done, Failed, Pending, Session, Unknown
-from harness.socket_line import SocketLine
-from node.net import keys
-from node.net.keys import KeyFileError, Keys
-from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set
+from zab_chaos.harness.async_session import AsyncSession
+from zab_chaos.harness.client_core import Client
+from zab_chaos.harness.ops import Book
+from zab_chaos.harness.session import ANY, Done, Failed, Pending, Session, Unknown
+from zab_chaos.harness.socket_line import SocketLine
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.keys import KeyFileError, Keys
+from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set
 
 TIMEOUT = 10.0  # seconds after which an operation is unknown
 

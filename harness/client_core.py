@@ -20,14 +20,14 @@ from typing import Any
 import msgspec
 import zmq
 
-from harness.connection import Connection
-from harness.leaderless import Leaderless
-from node.core.zxid import ZERO, Zxid
-from node.net.keys import Keys
-from node.net.protocol import VERSION, Answers, Bye, Hello, Requests, Welcome, encode
-from node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from node.tree.refusal import BAD_REQUEST
-from node.tree.requests import (
+from zab_chaos.harness.connection import Connection
+from zab_chaos.harness.leaderless import Leaderless
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.protocol import VERSION, Answers, Bye, Hello, Requests, Welcome, encode
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from zab_chaos.node.tree.refusal import BAD_REQUEST
+from zab_chaos.node.tree.requests import (
     ANY,
     READS,
     Check,

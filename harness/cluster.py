@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from faults.cluster import Cluster, Status
+from zab_chaos.faults.cluster import Cluster, Status
 
 
 def statuses(cluster: Cluster, timeout: float = 2.0) -> dict[int, Status]:

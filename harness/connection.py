@@ -9,9 +9,9 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from node.net.clients import HEARTBEAT_MS, SILENCE_MS
-from node.net.keys import Keys
-from node.net.protocol import FromNode, decode_from_node
+from zab_chaos.node.net.clients import HEARTBEAT_MS, SILENCE_MS
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.protocol import FromNode, decode_from_node
 
 _BROKEN = {
     zmq.Event.DISCONNECTED: "the connection broke",

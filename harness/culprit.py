@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from faults.defects import DEFECTS
-from faults.scenario import Scenario, ScenarioError, load
-from harness import catalogue
-from harness import results as stored
-from harness.commands.run import read, wish_for
-from harness.exits import BadInput
-from harness.explore import Explored, Task, try_seed
-from harness.pinned import as_drawn, as_it_happened
-from harness.progress import Quiet
-from harness.results import RunFolder
-from harness.shrinking import Failure, checked, failing_seeds, failure_of
-from harness.sim import run_sim
-from harness.swarm import draw_swarm
-from harness.workers import Workers
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness import results as stored
+from zab_chaos.harness.commands.run import read, wish_for
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.explore import Explored, Task, try_seed
+from zab_chaos.harness.pinned import as_drawn, as_it_happened
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.shrinking import Failure, checked, failing_seeds, failure_of
+from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.swarm import draw_swarm
+from zab_chaos.harness.workers import Workers
 
 FURTHER_SEEDS = 20  # that are tried when a run on processes does not fail in the simulated world with its own
 

@@ -5,7 +5,7 @@ Child processes inherit the limit.
 
 import resource
 
-from harness.exits import HarnessError
+from zab_chaos.harness.exits import HarnessError
 
 LEAST = 64  # what any command needs
 

@@ -17,13 +17,13 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
-from harness import machine
-from harness import toxiproxy as server
-from harness.containers import engine, image
-from harness.exits import HarnessError
-from harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
-from harness.toxiproxy_fetch import platform_asset, remedy
-from pipeline import java as jvm
+from zab_chaos.harness import machine
+from zab_chaos.harness import toxiproxy as server
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.extras import MissingExtra, extra
+from zab_chaos.harness.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.toxiproxy_fetch import platform_asset, remedy
+from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
 SLOW_SYNC_MS = 20.0  # a disk on which a run's rate says more about the disk than about Zab
@@ -78,7 +78,7 @@ def show(findings: list[Finding], console: Console) -> None:
     console.print(table)
     for finding in findings:
         if finding.mend and finding.state != "ok":
-            console.print(f"\n{finding.name}: {finding.mend}", highlight=False, markup=False)
+            console.print(f"\n{finding.name}: {finding.mend}", highlight=False, markup=False, soft_wrap=True)
     console.print("\nReady to run." if healthy(findings) else "\nNot ready: mend what is missing.", highlight=False)
 
 
@@ -203,6 +203,11 @@ def java() -> Finding:
 
 def containers() -> Finding:
     """The container engine that `--on containers` would use, and whether it has the image of this code."""
+    try:
+        with extra("containers", "`--on containers`"):
+            from zab_chaos.harness.containers import engine, image
+    except MissingExtra as error:
+        return Finding("containers", "absent", "only `--on containers` and `zab image` need them", str(error))
     try:
         with contextlib.closing(engine.connect()) as client:
             found = f"version {client.version()['Version']} at {engine.address()}"

@@ -2,14 +2,14 @@
 
 import sys
 
-from harness.exits import Exit
-from harness.interrupt import Forced, Stopped, stoppable
+from zab_chaos.harness.exits import Exit
+from zab_chaos.harness.interrupt import Forced, Stopped, stoppable
 
 
 def main() -> int:
     with stoppable():
         try:
-            from harness.cli import main as command
+            from zab_chaos.harness.cli import main as command
 
             return command()
         except Stopped:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from harness.exits import HarnessError
-from harness.interrupt import Forced, Stopped
+import zab_chaos
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.interrupt import Forced, Stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGES = ("node", "model", "faults", "harness", "pipeline")  # shipped to the executors of a cluster
 MASTER = r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|yarn|(spark|k8s|mesos)://\S+"
 NO_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
 NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what these import, and has to be there already
@@ -25,17 +26,13 @@ NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what t
 @contextmanager
 def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
     """A session on `master`, whose executors have what our packages import. `memory` is the driver's heap, `words` the file for
-    what Spark says. Raises HarnessError."""
-    try:
-        session = import_module("pipeline.session")
-    except ImportError as error:
-        raise HarnessError(
-            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
-        ) from error
-    from pipeline.java import JavaMissing
+    what Spark says. Raises MissingExtra, HarnessError."""
+    with extra("pipeline", "the pipeline"):
+        session = import_module("zab_chaos.pipeline.session")
+    from zab_chaos.pipeline.java import JavaMissing
 
     local = session.is_local(master)
-    packages = [] if local else [Path(str(import_module(name).__file__)).parent for name in PACKAGES]
+    packages = [] if local else [Path(zab_chaos.__file__).parent]
     try:
         with (
             _interruptible(),

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from faults.scenario import Scenario
-from harness.exits import Exit
-from harness.sim import plan_of, simulate
-from harness.swarm import EVEN, Weights, draw_swarm
-from harness.workers import Crew, Workers
-from model.coverage import Book, Combination, covering
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.exits import Exit
+from zab_chaos.harness.sim import plan_of, simulate
+from zab_chaos.harness.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.workers import Crew, Workers
+from zab_chaos.model.coverage import Book, Combination, covering
 
 AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
 LOG = logging.getLogger("zab.explore")

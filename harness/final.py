@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.verdict import Evidence, Judgement, Property, Verdict, Violation
-from node.tree.outcomes import Ok, Outcome
+from zab_chaos.model.verdict import Evidence, Judgement, Property, Verdict, Violation
+from zab_chaos.node.tree.outcomes import Ok, Outcome
 
 Held = dict[
     int, dict[str, str | None]

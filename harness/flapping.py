@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from faults.defects import DEFECTS
-from faults.scenario import FaultStep, Operation, Scenario, Workload, parse
-from harness.sim import simulate
-from model.lab import LabArguments, lab_flapping
-from model.lab.flapping import judge_flapping
-from model.lab.shrink import proposal_ticks, stretches
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
+from zab_chaos.harness.sim import simulate
+from zab_chaos.model.lab import LabArguments, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import proposal_ticks, stretches
 
 TICK_SECONDS = 0.01  # a lab's heartbeat is then 0.5 s, and a message takes 10 to 30 ms
 SHORTEST = 0.5  # seconds of load that a scenario has at least

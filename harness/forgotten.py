@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.ports import lock_files
-from node.net import keys
+from zab_chaos.harness.ports import lock_files
+from zab_chaos.node.net import keys
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from faults.grammar import DRAWABLE
-from harness.exits import BadInput
-from harness.explore import Explored, Task, explore_with
-from harness.swarm import EVEN, Weights
-from harness.workers import Crew
-from model.coverage import NO_FAULT, POINTS, Combination
+from zab_chaos.faults.grammar import DRAWABLE
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.explore import Explored, Task, explore_with
+from zab_chaos.harness.swarm import EVEN, Weights
+from zab_chaos.harness.workers import Crew
+from zab_chaos.model.coverage import NO_FAULT, POINTS, Combination
 
 BATCH = 100  # seeds with the same weights
 SHARPER = 4  # what was reached under most faults differs by a few in a hundred

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from faults.defects import DEFECTS
-from harness import machine
-from harness.final import state_line, with_state
-from harness.results import RunFolder
-from model import oracle
-from model.replay import Replayed, equality, replay
-from model.verdict import Judgement, Property, Verdict
-from node.core.broadcast import Peer
-from node.parts import parts_with
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.harness import machine
+from zab_chaos.harness.final import state_line, with_state
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model import oracle
+from zab_chaos.model.replay import Replayed, equality, replay
+from zab_chaos.model.verdict import Judgement, Property, Verdict
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.parts import parts_with
 
 
 class UnknownDefect(Exception):

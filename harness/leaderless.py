@@ -1,8 +1,8 @@
 """When a client should leave a node that has no leader: it may be cut off from a leader whom the other nodes have."""
 
-from node.tree.outcomes import Failed, Outcome
-from node.tree.refusal import NO_LEADER
-from node.tree.requests import READS, Request
+from zab_chaos.node.tree.outcomes import Failed, Outcome
+from zab_chaos.node.tree.refusal import NO_LEADER
+from zab_chaos.node.tree.requests import READS, Request
 
 LEADERLESS_NS = 1_000_000_000  # longer than an election takes: who only waits for one is not left
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import psutil
 
-import node
-from faults.cluster import ClusterError
-from harness.results import private
-from harness.waiting import wait_until
+import zab_chaos
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.results import private
+from zab_chaos.harness.waiting import wait_until
 
 KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
 
@@ -169,13 +169,13 @@ def spawn(
     crash_at: str | None,
     lockstep: str | None = None,
 ) -> ProcessLife:
-    """Start `python -m node`; `lockstep`: the address of the harness in whose time it lives.
+    """Start `python -m zab_chaos.node`; `lockstep`: the address of the harness in whose time it lives.
 
     Raises ClusterError if the machine has no process or file descriptor left for it.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
-    command = [sys.executable, "-m", "node", "--config", str(config), "--life", str(life)]
+    command = [sys.executable, "-m", "zab_chaos.node", "--config", str(config), "--life", str(life)]
     if bootstrap:
         command.append("--bootstrap")
     if crash_at is not None:
@@ -194,8 +194,8 @@ def spawn(
 
 
 def environment() -> dict[str, str]:
-    """Ours, plus what makes `-m node` the package that this process sees, in a checkout as in an installed wheel."""
-    root = str(Path(node.__file__).resolve().parent.parent)
+    """Ours, plus what makes `zab_chaos` the package that this process sees, in a checkout as in an installed wheel."""
+    root = str(Path(zab_chaos.__file__).resolve().parent.parent)
     path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if root not in site.getsitepackages() and root not in path:
         path.insert(0, root)

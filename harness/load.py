@@ -7,9 +7,9 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation, Scenario
-from node.tree.outcomes import Ok, Outcome
-from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation, Scenario
+from zab_chaos.node.tree.outcomes import Ok, Outcome
+from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 CREATED_MAX = 10_000  # names of own children remembered for deletion
 STALE = 0.2  # how often a condition names a version that the client knows to be over

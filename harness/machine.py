@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import zmq
 
+from zab_chaos import __version__
+
 PAGE = 4096
 
 
@@ -43,7 +45,7 @@ def processor() -> str:
 def versions(toxiproxy: str | None) -> dict[str, str | None]:
     """What the run was made with."""
     return {
-        "zab-chaos": package("zab-chaos"),
+        "zab-chaos": __version__,
         "python": platform.python_version(),
         "pyzmq": zmq.pyzmq_version(),
         "toxiproxy": toxiproxy,
@@ -51,7 +53,7 @@ def versions(toxiproxy: str | None) -> dict[str, str | None]:
 
 
 def package(name: str) -> str | None:
-    """An installed distribution's version, or None (a checkout that was not installed has none)."""
+    """An installed distribution's version, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

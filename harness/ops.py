@@ -9,10 +9,10 @@ from zlib import crc32
 
 import msgspec
 
-from harness.client_core import Client, Operation
-from node.core.zxid import pair
-from node.tree.outcomes import Failed, Outcome, Unknown
-from node.tree.requests import ANY, Create, Multi, Request, Set
+from zab_chaos.harness.client_core import Client, Operation
+from zab_chaos.node.core.zxid import pair
+from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
+from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
 
 _encode = msgspec.json.Encoder().encode
 

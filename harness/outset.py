@@ -5,15 +5,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from faults.scenario import Disk
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.history import History
-from node.core.messages import Run
-from node.core.ready import EpochRecord, NewLeaderRecord, Record, TxnRecords
-from node.store.disk import OrdinaryDisk
-from node.store.store import Store
-from node.tree.txns import CreateTxn, Origin, Txn, encode, summary_of
+from zab_chaos.faults.scenario import Disk
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.history import History
+from zab_chaos.node.core.messages import Run
+from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, Record, TxnRecords
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.tree.txns import CreateTxn, Origin, Txn, encode, summary_of
 
 MILESTONE = "disk"
 NOBODY = 0  # the client that asked for what is there before the start

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from faults.kind import REQUIRED
-from faults.registry import KINDS
-from faults.scenario import FaultStep, Scenario
-from harness.results import RunFolder
-from harness.timeline import FAULTS, Injected, origin
-from model import events as ev
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.timeline import FAULTS, Injected, origin
+from zab_chaos.model import events as ev
 
 SHORTEST = 0.01  # seconds that a fault may last in a scenario's file
 

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from faults.cluster import ClusterError, Status
-from harness import cluster
-from harness.life import Life, spawn
-from harness.results import RunFolder, write_whole
-from harness.waiting import wait_until
-from node.config import Limits, NodeConfig, Timing
-from node.net import keys
-from node.net.control import ControlClient, ControlError, ControlTimeout
-from node.net.keys import KeyFiles
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.harness import cluster
+from zab_chaos.harness.life import Life, spawn
+from zab_chaos.harness.results import RunFolder, write_whole
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.config import Limits, NodeConfig, Timing
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout
+from zab_chaos.node.net.keys import KeyFiles
 
 START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
 ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
@@ -82,7 +82,7 @@ class Ended:
 
 
 class Nodes(ABC):
-    """Implements `faults.cluster.Cluster` for real nodes, but for what they live in and where their disks are.
+    """Implements `zab_chaos.faults.cluster.Cluster` for real nodes, but for what they live in and where their disks are.
 
     The main thread drives it; any thread may ask how it is.
     """

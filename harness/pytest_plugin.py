@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from harness.standing import Ensemble
-    from harness.testing.held import Held, ZabRun
-    from harness.testing.wishes import Wish
+    from zab_chaos.harness.standing import Ensemble
+    from zab_chaos.harness.testing.held import Held, ZabRun
+    from zab_chaos.harness.testing.wishes import Wish
 
 HELD = pytest.StashKey[list["Held"]]()  # on the config: everything that stands now
 USED = pytest.StashKey[set[str]]()  # on the config: folders in which runs were made
@@ -70,8 +70,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     own = any(marker.name == "zab" for marker in metafunc.definition.own_markers)
     if not mine and not own:
         return
-    from harness.exits import BadInput
-    from harness.testing.wishes import marked, seeds_wanted
+    from zab_chaos.harness.exits import BadInput
+    from zab_chaos.harness.testing.wishes import marked, seeds_wanted
 
     try:
         if not mine:
@@ -111,7 +111,7 @@ def cluster_fixture(scope: Scope = "function", **options: Any) -> Any:
 
 
 def _standing(request: pytest.FixtureRequest, options: dict[str, Any], seed: int | None) -> Iterator["Ensemble"]:
-    from harness.testing import folders, held, wishes
+    from zab_chaos.harness.testing import folders, held, wishes
 
     def make() -> "tuple[Held, Ensemble]":
         wish = _wish(request, options, seed, wishes.OF_AN_ENSEMBLE)
@@ -126,8 +126,8 @@ zab_cluster = cluster_fixture()
 
 def _scenario(request: pytest.FixtureRequest, zab_seed: int | None) -> Iterator["ZabRun"]:
     """The run of the marker's scenario: `.verdict`, `.property(name)`, `.folder`, `.seed`. The test fails with it."""
-    from harness.exits import BadInput
-    from harness.testing import held, wishes
+    from zab_chaos.harness.exits import BadInput
+    from zab_chaos.harness.testing import held, wishes
 
     def make() -> "tuple[Held, ZabRun]":
         wish = _wish(request, {}, zab_seed, wishes.OF_A_RUN)
@@ -144,8 +144,8 @@ zab_run = pytest.fixture(name="zab_run")(_scenario)
 
 def _wish(request: pytest.FixtureRequest, options: dict[str, Any], seed: int | None, allowed: set[str]) -> "Wish":
     """What the marker, the fixture's parameter (a number of nodes, or options) and the command line say together."""
-    from harness.exits import BadInput
-    from harness.testing import wishes
+    from zab_chaos.harness.exits import BadInput
+    from zab_chaos.harness.testing import wishes
 
     parameter = getattr(request, "param", {})
     if not isinstance(parameter, int | dict):
@@ -158,10 +158,10 @@ def _wish(request: pytest.FixtureRequest, options: dict[str, Any], seed: int | N
 
 def _hold(request: pytest.FixtureRequest, make: "Callable[[], tuple[Held, T]]") -> Iterator[T]:
     """Make it, let the test have it, see that it is judged, and leave nothing behind that passed."""
-    from faults.cluster import ClusterError
-    from faults.network import NetworkError
-    from harness.exits import BadInput, HarnessError
-    from harness.walk import Unfinished
+    from zab_chaos.faults.cluster import ClusterError
+    from zab_chaos.faults.network import NetworkError
+    from zab_chaos.harness.exits import BadInput, HarnessError
+    from zab_chaos.harness.walk import Unfinished
 
     config = request.config
     trouble = ""
@@ -261,6 +261,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     nothing: set[str] = set()
     used = config.stash.get(USED, nothing)
     if used and not hasattr(config, "workerinput"):
-        from harness.testing.folders import tidy
+        from zab_chaos.harness.testing.folders import tidy
 
         tidy(results(config).resolve(), used, was_there=config.stash[WAS_THERE])

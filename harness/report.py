@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness import timeline
-from harness.brief import brief
-from harness.results import RunFolder
-from model.verdict import Judgement, Verdict
+from zab_chaos.harness import timeline
+from zab_chaos.harness.brief import brief
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model.verdict import Judgement, Verdict
 
 COLOURS = {
     "PASS": "green",

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from harness.exits import BadInput, HarnessError
-from model import manifest
-from model.events import UNREADABLE
-from model.verdict import Outcome, Verdict
+from zab_chaos.harness.exits import BadInput, HarnessError
+from zab_chaos.model import manifest
+from zab_chaos.model.events import UNREADABLE
+from zab_chaos.model.verdict import Outcome, Verdict
 
 PARTS = ("trace", "log", "record", "data", "config")
 FACTS: dict[str, Any] = {  # of run.json: what people are told of; the rest is only passed on
@@ -63,7 +63,7 @@ class RunFolder:
 
     def lines(self, name: str, kind: Any = dict[str, Any]) -> Iterator[Any]:
         """The lines of one of the folder's .jsonl files that have the form of `kind`; an incomplete last one is left out.
-        What else is there is for a judge to tell (`model.runfiles`)."""
+        What else is there is for a judge to tell (`zab_chaos.model.runfiles`)."""
         decoder = msgspec.json.Decoder(kind)
         try:
             with self.file(name).open("rb") as file:

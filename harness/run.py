@@ -7,21 +7,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faults.cluster import ClusterError
-from faults.network import NetworkError
-from faults.scenario import Scenario
-from harness import machine, results
-from harness.exits import HarnessError
-from harness.interrupt import GRACE, Forced, Interrupt, Stopped
-from harness.judgement import judge
-from harness.progress import Display
-from harness.results import RunFolder
-from harness.stages import stage_on
-from harness.walk import INTERRUPTED, Walk
-from harness.watch import Watch
-from harness.workload import WorkloadError
-from model import oracle
-from model.verdict import Outcome, Verdict
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import machine, results
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.progress import Display
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.stages import stage_on
+from zab_chaos.harness.walk import INTERRUPTED, Walk
+from zab_chaos.harness.watch import Watch
+from zab_chaos.harness.workload import WorkloadError
+from zab_chaos.model import oracle
+from zab_chaos.model.verdict import Outcome, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

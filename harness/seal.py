@@ -1,7 +1,7 @@
 """Closes the port of a program that asks nobody who they are: from now on it takes connections with a key only.
 
 The program is a child of ours and knows nothing of it. The kernel hands us a copy of its listening socket
-(pidfd_getfd(2), which is for whoever may trace the process), and the key is set on that (`faults.signature`).
+(pidfd_getfd(2), which is for whoever may trace the process), and the key is set on that (`zab_chaos.faults.signature`).
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from faults import signature
+from zab_chaos.faults import signature
 
 PIDFD_GETFD = 438  # the same on every architecture
 

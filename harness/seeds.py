@@ -2,7 +2,7 @@
 
 import re
 
-from harness.exits import BadInput
+from zab_chaos.harness.exits import BadInput
 
 
 def read_seeds(text: str, option: str = "--seeds") -> range:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from harness.blame import hidden_for
-from node.core.zxid import Zxid, pair
-from node.tree import outcomes
-from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.harness.blame import hidden_for
+from zab_chaos.node.core.zxid import Zxid, pair
+from zab_chaos.node.tree import outcomes
+from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 STEP = 0.05  # seconds between two looks at what goes on beside the waiting
 
@@ -41,7 +41,7 @@ class Done:
 
 
 class Failed(Exception):
-    """Certainly without effect. `error` is one of `node.tree.refusal.ERRORS`, `words` explain it."""
+    """Certainly without effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`, `words` explain it."""
 
     def __init__(self, error: str, words: str) -> None:
         super().__init__(f"{error}: {words}" if words else error)
@@ -135,7 +135,7 @@ class Session:
         return self._line.node
 
     def submit(self, request: Request) -> Pending:
-        """Send a request (`node.tree.requests`) and go on; several may be outstanding, and are answered in order."""
+        """Send a request (`zab_chaos.node.tree.requests`) and go on; several may be outstanding, and are answered in order."""
         pending = Pending(request, self)
         self._line.submit(request, pending.known)
         return pending

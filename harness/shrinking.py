@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from faults.scenario import Scenario, ScenarioError, parse
-from harness.explore import Explored, Task, try_seed
-from harness.workers import Workers
-from model.verdict import Outcome
+from zab_chaos.faults.scenario import Scenario, ScenarioError, parse
+from zab_chaos.harness.explore import Explored, Task, try_seed
+from zab_chaos.harness.workers import Workers
+from zab_chaos.model.verdict import Outcome
 
 WITNESSES = 2  # further seeds with which a candidate must fail, if the unshrunk scenario does
 LOOKED_AT = 4  # further seeds that are tried for it

@@ -14,39 +14,39 @@ from typing import Any
 
 import msgspec
 
-from faults.cluster import ClusterError
-from faults.conductor import Conductor
-from faults.host import Host
-from faults.network import Network, NetworkError
-from faults.scenario import Scenario
-from harness import machine, results
-from harness.exits import HarnessError
-from harness.final import with_state
-from harness.interrupt import GRACE, Forced, Interrupt, Stopped
-from harness.judgement import with_replay
-from harness.load import load_of
-from harness.progress import Display, Quiet
-from harness.results import RunFolder
-from harness.run import Ran, Wish, judge_within
-from harness.simcluster import SimCluster, SimHost, SimNetwork
-from harness.simload import SimLoad
-from harness.simrecords import Records
-from harness.walk import INTERRUPTED, Walk
-from model import events as ev
-from model.coverage import Book
-from model.dump import dump_of
-from model.simnode import MakeNode, SimNode, build
-from model.verdict import Verdict
-from model.world import BEGINNING, Plan, World
-from node.net.link import Links
-from node.parts import parts_with
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.conductor import Conductor
+from zab_chaos.faults.host import Host
+from zab_chaos.faults.network import Network, NetworkError
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import machine, results
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.final import with_state
+from zab_chaos.harness.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.judgement import with_replay
+from zab_chaos.harness.load import load_of
+from zab_chaos.harness.progress import Display, Quiet
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.run import Ran, Wish, judge_within
+from zab_chaos.harness.simcluster import SimCluster, SimHost, SimNetwork
+from zab_chaos.harness.simload import SimLoad
+from zab_chaos.harness.simrecords import Records
+from zab_chaos.harness.walk import INTERRUPTED, Walk
+from zab_chaos.model import events as ev
+from zab_chaos.model.coverage import Book
+from zab_chaos.model.dump import dump_of
+from zab_chaos.model.simnode import MakeNode, SimNode, build
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world import BEGINNING, Plan, World
+from zab_chaos.node.net.link import Links
+from zab_chaos.node.parts import parts_with
 
 COLLECT_AFTER = 50_000  # objects: some megabytes
 SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
 
 
 class SimGround:
-    """Implements `harness.walk.Ground`: a world with its machines, all of them down.
+    """Implements `zab_chaos.harness.walk.Ground`: a world with its machines, all of them down.
 
     `plan`: to be built otherwise; `make_node`: of other machines.
     """
@@ -161,7 +161,7 @@ def run_sim(
     scenario: Scenario, wish: Wish, display: Display,
     open_ground: Callable[[Scenario, Wish, RunFolder], SimGround] = open_sim,
 ) -> Ran:  # fmt: skip
-    """`harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
+    """`zab_chaos.harness.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
     folder = results.create(wish.results, scenario.name, wish.seed)
     with results.private():
         return _run(scenario, wish, display, folder, open_ground)

@@ -10,21 +10,21 @@ from typing import Any
 
 import psutil
 
-from faults.cluster import ClusterError, Status
-from faults.network import Network
-from faults.proxies import MissingError, NetworkError, Proxies
-from harness import cluster
-from harness.processes import CONTROL_SECONDS, DEADLY, START_SECONDS, STOP_SECONDS
-from model.simnet import SimNet, Toxic, Wire
-from model.simnode import SimNode
-from model.world import World
-from node.commands import CommandError
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
+from zab_chaos.harness import cluster
+from zab_chaos.harness.processes import CONTROL_SECONDS, DEADLY, START_SECONDS, STOP_SECONDS
+from zab_chaos.model.simnet import SimNet, Toxic, Wire
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.world import World
+from zab_chaos.node.commands import CommandError
 
 NANO = 1_000_000_000
 
 
 class SimHost:
-    """The world as a `faults.host.Host`: sleeping lets it go on."""
+    """The world as a `zab_chaos.faults.host.Host`: sleeping lets it go on."""
 
     def __init__(self, world: World, machines: dict[int, SimNode]) -> None:
         self._world = world
@@ -50,7 +50,7 @@ class SimHost:
 
 
 class SimCluster:
-    """Implements `faults.cluster.Cluster`. `faithful`: whether unsynced bytes are lost with a process."""
+    """Implements `zab_chaos.faults.cluster.Cluster`. `faithful`: whether unsynced bytes are lost with a process."""
 
     def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool) -> None:
         self.nodes: Sequence[int] = sorted(machines)

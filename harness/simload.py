@@ -1,18 +1,18 @@
-"""The open-loop workload of `harness.workload` over virtual time, with the same draws."""
+"""The open-loop workload of `zab_chaos.harness.workload` over virtual time, with the same draws."""
 
 from collections import deque
 from collections.abc import Sequence
 
-from harness.final import Held, text_of
-from harness.load import Agenda, Draw, Load, key_path
-from harness.simrecords import Records
-from harness.workload import AGAIN_NS, SETUP_WINDOW, Counters
-from model.simclients import SimClient, SimOperation
-from model.simnode import SimNode
-from model.world import World
-from node.tree.outcomes import Failed, Ok, Outcome
-from node.tree.refusal import NODE_EXISTS
-from node.tree.requests import Create, Get, Request
+from zab_chaos.harness.final import Held, text_of
+from zab_chaos.harness.load import Agenda, Draw, Load, key_path
+from zab_chaos.harness.simrecords import Records
+from zab_chaos.harness.workload import AGAIN_NS, SETUP_WINDOW, Counters
+from zab_chaos.model.simclients import SimClient, SimOperation
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.world import World
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.refusal import NODE_EXISTS
+from zab_chaos.node.tree.requests import Create, Get, Request
 
 TIMEOUT_NS = 10_000_000_000  # after which an operation is unknown
 READERS = 2**40  # the numbers of the clients that read the state at the end begin here
@@ -83,7 +83,7 @@ class _Lane:
 
 
 class SimLoad:
-    """Implements `harness.walk.Load`: the keys' znodes first, then the load."""
+    """Implements `zab_chaos.harness.walk.Load`: the keys' znodes first, then the load."""
 
     def __init__(self, world: World, machines: Sequence[SimNode], records: Records, load: Load, seed: int) -> None:
         self.world = world

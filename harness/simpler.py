@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from faults.kind import REQUIRED
-from faults.registry import KINDS
-from faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
-from harness.load import load_of, written_out
-from harness.shrinking import Search
-from harness.timeshift import earlier, rounder, shorter
-from model.ddmin import ddmin
-from node.config import Limits, Timing
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
+from zab_chaos.harness.load import load_of, written_out
+from zab_chaos.harness.shrinking import Search
+from zab_chaos.harness.timeshift import earlier, rounder, shorter
+from zab_chaos.model.ddmin import ddmin
+from zab_chaos.node.config import Limits, Timing
 
 T = TypeVar("T")
 Simpler = Callable[[Scenario], Iterator[Scenario]]  # candidates, the most wanted first

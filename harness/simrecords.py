@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from harness.final import MILESTONE
-from harness.ops import described, told
-from model import events as ev
-from model.oracle import Oracle
-from model.simclients import SimOperation
-from model.simtrace import as_dict, as_event
-from model.world import Line, World
-from node.recording import Recording
-from node.tree.outcomes import Outcome
+from zab_chaos.harness.final import MILESTONE
+from zab_chaos.harness.ops import described, told
+from zab_chaos.model import events as ev
+from zab_chaos.model.oracle import Oracle
+from zab_chaos.model.simclients import SimOperation
+from zab_chaos.model.simtrace import as_dict, as_event
+from zab_chaos.model.world import Line, World
+from zab_chaos.node.recording import Recording
+from zab_chaos.node.tree.outcomes import Outcome
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,7 +34,10 @@ class _Recorded(Recording):
 
 
 class Records:
-    """Implements `model.world.Sink`. `folder`: a run's folder, or None to write nothing; `record`: also recordings."""
+    """Implements `zab_chaos.model.world.Sink`.
+
+    `folder`: a run's folder, or None to write nothing; `record`: also recordings.
+    """
 
     def __init__(self, world: World, folder: Path | None, record: bool) -> None:
         self.oracle = Oracle()

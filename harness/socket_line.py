@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from harness.client_core import Client, Operation
-from harness.ops import Book
-from node.tree.outcomes import Outcome
-from node.tree.requests import Request
+from zab_chaos.harness.client_core import Client, Operation
+from zab_chaos.harness.ops import Book
+from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.requests import Request
 
 CLOSED = "this client is closed, or its ensemble is over"
 
@@ -13,7 +13,10 @@ Then = Callable[[Outcome], None]
 
 
 class SocketLine:
-    """Implements `harness.session.Line` over ZeroMQ. `book`: where its operations are written down; `own`: closed with it."""
+    """Implements `zab_chaos.harness.session.Line` over ZeroMQ.
+
+    `book`: where its operations are written down; `own`: closed with it.
+    """
 
     def __init__(self, client: Client, book: Book | None, *, own: bool = False) -> None:
         self.client = client

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness import executors
-from harness.exits import HarnessError
-from harness.workers import Crew, in_order
+from zab_chaos.harness import executors
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.workers import Crew, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 HEAP = "1g"  # of the driver, which hands out items and gets short answers
-AHEAD = 4  # items handed out for each core, as `harness.explore` does
+AHEAD = 4  # items handed out for each core, as `zab_chaos.harness.explore` does
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def on_spark(master: str, words: Path) -> Iterator[Crew]:
 
 
 class SparkCrew:
-    """Implements `harness.workers.Crew`."""
+    """Implements `zab_chaos.harness.workers.Crew`."""
 
     def __init__(self, spark: "SparkSession", threads: ThreadPoolExecutor) -> None:
         self._context = spark.sparkContext

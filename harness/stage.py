@@ -1,6 +1,6 @@
 """What a real run stands on: ports, the keys, toxiproxy with a proxy for each link, and the nodes.
 
-Here they are processes of this machine; `harness.containers.stage` has them in containers.
+Here they are processes of this machine; `zab_chaos.harness.containers.stage` has them in containers.
 
 Entered, everything but the nodes is up; left, nothing is: no process, no port, no key file.
 """
@@ -10,19 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from faults.host import THIS_HOST, Host
-from faults.network import Network
-from faults.scenario import Scenario
-from harness import descriptors, toxiproxy
-from harness.exits import HarnessError
-from harness.forgotten import held
-from harness.interrupt import Forced, Stopped
-from harness.load import load_of
-from harness.ports import NoFreePortError, free_ports, release_ports
-from harness.processes import Addresses, Nodes, Plan, Processes
-from harness.results import RunFolder
-from harness.workload import Workload
-from node.net import keys
+from zab_chaos.faults.host import THIS_HOST, Host
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import descriptors, toxiproxy
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.forgotten import held
+from zab_chaos.harness.interrupt import Forced, Stopped
+from zab_chaos.harness.load import load_of
+from zab_chaos.harness.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.processes import Addresses, Nodes, Plan, Processes
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.workload import Workload
+from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
 

@@ -1,14 +1,17 @@
 """The backends on which nodes are real, by the names that `--on` takes: what a run, or a standing ensemble, stands on."""
 
-from harness.stage import Stage
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.stage import Stage
 
 BACKENDS = ("processes", "containers")
 
 
 def stage_on(backend: str) -> type[Stage]:
-    """The kind of stage. `check` it before anything is made; build it with (folder, scenario, defect, record)."""
-    if backend == "containers":
-        from harness.containers.stage import ContainerStage  # the engine's SDK takes its time
+    """The kind of stage. `check` it before anything is made; build it with (folder, scenario, defect, record).
 
+    Raises MissingExtra."""
+    if backend == "containers":
+        with extra("containers", "--on containers"):
+            from zab_chaos.harness.containers.stage import ContainerStage  # the engine's SDK takes its time
         return ContainerStage
     return Stage

@@ -1,12 +1,13 @@
 """A judged run in plain words, for whoever reads a log: what was violated and what shows it, and what was broken when.
 
-`harness.report` is for a terminal, `harness.html` for a browser; this is for a test's failure, a JUnit file, a CI summary.
+`zab_chaos.harness.report` is for a terminal, `zab_chaos.harness.html` for a browser; this is for a test's failure, a
+JUnit file, a CI summary.
 """
 
-from harness import timeline
-from harness.html.words import in_words
-from harness.results import RunFolder
-from model.verdict import Judgement, Property, Verdict
+from zab_chaos.harness import timeline
+from zab_chaos.harness.html.words import in_words
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model.verdict import Judgement, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property
 EVIDENCE_SHOWN = 8  # lines under one violation

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from faults.nemesis import draw
-from faults.registry import KINDS
-from faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
-from node.config import Limits, Timing
+from zab_chaos.faults.nemesis import draw
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
+from zab_chaos.node.config import Limits, Timing
 
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
 # decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.exits import Exit
-from harness.explore import Explored
-from model.coverage import Combination
-from model.verdict import Outcome
+from zab_chaos.harness.exits import Exit
+from zab_chaos.harness.explore import Explored
+from zab_chaos.model.coverage import Combination
+from zab_chaos.model.verdict import Outcome
 
 SOONEST = 2.0  # seconds from one line of progress to the next, ...
 RARER = 0.05  # ... and from then on this share of the time that has passed, ...

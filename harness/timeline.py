@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from harness.results import RunFolder
-from model import events as ev
-from model.facts import WRITES
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model import events as ev
+from zab_chaos.model.facts import WRITES
 
 
 class Injected(ev.Inject, kw_only=True, tag="inject"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from math import floor
 
-from faults.scenario import Scenario
+from zab_chaos.faults.scenario import Scenario
 
 STEPS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # seconds that a pause may be cut down to
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)  # of the load's time, that may be enough

@@ -1,6 +1,6 @@
 """The toxiproxy server of a run: find it, fetch it where it is missing, start it, stop it.
 
-Its HTTP interface is `faults.network`'s affair. Facts and checksums: design notes on toxiproxy 2.12.0, measured.
+Its HTTP interface is `zab_chaos.faults.network`'s affair. Facts and checksums: design notes on toxiproxy 2.12.0, measured.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from types import TracebackType
 
 import requests
 
-from faults import signature
-from harness import cache
-from harness.exits import HarnessError
-from harness.ports import free_ports, release_ports
-from harness.seal import listens, seal
-from harness.waiting import wait_until
+from zab_chaos.faults import signature
+from zab_chaos.harness import cache
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.seal import listens, seal
+from zab_chaos.harness.waiting import wait_until
 
 VERSION = "2.12.0"
 START_SECONDS = 15.0
@@ -57,7 +57,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 def locate(environment: Mapping[str, str] = os.environ) -> Path:
     """The server, fetched into the cache if it has to be (about half a minute, once). Raises ToxiproxyError."""
-    from harness.toxiproxy_fetch import fetch  # only a first run needs it
+    from zab_chaos.harness.toxiproxy_fetch import fetch  # only a first run needs it
 
     return find(environment) or fetch(cached(environment))
 
@@ -67,7 +67,7 @@ class ToxiproxyServer:
 
     Its HTTP interface asks nobody who they are, and would let every local user cut links and listen wherever the server
     may. So it takes connections with `key` only, which this process has (None: the machine can't do that, and what others
-    do is found by comparing, see `faults.network`); and it runs without any of root's capabilities.
+    do is found by comparing, see `zab_chaos.faults.network`); and it runs without any of root's capabilities.
 
     Start it from the main thread: the kernel ties its life to the thread that started it.
     """

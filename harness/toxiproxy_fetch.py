@@ -15,7 +15,7 @@ from pathlib import Path
 
 import requests
 
-from harness.toxiproxy import VERSION, ToxiproxyError, locate
+from zab_chaos.harness.toxiproxy import VERSION, ToxiproxyError, locate
 
 MODULE = "github.com/Shopify/toxiproxy/v2"
 RELEASE = f"https://github.com/Shopify/toxiproxy/releases/download/v{VERSION}"
@@ -116,7 +116,7 @@ def _download(folder: Path, release: str) -> Path:
 
 
 def main() -> int:
-    """`python -m harness.toxiproxy_fetch`: the server is on this machine before a first run needs it."""
+    """`python -m zab_chaos.harness.toxiproxy_fetch`: the server is on this machine before a first run needs it."""
     try:
         sys.stdout.write(f"toxiproxy-server: {locate()}\n")
     except ToxiproxyError as error:

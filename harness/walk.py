@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from faults.cluster import Cluster
-from faults.conductor import LEADER_SECONDS, Conductor, FaultRun
-from faults.host import Host
-from faults.network import Network
-from faults.scenario import Scenario
-from harness.cluster import disagreement, names, statuses
-from harness.exits import HarnessError
-from harness.final import MILESTONE, Held
-from harness.interrupt import Interrupt
-from harness.outset import MILESTONE as DISK
-from harness.outset import write_disk
-from harness.progress import Display
-from harness.workload import Counters
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.conductor import LEADER_SECONDS, Conductor, FaultRun
+from zab_chaos.faults.host import Host
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.cluster import disagreement, names, statuses
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.final import MILESTONE, Held
+from zab_chaos.harness.interrupt import Interrupt
+from zab_chaos.harness.outset import MILESTONE as DISK
+from zab_chaos.harness.outset import write_disk
+from zab_chaos.harness.progress import Display
+from zab_chaos.harness.workload import Counters
 
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
 BIRTH_SECONDS = 30.0  # for the first leader
@@ -37,7 +37,7 @@ class Ensemble(Cluster, Protocol):
 
 
 class Load(Protocol):
-    """A workload: see `harness.workload.Workload`."""
+    """A workload: see `zab_chaos.harness.workload.Workload`."""
 
     @property
     def counters(self) -> Counters: ...
@@ -69,7 +69,7 @@ class Records(Protocol):
 
 
 class Onlooker(Protocol):
-    """Whom the run tells how far it is: see `harness.watch.Watch`."""
+    """Whom the run tells how far it is: see `zab_chaos.harness.watch.Watch`."""
 
     phase: str
     begun: float | None
@@ -80,8 +80,8 @@ class Onlooker(Protocol):
 class Walk:
     """One run: `whole` is called once, from the main thread.
 
-    Whoever holds the ensemble in their own hands (`harness.standing`) calls the parts instead: `birth`, `begin`, then as
-    long as they like what `carry_out` does, `converge`, and `close` in any case.
+    Whoever holds the ensemble in their own hands (`zab_chaos.harness.standing`) calls the parts instead: `birth`, `begin`, then
+    as long as they like what `carry_out` does, `converge`, and `close` in any case.
     """
 
     _conductor: Conductor  # from the safety part on

@@ -5,14 +5,14 @@ import time
 from types import TracebackType
 from typing import Self
 
-from faults.cluster import Status
-from faults.conductor import Conductor
-from faults.scenario import FaultStep
-from harness.cluster import leader_of, statuses
-from harness.processes import Ended, Nodes
-from harness.progress import Display, Now
-from harness.results import RunFolder
-from harness.workload import Workload
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.conductor import Conductor
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.harness.cluster import leader_of, statuses
+from zab_chaos.harness.processes import Ended, Nodes
+from zab_chaos.harness.progress import Display, Now
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.workload import Workload
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
 STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}

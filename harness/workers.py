@@ -16,9 +16,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from harness.exits import HarnessError
-from harness.interrupt import SIGNALS
-from harness.leash import tie
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.interrupt import SIGNALS
+from zab_chaos.harness.leash import tie
 
 T = TypeVar("T")
 R = TypeVar("R")

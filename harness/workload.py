@@ -16,14 +16,14 @@ from typing import Any
 
 import zmq
 
-from harness.client_core import Client, Operation, Then
-from harness.final import Held, text_of
-from harness.load import Agenda, Draw, Load, key_path
-from harness.ops import OpsFile
-from node.net.keys import Keys
-from node.tree.outcomes import Failed, Ok, Outcome
-from node.tree.refusal import NODE_EXISTS
-from node.tree.requests import Create, Request
+from zab_chaos.harness.client_core import Client, Operation, Then
+from zab_chaos.harness.final import Held, text_of
+from zab_chaos.harness.load import Agenda, Draw, Load, key_path
+from zab_chaos.harness.ops import OpsFile
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.refusal import NODE_EXISTS
+from zab_chaos.node.tree.requests import Create, Request
 
 PUBLISH_NS = 200_000_000
 WINDOW_NS = 1_000_000_000

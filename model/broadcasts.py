@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Broadcast, Summary
-from node.core import digest as dg
+from zab_chaos.model.events import Broadcast, Summary
+from zab_chaos.node.core import digest as dg
 
 _NEVER = 0  # fills the place of a counter that the primary passed over; no transaction has this digest but by chance
 

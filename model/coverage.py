@@ -7,12 +7,12 @@ one, so send points are seen here without being armed.)
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from node.core.broadcast import Peer
-from node.core.machine import EXPECTED
-from node.core.messages import NAMES, Phase, Role
-from node.crash import POINTS, REPLY, SEND_STEPS, CrashPoints
-from node.replica import Replica
-from node.tree.outcomes import Outcome
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import EXPECTED
+from zab_chaos.node.core.messages import NAMES, Phase, Role
+from zab_chaos.node.crash import POINTS, REPLY, SEND_STEPS, CrashPoints
+from zab_chaos.node.replica import Replica
+from zab_chaos.node.tree.outcomes import Outcome
 
 __all__ = ["MESSAGE_STATES", "NO_FAULT", "POINTS", "Book", "Combination", "covering", "never"]
 

@@ -10,8 +10,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Deliver, Line, Member, Snapshot, Truncate, packed
-from node.core import digest as dg
+from zab_chaos.model.events import (
+    Accept,
+    AcceptedEpoch,
+    Boot,
+    CurrentEpoch,
+    Deliver,
+    Line,
+    Member,
+    Snapshot,
+    Truncate,
+    packed,
+)
+from zab_chaos.node.core import digest as dg
 
 
 class Log:

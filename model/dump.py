@@ -1,4 +1,5 @@
-"""The canonical dump of a run of the full protocol, in the lab's layout (db-19; `model.lab.dump`), from what it left behind.
+"""The canonical dump of a run of the full protocol, in the lab's layout (db-19; `zab_chaos.model.lab.dump`), from
+what it left behind.
 
 Of each node, ascending by id: the role that its last life told last; f.a and f.p, the last zxid and the history as recovery
 reads them from its disk (the transactions above the snapshot, if there is one); and the last zxid that its last life had
@@ -11,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.lab import dump as lab
-from model.lab.messages import Role, Txn
-from node.core import digest as dg
-from node.core.zxid import ZERO, Zxid, zxid
-from node.store.disk import OrdinaryDisk
-from node.store.errors import Corrupt
-from node.store.recovery import Recovery
+from zab_chaos.model.lab import dump as lab
+from zab_chaos.model.lab.messages import Role, Txn
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.errors import Corrupt
+from zab_chaos.node.store.recovery import Recovery
 
 
 @dataclass(slots=True)
 class Standing:
-    """One node at the end of a run. Implements `model.lab.dump.Dumped`."""
+    """One node at the end of a run. Implements `zab_chaos.model.lab.dump.Dumped`."""
 
     id: int
     role: Role = Role.LOOKING

@@ -1,8 +1,8 @@
 """What the delivered transactions did: the ledger, held together with what the primaries broadcast."""
 
-from model.broadcasts import Broadcasts, Primary
-from model.events import Broadcast, Summary
-from model.ledger import Ledger
+from zab_chaos.model.broadcasts import Broadcasts, Primary
+from zab_chaos.model.events import Broadcast, Summary
+from zab_chaos.model.ledger import Ledger
 
 FENCE = "fence"
 

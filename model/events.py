@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from node.core import digest as dg
+from zab_chaos.node.core import digest as dg
 
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Pair = tuple[U32, U32]  # a zxid: (epoch, counter)

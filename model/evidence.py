@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from model.events import Line, Pair, TraceEvent
-from model.verdict import Evidence, Violation
+from zab_chaos.model.events import Line, Pair, TraceEvent
+from zab_chaos.model.verdict import Evidence, Violation
 
 LISTED = 5  # violations spelled out for each property; one bug often shows a thousand times
 

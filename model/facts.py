@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from model.broadcasts import Broadcasts, Step
-from model.disks import Disk, Found, compare
-from model.effects import Effects
-from model.events import (
+from zab_chaos.model.broadcasts import Broadcasts, Step
+from zab_chaos.model.disks import Disk, Found, compare
+from zab_chaos.model.effects import Effects
+from zab_chaos.model.events import (
     Abort,
     Accept,
     AcceptedEpoch,
@@ -38,9 +38,9 @@ from model.events import (
     Truncate,
     packed,
 )
-from model.ledger import Delivery, Ledger, Place
-from model.spans import FOREVER
-from node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
+from zab_chaos.model.ledger import Delivery, Ledger, Place
+from zab_chaos.model.spans import FOREVER
+from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
 WIPE = "wipe"  # the disk is lost

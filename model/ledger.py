@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from model.events import Deliver
-from node.core import digest as dg
+from zab_chaos.model.events import Deliver
+from zab_chaos.node.core import digest as dg
 
 
 @dataclass(slots=True)

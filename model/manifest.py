@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from model.events import UNREADABLE
-from model.facts import Damage
+from zab_chaos.model.events import UNREADABLE
+from zab_chaos.model.facts import Damage
 
 NAME = "manifest.json"
 FORMAT = 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from model.facts import Facts
+from zab_chaos.model.facts import Facts
 
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 

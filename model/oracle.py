@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from model import events as ev
-from model import manifest, runfiles
-from model.evidence import span
-from model.facts import WRITES, Damage, Facts
-from model.measures import metrics
-from model.properties import ALL
-from model.properties.checker import Checker
-from model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
+from zab_chaos.model import events as ev
+from zab_chaos.model import manifest, runfiles
+from zab_chaos.model.evidence import span
+from zab_chaos.model.facts import WRITES, Damage, Facts
+from zab_chaos.model.measures import metrics
+from zab_chaos.model.properties import ALL
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
 
 _NOBODY: tuple[()] = ()
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from model.facts import Facts
-from model.spans import FOREVER, Span, common, merged, without
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.spans import FOREVER, Span, common, merged, without
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Replay: the deterministic model re-executes every life of every node of a recorded run; every output must be equal.
 
 This is what makes the model's word count for the real processes: the core that the model runs is the core that ran, and it
-saw nothing but the recorded inputs. See `model.replay_life` for what is compared and what is not.
+saw nothing but the recorded inputs. See `zab_chaos.model.replay_life` for what is compared and what is not.
 """
 
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from model.events import trace_name
-from model.replay_difference import Difference, record_name
-from model.replay_life import Rerun
-from model.replay_trace import CoreTrace, Unreadable
-from model.verdict import Evidence, Judgement, Property, Violation
-from node.core.broadcast import Peer
+from zab_chaos.model.events import trace_name
+from zab_chaos.model.replay_difference import Difference, record_name
+from zab_chaos.model.replay_life import Rerun
+from zab_chaos.model.replay_trace import CoreTrace, Unreadable
+from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
+from zab_chaos.node.core.broadcast import Peer
 
 NAME = "replay equality"
 STATEMENT = "the recorded inputs, re-executed in the model, give the same outputs, durable records, digests and events"

@@ -5,9 +5,9 @@ from zlib import crc32
 
 import msgspec
 
-from model import replay_words as words
-from node.core.ready import Ready
-from node.recording import content, ready_from
+from zab_chaos.model import replay_words as words
+from zab_chaos.node.core.ready import Ready
+from zab_chaos.node.recording import content, ready_from
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

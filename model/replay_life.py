@@ -16,16 +16,16 @@ from zlib import crc32
 
 import msgspec
 
-from model import replay_words as words
-from model.events import trace_name
-from model.replay_difference import Difference, Different, of_output, record_name
-from model.replay_match import Match
-from model.replay_trace import Unreadable
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.ready import Deliver, Install, Ready, TxnRecords
-from node.recording import (
+from zab_chaos.model import replay_words as words
+from zab_chaos.model.events import trace_name
+from zab_chaos.model.replay_difference import Difference, Different, of_output, record_name
+from zab_chaos.model.replay_match import Match
+from zab_chaos.model.replay_trace import Unreadable
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.ready import Deliver, Install, Ready, TxnRecords
+from zab_chaos.node.recording import (
     Answered,
     AnyEntry,
     Booted,
@@ -42,8 +42,8 @@ from node.recording import (
     Ticked,
     content,
 )
-from node.tree.tree import Tree
-from node.tree.txns import Summary, summary_of
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import Summary, summary_of
 
 REMEMBERED = 20  # inputs that a difference shows
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from model import replay_words as words
-from model.events import trace_name
-from model.replay_difference import Different
-from model.replay_trace import CoreLine, CoreTrace
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.recording import Booted
+from zab_chaos.model import replay_words as words
+from zab_chaos.model.events import trace_name
+from zab_chaos.model.replay_difference import Different
+from zab_chaos.model.replay_trace import CoreLine, CoreTrace
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.recording import Booted
 
 
 class Match:

@@ -1,13 +1,13 @@
 """A core's whole state, readable: what a time-travel debugger shows. Pairs of a name and what stands there, in words."""
 
-from model import replay_words as words
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.machine import Follower
-from node.core.messages import Role, Vote
-from node.core.zxid import Zxid
-from node.tree.tree import Tree
+from zab_chaos.model import replay_words as words
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import Follower
+from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree.tree import Tree
 
 State = list[tuple[str, str]]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.messages import (
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.messages import (
     NAMES,
     Ack,
     AckEpoch,
@@ -34,7 +34,7 @@ from node.core.messages import (
     Sync,
     Vote,
 )
-from node.core.ready import (
+from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
     Event,
@@ -47,8 +47,8 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import Zxid
-from node.recording import (
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.recording import (
     AnyEntry,
     Booted,
     LinkClosed,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from model.events import (
+from zab_chaos.model.events import (
     UNREADABLE,
     Complete,
     Event,
@@ -22,7 +22,7 @@ from model.events import (
     operation_from_json,
     trace_name,
 )
-from model.facts import Damage
+from zab_chaos.model.facts import Damage
 
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 _L = TypeVar("_L", bound=Line)

@@ -1,4 +1,4 @@
-"""A simulated client: `harness.client_core` over virtual time, one session on one node at a time.
+"""A simulated client: `zab_chaos.harness.client_core` over virtual time, one session on one node at a time.
 
 Its connection to a node is an attempt: whatever belongs to an earlier attempt is dropped, on both sides.
 """
@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from model.simnode import SimNode
-from model.simserver import SimServer
-from model.world import World
-from node.core.zxid import ZERO, Zxid
-from node.tree.outcomes import Outcome, Unknown
-from node.tree.requests import READS, Request
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.simserver import SimServer
+from zab_chaos.model.world import World
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.tree.outcomes import Outcome, Unknown
+from zab_chaos.node.tree.requests import READS, Request
 
 CONNECT_NS = 1_000_000_000  # a node that has not said WELCOME by then is passed over
 RETRY_NS = 50_000_000  # between two attempts while no node can be reached

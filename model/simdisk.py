@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from node.store.disk_faults import VirtualFaults
-from node.store.volatile import Extent, Inode, VolatileDisk, overlay
+from zab_chaos.node.store.disk_faults import VirtualFaults
+from zab_chaos.node.store.volatile import Extent, Inode, VolatileDisk, overlay
 
 
 class MemoryInode(Inode):
@@ -45,7 +45,7 @@ class MemoryInode(Inode):
 
 
 class SimDisk(VolatileDisk[MemoryInode]):
-    """One node's disk; it outlives the node's lives. Implements `node.store.disk.Disk`.
+    """One node's disk; it outlives the node's lives. Implements `zab_chaos.node.store.disk.Disk`.
 
     `draw_sync`: nanoseconds that a sync takes now. `die`: what the end does to the node; does not return.
     """

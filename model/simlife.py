@@ -1,18 +1,19 @@
 """What a simulated machine asks of the node that lives on it, and of its disk.
 
-In the simulated world the node's own code answers at once (`node.replica`, `node.commands`, `model.simdisk`); in lockstep a
-process of its own does, over ZeroMQ, with its files in a folder (`harness.lockstep`). Nobody else here may tell them apart.
+In the simulated world the node's own code answers at once (`zab_chaos.node.replica`, `zab_chaos.node.commands`,
+`zab_chaos.model.simdisk`); in lockstep a process of its own does, over ZeroMQ, with its files in a folder
+(`zab_chaos.harness.lockstep`). Nobody else here may tell them apart.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from node.events import ClientEvent, LinkEvent
+from zab_chaos.node.events import ClientEvent, LinkEvent
 
 
 class Core(Protocol):
-    """`node.core.machine`, as far as a server must know when to look at its clock."""
+    """`zab_chaos.node.core.machine`, as far as a server must know when to look at its clock."""
 
     @property
     def in_broadcast(self) -> bool: ...
@@ -20,19 +21,19 @@ class Core(Protocol):
 
 
 class Patience(Protocol):
-    """`node.application`, likewise."""
+    """`zab_chaos.node.application`, likewise."""
 
     def wakes_at(self) -> int | None: ...
 
 
 class Flushing(Protocol):
-    """`node.driver`."""
+    """`zab_chaos.node.driver`."""
 
     def flush(self) -> None: ...
 
 
 class Replicating(Protocol):
-    """`node.replica`: a life in rounds. Each is an iterator that stops where the disk writes, or `OVER` at once."""
+    """`zab_chaos.node.replica`: a life in rounds. Each is an iterator that stops where the disk writes, or `OVER` at once."""
 
     @property
     def machine(self) -> Core: ...
@@ -47,7 +48,7 @@ class Replicating(Protocol):
 
 
 class Commanding(Protocol):
-    """`node.commands`."""
+    """`zab_chaos.node.commands`."""
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
     def due(self, now: int) -> None: ...
@@ -56,7 +57,7 @@ class Commanding(Protocol):
 
 
 class Crashing(Protocol):
-    """`node.crash`: whether the node may stop in the middle of a round."""
+    """`zab_chaos.node.crash`: whether the node may stop in the middle of a round."""
 
     @property
     def pausing(self) -> bool: ...

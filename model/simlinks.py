@@ -1,21 +1,21 @@
-"""All channels of one simulated node: `node.net.link` over simulated pipes instead of ZeroMQ's sockets.
+"""All channels of one simulated node: `zab_chaos.node.net.link` over simulated pipes instead of ZeroMQ's sockets.
 
-Which frames count is decided by the same code (`node.channel.session`); here is only what moves them. The comments on why
-things happen in this order are in `node.net.link`.
+Which frames count is decided by the same code (`zab_chaos.node.channel.session`); here is only what moves them. The comments
+on why things happen in this order are in `zab_chaos.node.net.link`.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from model.simnet import Pipe
-from node.channel.header import Header
-from node.channel.runs import ChannelRun, Runs
-from node.channel.session import ACCEPTED, Session
-from node.events import LinkDown, LinkEvent, LinkUp, Received
+from zab_chaos.model.simnet import Pipe
+from zab_chaos.node.channel.header import Header
+from zab_chaos.node.channel.runs import ChannelRun, Runs
+from zab_chaos.node.channel.session import ACCEPTED, Session
+from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received
 
 if TYPE_CHECKING:
-    from model.simserver import SimServer
+    from zab_chaos.model.simserver import SimServer
 
 LAST_FRAMES_NS = 10_000_000  # what a lost connection still brought gets so long to be taken
 NEVER = 2**62

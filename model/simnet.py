@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from model.world import World
-from node.channel.header import Header
+from zab_chaos.model.world import World
+from zab_chaos.node.channel.header import Header
 
 if TYPE_CHECKING:
-    from model.simserver import SimServer
+    from zab_chaos.model.simserver import SimServer
 
 MS = 1_000_000
-HANDSHAKE_NS = 1000 * MS  # one that is swallowed is tried again after this time (node.net.dial)
+HANDSHAKE_NS = 1000 * MS  # one that is swallowed is tried again after this time (zab_chaos.node.net.dial)
 RECONNECT_NS = 20 * MS  # the first pause between two attempts, doubled from one to the next ...
 RECONNECT_MAX_NS = 200 * MS  # ... up to here
 LOOK_NS = 20 * MS  # how soon a handshake goes on when a process that was stopped goes on
@@ -223,7 +223,7 @@ class Connection:
 
 
 class Pipe:
-    """A PUSH socket: connects by itself, again and again, until it is closed. `immediate`: see `node.net.dial`."""
+    """A PUSH socket: connects by itself, again and again, until it is closed. `immediate`: see `zab_chaos.node.net.dial`."""
 
     def __init__(self, wire: Wire, source: "SimServer", queue_frames: int, immediate: bool) -> None:
         self.wire = wire

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from model.simdisk import SimDisk
-from model.simlife import MachineDisk
-from model.simnet import SimNet
-from model.simserver import KILLED, SimServer, die
-from model.world import Plan, Sink, World
+from zab_chaos.model.simdisk import SimDisk
+from zab_chaos.model.simlife import MachineDisk
+from zab_chaos.model.simnet import SimNet
+from zab_chaos.model.simserver import KILLED, SimServer, die
+from zab_chaos.model.world import Plan, Sink, World
 
 MS = 1_000_000
 START_NS = (20 * MS, 200 * MS)  # from the spawn to the first look at the disk

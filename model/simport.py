@@ -1,17 +1,17 @@
-"""The clients' port of one simulated server: `node.net.clients` without sockets."""
+"""The clients' port of one simulated server: `zab_chaos.node.net.clients` without sockets."""
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp
-from node.tree.outcomes import Outcome
+from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp
+from zab_chaos.node.tree.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from model.simclients import SimClient
-    from model.simserver import SimServer
+    from zab_chaos.model.simclients import SimClient
+    from zab_chaos.model.simserver import SimServer
 
 
-TICK_NS = 1_000_000_000  # as node.net.clients has it
+TICK_NS = 1_000_000_000  # as zab_chaos.node.net.clients has it
 
 
 class SimPort:

@@ -1,4 +1,4 @@
-"""One life of one simulated server: the rounds of `node.server`, over virtual time.
+"""One life of one simulated server: the rounds of `zab_chaos.node.server`, over virtual time.
 
 A round takes what has come. Where the replica stops, the disk writes: time passes, events gather, and the power may go. A
 server looks at its clock when something is due, late by what polling costs; in between it would only find that nothing is.
@@ -9,26 +9,25 @@ from collections.abc import Callable, Iterator
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import model
-import node
-from model.simdisk import SimDisk
-from model.simlife import Commanding, Crashing, Replicating
-from model.simlinks import NEVER, SimLinks
-from model.simport import SimPort
-from model.simtrace import SimTrace
-from model.stopping import Stoppable
-from node.boot import begin
-from node.clock import Clock
-from node.commands import CommandError, Commands
-from node.crash import CrashPoints
-from node.ends import HANDLED, SANITY, exit_code, reason
-from node.replica import Replica
+from zab_chaos import model, node
+from zab_chaos.model.simdisk import SimDisk
+from zab_chaos.model.simlife import Commanding, Crashing, Replicating
+from zab_chaos.model.simlinks import NEVER, SimLinks
+from zab_chaos.model.simport import SimPort
+from zab_chaos.model.simtrace import SimTrace
+from zab_chaos.model.stopping import Stoppable
+from zab_chaos.node.boot import begin
+from zab_chaos.node.clock import Clock
+from zab_chaos.node.commands import CommandError, Commands
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.ends import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.replica import Replica
 
 if TYPE_CHECKING:
-    from model.simnet import Pipe
-    from model.simnode import SimNode
+    from zab_chaos.model.simnet import Pipe
+    from zab_chaos.model.simnode import SimNode
 
-POLL_NS = 10_000_000  # how late a server may look at its clock (node.server, POLL_MS)
+POLL_NS = 10_000_000  # how late a server may look at its clock (zab_chaos.node.server, POLL_MS)
 KILLED = -9
 NODE, MODEL = f"{node.__name__}.", f"{model.__name__}."
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from model import events as ev
-from model.world import Line, Sink, World
+from zab_chaos.model import events as ev
+from zab_chaos.model.world import Line, Sink, World
 
 
 class SimTrace:
-    """Gathers events; `flush` hands them on, before any of their effects leaves the node (see `node.trace`)."""
+    """Gathers events; `flush` hands them on, before any of their effects leaves the node (see `zab_chaos.node.trace`)."""
 
     def __init__(self, world: World, sink: Sink, node: int, life: int) -> None:
         self._world = world

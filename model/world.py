@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from model.weather import Weather
-from node.application import Layers
-from node.channel.session import Session
-from node.config import Limits, NodeConfig, Timing
-from node.core.broadcast import Peer
-from node.crash import CrashPoints
-from node.replica import Replica
-from node.store.store import Store
+from zab_chaos.model.weather import Weather
+from zab_chaos.node.application import Layers
+from zab_chaos.node.channel.session import Session
+from zab_chaos.node.config import Limits, NodeConfig, Timing
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.replica import Replica
+from zab_chaos.node.store.store import Store
 
 BEGINNING = 1_000_000_000  # the first instant: 0 would be mistaken for "never"
 Line = tuple[int, int, str, dict[str, Any]]  # t, n, event, fields
@@ -30,7 +30,7 @@ class Sink(Protocol):
         """Lines of one life, as `results/README.md` has them; called before their effects leave the node."""
 
     def recording(self, node: int, life: int) -> Any:
-        """A new life's recording (`node.recording`), or None."""
+        """A new life's recording (`zab_chaos.node.recording`), or None."""
 
     def ended(self, node: int, life: int, code: int, armed: bool) -> None:
         """A life ended without being asked to; `armed`: it died where it was told to."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.events import Effect, Invoke, Step
+from zab_chaos.model.events import Effect, Invoke, Step
 
 Asked = Invoke | Step
 ROOT = "/"

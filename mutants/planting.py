@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
 OWN = Path(__file__).parent / "own"
-COPIED = ("node", "model", "faults", "harness", "scenarios", "pyproject.toml")
+COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
 
 
 class Stale(Exception):
@@ -55,7 +55,9 @@ def planted(file: str, text: str) -> Iterator[Path]:
         tree = Path(folder)
         for name in COPIED:
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, tree / name)  # with the times, so that what is compiled stays valid
+                shutil.copytree(
+                    ROOT / name, tree / name, symlinks=True
+                )  # with the times, so that what is compiled stays valid
             else:
                 shutil.copy2(ROOT / name, tree / name)
         (tree / file).write_text(text, encoding="utf-8")

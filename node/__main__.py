@@ -1,4 +1,6 @@
-"""`python -m node --config FILE --life N [--bootstrap] [--crash-at POINT] [--lockstep ADDRESS]`: one life of one server.
+"""One life of one server.
+
+    python -m zab_chaos.node --config FILE --life N [--bootstrap] [--crash-at POINT] [--lockstep ADDRESS]
 
 Exit codes: 0 asked to end; 65 the disk is corrupt; 70 a sanity check failed, or the program did; 74 the disk failed or
 is full; 75 an address is in use; 78 the configuration or the key file can't be used.
@@ -19,17 +21,17 @@ from typing import NoReturn
 
 import msgspec
 
-from node.boot import begin
-from node.config import NodeConfig
-from node.crash import BadPoint
-from node.ends import HANDLED, SANITY, exit_code, reason
-from node.net.address import AddressError, AddressInUse
-from node.net.keys import KeyFileError
-from node.parts import parts_with
-from node.server import Server
-from node.store.disk import FaithfulDisk, OrdinaryDisk
-from node.store.errors import DiskFailed, disk_work
-from node.trace import Trace
+from zab_chaos.node.boot import begin
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.crash import BadPoint
+from zab_chaos.node.ends import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.net.address import AddressError, AddressInUse
+from zab_chaos.node.net.keys import KeyFileError
+from zab_chaos.node.parts import parts_with
+from zab_chaos.node.server import Server
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
+from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.trace import Trace
 
 PR_SET_PDEATHSIG = 1
 
@@ -46,7 +48,7 @@ def next_life(config: NodeConfig) -> int:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m node", description="One Zab server.")
+    parser = argparse.ArgumentParser(prog="python -m zab_chaos.node", description="One Zab server.")
     parser.add_argument("--config", required=True, type=Path, help="the node's configuration (JSON)")
     parser.add_argument(
         "--life",
@@ -114,7 +116,7 @@ def main() -> None:
         options.bootstrap = options.life == 1
     tie_to(config.parent)
     if options.lockstep:
-        from node.lockstep.process import live_in_lockstep
+        from zab_chaos.node.lockstep.process import live_in_lockstep
 
         end(*live_in_lockstep(config, options.life, options.lockstep, options.bootstrap, options.crash_at))
     trace = None

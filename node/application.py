@@ -7,17 +7,17 @@ and it never touches a socket.
 from collections import deque
 from dataclasses import dataclass
 
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.ready import Deliver, Install
-from node.core.zxid import ZERO, Zxid
-from node.sessions import Passed, Sessions
-from node.tree.forwarding import Answer, Forward
-from node.tree.primary import Primary
-from node.tree.refusal import OVERLOADED, Refusal
-from node.tree.requests import Asked, Fence
-from node.tree.tree import Tree
-from node.tree.txns import Origin, Summary
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.ready import Deliver, Install
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.sessions import Passed, Sessions
+from zab_chaos.node.tree.forwarding import Answer, Forward
+from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.refusal import OVERLOADED, Refusal
+from zab_chaos.node.tree.requests import Asked, Fence
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import Origin, Summary
 
 
 class Application:

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from node.config import NodeConfig
-from node.core import zxid as zx
-from node.core.digest import show
-from node.core.ready import Recovered
-from node.crash import CrashPoints
-from node.driver import Sink
-from node.store.disk import Disk
-from node.store.recovery import Report
-from node.store.store import Store
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import show
+from zab_chaos.node.core.ready import Recovered
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.driver import Sink
+from zab_chaos.node.store.disk import Disk
+from zab_chaos.node.store.recovery import Report
+from zab_chaos.node.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ false, it would wait for ever, and hold its requests here.
 
 from typing import Protocol
 
-from node.core import zxid as zx
-from node.core.zxid import Zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.zxid import Zxid
 
 
 class History(Protocol):

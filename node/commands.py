@@ -6,11 +6,11 @@ Every command is traced as a `fault` event before it takes effect, so that a ver
 from collections.abc import Callable
 from typing import Any
 
-from node.clock import Clock
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.crash import BadPoint, check_action
-from node.replica import Replica
+from zab_chaos.node.clock import Clock
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.crash import BadPoint, check_action
+from zab_chaos.node.replica import Replica
 
 MS = 1_000_000
 ARMING = 50 * MS  # a point is armed so much later, so that the answer has left before the node stops there

@@ -36,7 +36,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     peers: dict[int, str]  # where to connect to each other node (its proxy, when there is one)
     client: str
     control: str
-    link_keys: str  # files with the run's key pairs, one for each purpose (`node.net.keys`)
+    link_keys: str  # files with the run's key pairs, one for each purpose (`zab_chaos.node.net.keys`)
     control_keys: str
     client_keys: str
     data: str  # the disk's folder

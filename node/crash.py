@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from node.core.messages import NAMES
+from zab_chaos.node.core.messages import NAMES
 
 DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after-rename")
 SEND_STEPS = ("before-send", "after-send")

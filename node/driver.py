@@ -1,4 +1,4 @@
-"""Drives the core: fulfils each Ready in the order of its contract (`node.core.ready`), with the real disk and links.
+"""Drives the core: fulfils each Ready in the order of its contract (`zab_chaos.node.core.ready`), with the real disk and links.
 
 The recording sees exactly what the core sees. Crash points of the send steps live here; those of the disk in the store.
 """
@@ -9,14 +9,14 @@ from zlib import crc32
 
 import msgspec
 
-from node.application import Application
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.messages import NAMES
-from node.core.ready import Deliver, Install, Ready
-from node.crash import CrashPoints
-from node.recording import (
+from zab_chaos.node.application import Application
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.core.ready import Deliver, Install, Ready
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.recording import (
     Answered,
     LinkClosed,
     LinkOpened,
@@ -29,9 +29,9 @@ from node.recording import (
     Ticked,
     content,
 )
-from node.store.store import Store
-from node.tree.txns import Summary
-from node.work import Work
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.tree.txns import Summary
+from zab_chaos.node.work import Work
 
 
 class Aborted(Exception):

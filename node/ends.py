@@ -1,7 +1,7 @@
 """How a life ends by itself: its exit code and its reason."""
 
-from node.driver import Aborted
-from node.store.errors import Corrupt, DiskFailed
+from zab_chaos.node.driver import Aborted
+from zab_chaos.node.store.errors import Corrupt, DiskFailed
 
 SANITY = 70  # a sanity check failed, or the node's code raised an error that it does not handle
 ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74}

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from node.core.zxid import Zxid
-from node.tree.requests import Request
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree.requests import Request
 
 
 class LinkUp(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""`python -m node.health CONFIG`: does the node of this configuration know an established leader? For health checks.
+"""`python -m zab_chaos.node.health CONFIG`: does the node of this configuration know an established leader? For health checks.
 
 Asked beside the node, on the same machine. Exit 0: it leads or follows; 1: it does not, or does not answer.
 """
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from node.config import NodeConfig
-from node.net import keys
-from node.net.control import ControlClient, ControlError
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient, ControlError
 
 ANSWER_SECONDS = 3.0
 
@@ -32,7 +32,7 @@ def trouble(config: NodeConfig) -> str | None:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m node.health CONFIG\n")
+        sys.stderr.write("usage: python -m zab_chaos.node.health CONFIG\n")
         return 2
     try:
         why = trouble(msgspec.json.decode(Path(arguments[0]).read_bytes(), type=NodeConfig))

@@ -4,10 +4,10 @@ import importlib
 from dataclasses import dataclass
 from typing import Protocol
 
-from node.application import Layers
-from node.core.broadcast import Peer
-from node.net.link import Links
-from node.store.store import Store
+from zab_chaos.node.application import Layers
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.net.link import Links
+from zab_chaos.node.store.store import Store
 
 
 @dataclass(slots=True)

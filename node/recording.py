@@ -15,9 +15,9 @@ from zlib import crc32
 
 import msgspec
 
-from node.core.machine import Settings
-from node.core.messages import Message
-from node.core.ready import (
+from zab_chaos.node.core.machine import Settings
+from zab_chaos.node.core.messages import Message
+from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
     Event,
@@ -30,8 +30,8 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import Zxid
-from node.whole import AppendFile
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.whole import AppendFile
 
 MAGIC = b"zabrec2\n"
 WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times

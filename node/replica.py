@@ -7,15 +7,15 @@ iterator that stops where the disk writes, so that whoever drives it may let tim
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from node.application import Layers
-from node.claims import Claims
-from node.config import NodeConfig
-from node.core.broadcast import Peer
-from node.core.machine import MS, Settings
-from node.core.ready import Ready, Recovered
-from node.crash import REPLY, CrashPoints
-from node.driver import Driver, Network, Sink
-from node.events import (
+from zab_chaos.node.application import Layers
+from zab_chaos.node.claims import Claims
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import MS, Settings
+from zab_chaos.node.core.ready import Ready, Recovered
+from zab_chaos.node.crash import REPLY, CrashPoints
+from zab_chaos.node.driver import Driver, Network, Sink
+from zab_chaos.node.events import (
     ClientEvent,
     ClientGone,
     ClientRequests,
@@ -26,10 +26,10 @@ from node.events import (
     Received,
     Refused,
 )
-from node.recording import Booted, Recording
-from node.store.store import Store
-from node.tree.forwarding import Answer, Forward
-from node.tree.outcomes import Outcome
+from zab_chaos.node.recording import Booted, Recording
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.tree.forwarding import Answer, Forward
+from zab_chaos.node.tree.outcomes import Outcome
 
 Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
 OVER: Iterator[None] = iter(())  # of a round that asks for nothing more

@@ -9,23 +9,23 @@ from typing import Any
 import msgspec
 import zmq
 
-from node.clock import Clock
-from node.commands import CommandError, Commands
-from node.config import NodeConfig
-from node.core.messages import Message
-from node.core.ready import Recovered
-from node.crash import CrashPoints
-from node.net import keys
-from node.net.clients import ClientPort
-from node.net.control import ControlError, ControlPort
-from node.net.link import Links
-from node.parts import Parts
-from node.recording import Recording
-from node.replica import Replica
-from node.silence import Silence
-from node.store.store import Store
-from node.trace import Trace
-from node.tree.forwarding import Answer, Forward
+from zab_chaos.node.clock import Clock
+from zab_chaos.node.commands import CommandError, Commands
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.messages import Message
+from zab_chaos.node.core.ready import Recovered
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.clients import ClientPort
+from zab_chaos.node.net.control import ControlError, ControlPort
+from zab_chaos.node.net.link import Links
+from zab_chaos.node.parts import Parts
+from zab_chaos.node.recording import Recording
+from zab_chaos.node.replica import Replica
+from zab_chaos.node.silence import Silence
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.trace import Trace
+from zab_chaos.node.tree.forwarding import Answer, Forward
 
 POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
 FRAMES = 1000  # taken in one round

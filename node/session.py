@@ -1,11 +1,11 @@
-"""One client's session on a node: its requests that are not answered yet, in their order (see `node.sessions`)."""
+"""One client's session on a node: its requests that are not answered yet, in their order (see `zab_chaos.node.sessions`)."""
 
 from collections import deque
 
-from node.core.zxid import Zxid
-from node.tree.outcomes import Failed, Outcome
-from node.tree.requests import Request
-from node.tree.seqs import NONE
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree.outcomes import Failed, Outcome
+from zab_chaos.node.tree.requests import Request
+from zab_chaos.node.tree.seqs import NONE
 
 
 class Entry:

@@ -17,14 +17,14 @@ A session is held, its reads waiting and its writes kept back, as long as this n
 
 from collections.abc import Iterable
 
-from node.core.zxid import Zxid
-from node.session import Entry, Session
-from node.tree.outcomes import Failed, Outcome, Unknown, stated
-from node.tree.refusal import NO_LEADER, OVERLOADED
-from node.tree.requests import READS, Asked, Fence, Request, weight
-from node.tree.seqs import NONE
-from node.tree.tree import Tree
-from node.tree.txns import FenceTxn, Txn, decode
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.session import Entry, Session
+from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, stated
+from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
+from zab_chaos.node.tree.requests import READS, Asked, Fence, Request, weight
+from zab_chaos.node.tree.seqs import NONE
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
 
 Passed = tuple[int, int, Asked]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])

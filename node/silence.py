@@ -1,7 +1,7 @@
 """The dead man's switch of a node that no parent holds: it ends when nobody has asked it anything for too long.
 
 In a container neither a pipe nor the kernel tells a node that its harness is gone, so the harness asks it for its status
-all the time (`harness.containers.nodes`), and a node that hears nothing more ends by itself.
+all the time (`zab_chaos.harness.containers.nodes`), and a node that hears nothing more ends by itself.
 """
 
 import time

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from node.whole import AppendFile
+from zab_chaos.node.whole import AppendFile
 
 
 class Trace:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from node.store.errors import disk_work
+from zab_chaos.node.store.errors import disk_work
 
 
 class AppendFile:

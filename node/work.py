@@ -7,7 +7,7 @@ an election cost can be told from the rest), and otherwise once a second.
 from collections.abc import Iterable
 from typing import Any
 
-from node.core.messages import Phase
+from zab_chaos.node.core.messages import Phase
 
 EVERY = 1_000_000_000  # nanoseconds
 

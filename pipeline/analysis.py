@@ -8,14 +8,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from model import oracle
-from model.verdict import Outcome, worst
-from pipeline.campaign import summary
-from pipeline.folders import Folder
-from pipeline.ingest import Said, ingest
-from pipeline.judging import Judge, Judged, judged
-from pipeline.measure import measured
-from pipeline.tables import Rows
+from zab_chaos.model import oracle
+from zab_chaos.model.verdict import Outcome, worst
+from zab_chaos.pipeline.campaign import summary
+from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.ingest import Said, ingest
+from zab_chaos.pipeline.judging import Judge, Judged, judged
+from zab_chaos.pipeline.measure import measured
+from zab_chaos.pipeline.tables import Rows
 
 
 @dataclass(frozen=True, slots=True)

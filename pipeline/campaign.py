@@ -11,9 +11,9 @@ from math import ceil, sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
-from model.verdict import WORST_FIRST, worst
-from pipeline.judging import Judged
-from pipeline.naming import experiment
+from zab_chaos.model.verdict import WORST_FIRST, worst
+from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.naming import experiment
 
 # 97.5 % points of Student's t by degrees of freedom; from 30 on they are within 4 % of the normal distribution's 1.96.
 _T = (

@@ -10,9 +10,9 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
-from model.verdict import WORST_FIRST
-from pipeline.campaign import NUMBERS, Number, interval, name_of, t95, value_of, values_of
-from pipeline.judging import Judged
+from zab_chaos.model.verdict import WORST_FIRST
+from zab_chaos.pipeline.campaign import NUMBERS, Number, interval, name_of, t95, value_of, values_of
+from zab_chaos.pipeline.judging import Judged
 
 CHANGES = ("worse", "better", "only")
 

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import columns as c
-from pipeline.folders import Folder
-from pipeline.lines import LINE, described, lines, sources
-from pipeline.tables import read, save
+from zab_chaos.pipeline import columns as c
+from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.lines import LINE, described, lines, sources
+from zab_chaos.pipeline.tables import read, save
 
 RUNS_AT_ONCE = 500
 BYTES_AT_ONCE = 2**33

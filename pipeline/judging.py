@@ -1,4 +1,4 @@
-"""The verdicts: each run is judged by the one judge (`model.oracle`, or what it is part of), on executors."""
+"""The verdicts: each run is judged by the one judge (`zab_chaos.model.oracle`, or what it is part of), on executors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from model.verdict import Outcome, Verdict
-from pipeline.ingest import Run, Said
+from zab_chaos.model.verdict import Outcome, Verdict
+from zab_chaos.pipeline.ingest import Run, Said
 
 Judge = Callable[[Path], Verdict]
 AT_ONCE = 500  # runs judged between two words of progress

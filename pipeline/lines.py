@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from model import events as ev
-from model import runfiles
-from pipeline import columns as c
-from pipeline.folders import Folder
+from zab_chaos.model import events as ev
+from zab_chaos.model import runfiles
+from zab_chaos.pipeline import columns as c
+from zab_chaos.pipeline.folders import Folder
 
 LINE = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
 _FILES = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}

@@ -6,9 +6,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import metrics, metrics_recovery, metrics_work
-from pipeline.metric_columns import METRICS
-from pipeline.tables import Rows, literally
+from zab_chaos.pipeline import metrics, metrics_recovery, metrics_work
+from zab_chaos.pipeline.metric_columns import METRICS
+from zab_chaos.pipeline.tables import Rows, literally
 
 Numbers = dict[str, Any]
 FRAMES = {

@@ -3,7 +3,7 @@
 A test holds them against what the queries give; docs/tables.md shows them.
 """
 
-from pipeline.columns import NUMBER, RUN, TEXT, Column, Table
+from zab_chaos.pipeline.columns import NUMBER, RUN, TEXT, Column, Table
 
 SECONDS = "double"
 EPOCH = Column("epoch", NUMBER, "", "the epoch")

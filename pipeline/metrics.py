@@ -7,7 +7,7 @@ cannot hide behind a client that waits for it (no coordinated omission). Times a
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables import Rows
+from zab_chaos.pipeline.tables import Rows
 
 PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 NOTICED = 0.1  # seconds: shorter pauses between two writes are not listed as unavailability

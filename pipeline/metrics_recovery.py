@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline import columns as c
-from pipeline.tables import Rows, zxid
+from zab_chaos.pipeline import columns as c
+from zab_chaos.pipeline.tables import Rows, zxid
 
 FOREVER = 2**62
 KILLS = (

@@ -7,7 +7,7 @@ most a second. A run of an older version, whose nodes did not count, has none of
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.tables import Rows
+from zab_chaos.pipeline.tables import Rows
 
 BROADCAST = ("FORWARD", "ANSWER", "PROPOSE", "ACK", "COMMIT")  # what a write needs while a leader stands
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline import java
+from zab_chaos.pipeline import java
 
 
 class NoCluster(Exception):
@@ -84,8 +84,9 @@ def _zipped(package: Path, place: Path) -> Path:
     """A package's Python files as a zip that can be imported from."""
     path = place / f"{package.name}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for source in sorted(package.rglob("*.py")):
-            file.write(source, str(Path(package.name) / source.relative_to(package)))
+        for folder, _, names in os.walk(package, followlinks=True):  # in a checkout zab_chaos consists of links
+            for source in (Path(folder, name) for name in names if name.endswith(".py")):
+                file.write(source, str(Path(package.name) / source.relative_to(package)))
     return path
 
 

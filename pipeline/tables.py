@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.facts import READS, WRITES
-from node.core.digest import DIGITS
-from pipeline import columns as c
+from zab_chaos.model.facts import READS, WRITES
+from zab_chaos.node.core.digest import DIGITS
+from zab_chaos.pipeline import columns as c
 
 
 def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:

@@ -5,7 +5,7 @@ twice, giving up might not count at all. So each program has a znode of its own 
 transaction: if that has changed, the increment was done.
 """
 
-from harness.client import Failed, Session, Set, Unknown
+from zab_chaos.harness.client import Failed, Session, Set, Unknown
 
 ATTEMPTS = 200
 PAUSE = 0.1  # seconds between two of them: a new leader takes a moment

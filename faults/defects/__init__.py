@@ -9,9 +9,9 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from faults.defects.channels import RawLinks
-from faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
-from faults.defects.clients import (
+from zab_chaos.faults.defects.channels import RawLinks
+from zab_chaos.faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
+from zab_chaos.faults.defects.clients import (
     AnswerBeforeDelivery,
     ConditionIgnored,
     DirtyPrimary,
@@ -25,8 +25,8 @@ from faults.defects.clients import (
     WrongValueRead,
     WrongVersionTold,
 )
-from faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
-from faults.defects.durability import (
+from zab_chaos.faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
+from zab_chaos.faults.defects.durability import (
     AckBeforeSync,
     AckLeaderBeforeSync,
     CountOwnAckEarly,
@@ -34,7 +34,7 @@ from faults.defects.durability import (
     LeaderPromiseNotDurable,
     PromiseNotDurable,
 )
-from faults.defects.storing import (
+from zab_chaos.faults.defects.storing import (
     DirtySnapshot,
     RecoveredNotSynced,
     StaleHandle,
@@ -42,8 +42,15 @@ from faults.defects.storing import (
     TornTailKept,
     TruncateErrorIgnored,
 )
-from faults.defects.taking import GapAccepted, JoinRace, MemoryNotLog, NoTruncate, StaleEpochAccepted, TruncateTooFar
-from node.parts import Parts
+from zab_chaos.faults.defects.taking import (
+    GapAccepted,
+    JoinRace,
+    MemoryNotLog,
+    NoTruncate,
+    StaleEpochAccepted,
+    TruncateTooFar,
+)
+from zab_chaos.node.parts import Parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Links without sessions."""
 
-from node.channel.header import Header, Kind
-from node.channel.session import Outcome, Session
-from node.net.link import Links
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.session import Outcome, Session
+from zab_chaos.node.net.link import Links
 
 
 class RawSession(Session):

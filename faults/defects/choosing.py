@@ -2,10 +2,10 @@
 
 import builtins
 
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.messages import AckEpoch, Role, Vote
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import AckEpoch, Role, Vote
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class VotesByZxid(Peer):

@@ -4,19 +4,19 @@ from collections.abc import Iterable
 
 import msgspec
 
-from node.application import Application
-from node.core.broadcast import Peer
-from node.core.zxid import Zxid
-from node.session import Entry, Session
-from node.sessions import Passed, Sessions
-from node.tree.forwarding import Forward
-from node.tree.outcomes import Failed, Ok, Outcome, stated
-from node.tree.primary import Outlook, Primary
-from node.tree.refusal import Refusal
-from node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
-from node.tree.seqs import NONE
-from node.tree.tree import Tree
-from node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
+from zab_chaos.node.application import Application
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.session import Entry, Session
+from zab_chaos.node.sessions import Passed, Sessions
+from zab_chaos.node.tree.forwarding import Forward
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, stated
+from zab_chaos.node.tree.primary import Outlook, Primary
+from zab_chaos.node.tree.refusal import Refusal
+from zab_chaos.node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
+from zab_chaos.node.tree.seqs import NONE
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import CheckTxn, Origin, SetTxn, Txn, decode
 
 
 class StalePrimary(Application):

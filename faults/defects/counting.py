@@ -3,11 +3,11 @@
 import builtins
 from dataclasses import replace
 
-from node.core.broadcast import Peer
-from node.core.machine import Settings
-from node.core.messages import Phase, Role
-from node.core.ready import Recovered
-from node.core.zxid import Zxid
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import Settings
+from zab_chaos.node.core.messages import Phase, Role
+from zab_chaos.node.core.ready import Recovered
+from zab_chaos.node.core.zxid import Zxid
 
 
 class CommitWithoutQuorum(Peer):

@@ -1,9 +1,9 @@
 """Bugs in what is durable when: acknowledging, promising or counting what the disk does not hold yet."""
 
-from node.core.broadcast import Peer
-from node.core.messages import Ack, AckLeader
-from node.core.ready import NewLeaderRecord, Record, TxnRecords
-from node.store.store import Store
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import Ack, AckLeader
+from zab_chaos.node.core.ready import NewLeaderRecord, Record, TxnRecords
+from zab_chaos.node.store.store import Store
 
 
 class AckBeforeSync(Peer):

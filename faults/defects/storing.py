@@ -2,19 +2,19 @@
 
 from contextlib import suppress
 
-from node.core import digest as dg
-from node.core.ready import Record, SnapRecord, TruncRecord, TxnRecords
-from node.core.zxid import Zxid
-from node.store import frame
-from node.store.disk import DiskFile
-from node.store.errors import DiskFailed
-from node.store.frame import Frame
-from node.store.log import Log
-from node.store.reader import SegmentReader
-from node.store.recovery import Recovery
-from node.store.state import State
-from node.store.store import Store
-from node.tree.tree import Tree
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core.ready import Record, SnapRecord, TruncRecord, TxnRecords
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import DiskFile
+from zab_chaos.node.store.errors import DiskFailed
+from zab_chaos.node.store.frame import Frame
+from zab_chaos.node.store.log import Log
+from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.state import State
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.tree.tree import Tree
 
 
 class NewestSnapshot(Recovery):

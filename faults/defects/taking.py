@@ -1,11 +1,11 @@
 """Bugs in what a history takes and what it lets go of."""
 
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.history import History, Stretch
-from node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
-from node.core.ready import TruncRecord, TxnRecords
-from node.core.zxid import Zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.history import History, Stretch
+from zab_chaos.node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
+from zab_chaos.node.core.ready import TruncRecord, TxnRecords
+from zab_chaos.node.core.zxid import Zxid
 
 
 class NoTruncate(Peer):

@@ -10,22 +10,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness import executors
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, Interrupted
-from harness.html.campaign import from_verdict
-from harness.html.campaign_page import campaign_page
-from harness.interrupt import Stopped
-from harness.judgement import judge
-from harness.results import write_whole
-from model import oracle
-from model.verdict import worst
-from pipeline.folders import Folder, NoRuns, find, matching
+from zab_chaos.harness import executors
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, Interrupted
+from zab_chaos.harness.html.campaign import from_verdict
+from zab_chaos.harness.html.campaign_page import campaign_page
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.results import write_whole
+from zab_chaos.model import oracle
+from zab_chaos.model.verdict import worst
+from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.analysis import Analysis
+    from zab_chaos.pipeline.analysis import Analysis
 
 Said = Callable[[str], None]
 SHOWN = 30  # runs in the table
@@ -131,7 +131,7 @@ def _find(places: Sequence[str]) -> list[Folder]:
 
 
 def _analyze(spark: "SparkSession", found: Sequence[Folder], out: str, said: Said, *, replay: bool) -> "Analysis":
-    from pipeline.analysis import analyze
+    from zab_chaos.pipeline.analysis import analyze
 
     return analyze(spark, found, Path(out), said, judge if replay else oracle.judge)
 
@@ -176,7 +176,7 @@ def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
 
 def _compared(analyses: Sequence["Analysis"], names: Sequence[str], console: Console, *, json: bool) -> bool:
     """Show what got worse, then what got better; whether anything got worse."""
-    from pipeline.comparison import compare
+    from zab_chaos.pipeline.comparison import compare
 
     found = compare(analyses[0].verdicts, analyses[1].verdicts)
     table = Table(box=None, pad_edge=False)

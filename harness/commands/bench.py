@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.figures import NORMAL, QUICK, Scale
-from harness import catalogue
-from harness.bench import MEASUREMENTS, measure, store
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.bench import MEASUREMENTS, measure, store
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit
 
 
 def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, json: bool) -> int:

@@ -3,27 +3,25 @@
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.text import Text
 
-from harness import forgotten
-from harness.commands.output import console_for, print_json
-from harness.containers import engine, leftovers
-from harness.exits import Exit, HarnessError
+from zab_chaos.harness import forgotten
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import Exit, HarnessError
+from zab_chaos.harness.extras import MissingExtra, extra
+
+if TYPE_CHECKING:
+    from zab_chaos.harness.containers.leftovers import Left
 
 
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     """`everything`: also what runs of other machines, or from before a restart, have. Raises HarnessError."""
     console = console_for(json=json)
     files = [str(path) for path in forgotten.remove(results)]
-    try:
-        removed, kept = _on_engine(everything)
-    except HarnessError as error:
-        if os.environ.get("DOCKER_HOST") or Path(engine.STANDARD.removeprefix("unix://")).exists():
-            raise
-        removed, kept = {}, []
-        console.print(Text(f"no container engine was looked at: {error}", "dim"))
+    removed, kept = _on_engine(everything, console)
     secrets = [path for path in files if path.endswith(".json")]
     for path in secrets:
         console.print(Text(f"removed {path}"), soft_wrap=True)
@@ -40,20 +38,31 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     return Exit.PASS
 
 
-def _on_engine(everything: bool) -> tuple[dict[str, list[str]], list[leftovers.Left]]:
-    """The names of what was removed, by run; and the runs whose things were kept."""
+def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["Left"]]:
+    """The names of what was removed, by run; and the runs whose things were kept. Nothing, where there is no engine."""
     removed: dict[str, list[str]] = {}
-    kept = []
-    with contextlib.closing(engine.connect()) as client:
-        for left in leftovers.runs(client):
-            if left.over or (everything and not left.ours):
-                removed[left.folder] = leftovers.remove(client, left.token)
-            else:
-                kept.append(left)
+    kept: list[Left] = []
+    try:
+        with extra("containers", "looking for what containers have left"):
+            from zab_chaos.harness.containers import engine, leftovers
+    except MissingExtra as error:
+        console.print(Text(f"no container engine was looked at: {error}", "dim"), soft_wrap=True)
+        return removed, kept
+    try:
+        with contextlib.closing(engine.connect()) as client:
+            for left in leftovers.runs(client):
+                if left.over or (everything and not left.ours):
+                    removed[left.folder] = leftovers.remove(client, left.token)
+                else:
+                    kept.append(left)
+    except HarnessError as error:
+        if os.environ.get("DOCKER_HOST") or Path(engine.STANDARD.removeprefix("unix://")).exists():
+            raise
+        console.print(Text(f"no container engine was looked at: {error}", "dim"))
     return removed, kept
 
 
-def _why(left: leftovers.Left) -> Any:
+def _why(left: "Left") -> Any:
     if left.ours:
         return "it goes on"
     return (

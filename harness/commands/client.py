@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.client_core import Client
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, HarnessError
-from harness.ops import Book
-from harness.session import Session
-from harness.socket_line import SocketLine
-from harness.standing.door import FOLDER, Door, doors, the_door
-from harness.talk import sentences
-from node.net import keys
+from zab_chaos.harness.client_core import Client
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.ops import Book
+from zab_chaos.harness.session import Session
+from zab_chaos.harness.socket_line import SocketLine
+from zab_chaos.harness.standing.door import FOLDER, Door, doors, the_door
+from zab_chaos.harness.talk import sentences
+from zab_chaos.node.net import keys
 
 CONNECT_SECONDS = 5.0
 
@@ -25,6 +26,9 @@ def client_command(
     Answers 0 for done, 1 for failed, 2 for not known.
     """
     request = sentences.read(words) if words else None  # what is wrong is said before anybody is asked
+    if request is None:
+        with extra("shell", "the shell of zab client"):
+            from zab_chaos.harness.talk.shell import shell  # the library behind it takes a moment to load
     place = _elsewhere(address, secret) if secret is not None else _here(address, results)
     try:
         pair = keys.load(place.secret)
@@ -40,8 +44,6 @@ def client_command(
             why = client.last_trouble or "no answer"
             raise HarnessError(f"nobody serves at {nodes[place.first]} ({why}): is the node up, and is this its key?")
         if request is None:
-            from harness.talk.shell import shell  # the library behind it takes a moment to load
-
             shell(session)
             return Exit.PASS
         outcome = session.submit(request).outcome()

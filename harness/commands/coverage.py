@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from faults.scenario import Scenario
-from harness.exits import HarnessError
-from model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
 
 
 def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, console: Console) -> dict[str, Any]:

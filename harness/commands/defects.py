@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from faults.defects import DEFECTS, Defect
-from harness import catalogue, machine
-from harness.commands.explore import log_to
-from harness.commands.kill_matrix import SWARM, Effort, Row, Tried, try_defect
-from harness.commands.output import console_for, print_json, tell
-from harness.exits import BadInput, Exit, Interrupted
-from harness.interrupt import Stopped
+from zab_chaos.faults.defects import DEFECTS, Defect
+from zab_chaos.harness import catalogue, machine
+from zab_chaos.harness.commands.explore import log_to
+from zab_chaos.harness.commands.kill_matrix import SWARM, Effort, Row, Tried, try_defect
+from zab_chaos.harness.commands.output import console_for, print_json, tell
+from zab_chaos.harness.exits import BadInput, Exit, Interrupted
+from zab_chaos.harness.interrupt import Stopped
 
 PLACES = ("both", "sim", "processes")
 

@@ -13,24 +13,24 @@ import multiprocessing_logging
 from rich.console import Console
 from rich.text import Text
 
-from faults.defects import DEFECTS
-from faults.scenario import Scenario
-from harness import ci, machine, report, swarm
-from harness.commands.coverage import show_coverage
-from harness.commands.flapping import LAB, explore_lab
-from harness.commands.output import console_for, tell
-from harness.commands.run import one, read, wish_for
-from harness.executors import MASTER, NO_MASTER
-from harness.exits import BadInput, HarnessError
-from harness.explore import AHEAD, LOG, Explored, Task, explore_with
-from harness.guide import explore_guided, keep_weights, read_weights
-from harness.interrupt import Stopped
-from harness.run import Ran, Wish
-from harness.seeds import read_seeds
-from harness.swarm import EVEN, Weights
-from harness.tally import Tally
-from harness.workers import Crew, Workers
-from model.verdict import EXIT_CODES, Outcome, worst
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import ci, machine, report, swarm
+from zab_chaos.harness.commands.coverage import show_coverage
+from zab_chaos.harness.commands.flapping import LAB, explore_lab
+from zab_chaos.harness.commands.output import console_for, tell
+from zab_chaos.harness.commands.run import one, read, wish_for
+from zab_chaos.harness.executors import MASTER, NO_MASTER
+from zab_chaos.harness.exits import BadInput, HarnessError
+from zab_chaos.harness.explore import AHEAD, LOG, Explored, Task, explore_with
+from zab_chaos.harness.guide import explore_guided, keep_weights, read_weights
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.run import Ran, Wish
+from zab_chaos.harness.seeds import read_seeds
+from zab_chaos.harness.swarm import EVEN, Weights
+from zab_chaos.harness.tally import Tally
+from zab_chaos.harness.workers import Crew, Workers
+from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
 SHOWN = 12  # of a list of what was never reached; all of it is in the file
 
@@ -67,7 +67,7 @@ def explore_command(
     if master is None:
         workers: AbstractContextManager[Crew] = Workers(min(jobs or machine.cores(), len(numbers)), AHEAD)
     else:
-        workers = import_module("harness.sparkcrew").on_spark(master, results / "explore-spark.log")
+        workers = import_module("zab_chaos.harness.sparkcrew").on_spark(master, results / "explore-spark.log")
     interrupted = False
     with log_to(results, scenario.name), workers as crew:
         answers: Iterator[tuple[Task, Explored]]

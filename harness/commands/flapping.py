@@ -6,15 +6,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from harness.commands.output import print_json, tell
-from harness.exits import BadInput, Exit, HarnessError
-from harness.flapping import Compared, compare, full_protocol, judge_full
-from harness.interrupt import Stopped
-from harness.workers import Workers
-from model.lab import FLAPPING_PROPERTY, lab_flapping
-from model.lab.flapping import judge_flapping
-from model.lab.shrink import events, shrink_flapping
-from model.lab.story import story
+from zab_chaos.harness.commands.output import print_json, tell
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.flapping import Compared, compare, full_protocol, judge_full
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.workers import Workers
+from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import events, shrink_flapping
+from zab_chaos.model.lab.story import story
 
 LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
 

@@ -2,9 +2,9 @@
 
 import contextlib
 
-from harness.commands.output import console_for, print_json
-from harness.containers import engine, image
-from harness.exits import Exit
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.containers import engine, image
+from zab_chaos.harness.exits import Exit
 
 
 def image_command(base: str | None, *, json: bool) -> int:

@@ -7,14 +7,14 @@ from typing import Any
 
 from rich.table import Table
 
-from faults.kind import REQUIRED
-from faults.registry import KINDS
-from harness import catalogue
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, HarnessError
-from harness.standing.door import Door, the_door
-from node.net import keys
-from node.net.control import ControlClient, ControlError
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.standing.door import Door, the_door
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient, ControlError
 
 ANSWER_SECONDS = 60.0  # a fault may wait for a leader, and for its own effect
 HEAL = "heal"

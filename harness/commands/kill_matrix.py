@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faults.defects import Defect
-from faults.scenario import Scenario
-from harness.commands.run import read, unseen, wish_for
-from harness.exits import Exit
-from harness.explore import Task, explore
-from model.verdict import Judgement
+from zab_chaos.faults.defects import Defect
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.commands.run import read, unseen, wish_for
+from zab_chaos.harness.exits import Exit
+from zab_chaos.harness.explore import Task, explore
+from zab_chaos.model.verdict import Judgement
 
 SWARM = "long-mix"
 CHANCES = 5  # a bug in which chance has a part gets so many times the runs on processes, until it is caught

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
 
 if TYPE_CHECKING:
-    from model.lab import LabArguments, LabSimulator, Link
+    from zab_chaos.model.lab import LabArguments, LabSimulator, Link
 
 WORLDS = ("sim", "lockstep")
 NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
@@ -49,7 +49,7 @@ def lab(
         if dump:
             _write(dump, content)
         if show:
-            from model.lab.dump import show_dump
+            from zab_chaos.model.lab.dump import show_dump
 
             sys.stdout.write(show_dump(simulator.nodes))
     sys.stdout.write(hashlib.sha256(content).hexdigest())
@@ -58,15 +58,15 @@ def lab(
 
 
 def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractContextManager[LabSimulator]":
-    from model.lab import LabSimulator, Message
-    from model.lab.transcript import transcript_line
+    from zab_chaos.model.lab import LabSimulator, Message
+    from zab_chaos.model.lab.transcript import transcript_line
 
     def print_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> None:
         sys.stdout.write(transcript_line(now, source, destination, message, arrives) + "\n")
 
     observe = print_line if trace else None
     if on == "lockstep":
-        from harness.lockstep.lab import lab_in_lockstep
+        from zab_chaos.harness.lockstep.lab import lab_in_lockstep
 
         return lab_in_lockstep(arguments, observe)
     return nullcontext(LabSimulator(arguments, observe))
@@ -74,7 +74,7 @@ def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractC
 
 def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
     """The arguments of the command line. Raises BadInput with all mistakes, a line each."""
-    from model.lab import BadLabArguments, LabArguments
+    from zab_chaos.model.lab import BadLabArguments, LabArguments
 
     mistakes: list[str] = []
     numbers = {name: _number(name, text, mistakes) for name, text in texts.items()}

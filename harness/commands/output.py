@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from harness.exits import HarnessError
+from zab_chaos.harness.exits import HarnessError
 
 
 class Screen(Console):

@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness import results as stored
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, HarnessError
-from harness.interrupt import Stopped
-from harness.judgement import UnknownDefect, core_of, other_version
-from harness.results import RunFolder
-from model.replay import Replayed, recorded_lives, replay, replay_life
-from model.replay_difference import Difference
-from model.replay_life import Mark, Rerun
-from model.replay_state import state
-from node.core.broadcast import Peer
+from zab_chaos.harness import results as stored
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.judgement import UnknownDefect, core_of, other_version
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model.replay import Replayed, recorded_lives, replay, replay_life
+from zab_chaos.model.replay_difference import Difference
+from zab_chaos.model.replay_life import Mark, Rerun
+from zab_chaos.model.replay_state import state
+from zab_chaos.node.core.broadcast import Peer
 
 AHEAD = 5  # inputs that are shown beyond the one at which it stopped
 _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")

@@ -5,13 +5,13 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import results as stored
-from harness.commands.output import print_json
-from harness.exits import BadInput, Exit, HarnessError
-from harness.html.campaign import read_campaign
-from harness.html.campaign_page import campaign_page
-from harness.html.page import page
-from harness.html.story import read_story
+from zab_chaos.harness import results as stored
+from zab_chaos.harness.commands.output import print_json
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.html.campaign import read_campaign
+from zab_chaos.harness.html.campaign_page import campaign_page
+from zab_chaos.harness.html.page import page
+from zab_chaos.harness.html.story import read_story
 
 
 def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:

@@ -9,15 +9,15 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from faults.defects import DEFECTS
-from faults.registry import impossible
-from faults.scenario import Scenario, ScenarioError, load
-from harness import catalogue, ci, report
-from harness.commands.output import console_for, print_json
-from harness.exits import BadInput, Exit, Interrupted
-from harness.lockstep.compare import Difference, first_difference
-from harness.progress import display
-from harness.run import Ran, Wish, run
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.registry import impossible
+from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness import catalogue, ci, report
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.exits import BadInput, Exit, Interrupted
+from zab_chaos.harness.lockstep.compare import Difference, first_difference
+from zab_chaos.harness.progress import display
+from zab_chaos.harness.run import Ran, Wish, run
 
 WORLDS = ("processes", "sim", "lockstep", "containers")
 
@@ -117,11 +117,11 @@ def one(scenario: Scenario, wish: Wish, console: Console, *, quiet: bool) -> Ran
         defect = f", defect {scenario.defect}" if scenario.defect else ""
         screen.say(f"seed {wish.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
         if wish.on == "sim":
-            from harness.sim import run_sim
+            from zab_chaos.harness.sim import run_sim
 
             return run_sim(scenario, wish, screen)
         if wish.on == "lockstep":
-            from harness.lockstep.run import run_lockstep
+            from zab_chaos.harness.lockstep.run import run_lockstep
 
             return run_lockstep(scenario, wish, screen)
         return run(scenario, wish, screen)

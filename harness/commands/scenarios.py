@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from faults.registry import impossible
-from faults.scenario import Scenario, ScenarioError, load
-from harness import catalogue
-from harness.commands.output import console_for, print_json
-from harness.commands.run import known_world, unseen, wish_for
-from harness.exits import BadInput, Exit, Interrupted
-from harness.interrupt import Stopped
+from zab_chaos.faults.registry import impossible
+from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.commands.run import known_world, unseen, wish_for
+from zab_chaos.harness.exits import BadInput, Exit, Interrupted
+from zab_chaos.harness.interrupt import Stopped
 
 
 @dataclass(frozen=True, slots=True)

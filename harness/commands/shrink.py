@@ -13,19 +13,19 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from faults.scenario import Scenario
-from harness import machine
-from harness.commands.flapping import LAB, shrink_lab
-from harness.commands.output import console_for, print_json
-from harness.commands.run import unseen, wish_for
-from harness.culprit import Culprit, Start, facts_of, find_culprit, find_start
-from harness.exits import BadInput, Exit, HarnessError
-from harness.explore import Explored, Task, try_seed
-from harness.interrupt import Stopped
-from harness.shrinking import Budget, Search, checked, failing_seeds, witnesses
-from harness.simpler import shrink
-from harness.workers import Workers
-from model.verdict import Judgement
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import machine
+from zab_chaos.harness.commands.flapping import LAB, shrink_lab
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.commands.run import unseen, wish_for
+from zab_chaos.harness.culprit import Culprit, Start, facts_of, find_culprit, find_start
+from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.explore import Explored, Task, try_seed
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.shrinking import Budget, Search, checked, failing_seeds, witnesses
+from zab_chaos.harness.simpler import shrink
+from zab_chaos.harness.workers import Workers
+from zab_chaos.model.verdict import Judgement
 
 PERIOD = 2.0  # seconds from one line of progress to the next
 TRIES = 3  # on real processes

@@ -9,17 +9,17 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
-from harness import report
-from harness.commands.output import console_for
-from harness.exits import HarnessError
-from harness.interrupt import Interrupt
-from harness.ports import NoFreePortError, free_ports, release_ports
-from harness.standing.desk import Desk
-from harness.standing.door import opened
-from harness.standing.ensemble import Ensemble
-from harness.standing.table import Looks, Row, in_a_line, table
-from harness.walk import Unfinished
-from node.net import keys
+from zab_chaos.harness import report
+from zab_chaos.harness.commands.output import console_for
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.interrupt import Interrupt
+from zab_chaos.harness.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.standing.desk import Desk
+from zab_chaos.harness.standing.door import opened
+from zab_chaos.harness.standing.ensemble import Ensemble
+from zab_chaos.harness.standing.table import Looks, Row, in_a_line, table
+from zab_chaos.harness.walk import Unfinished
+from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
 LOOK_SECONDS = 0.5  # from one look at the nodes to the next: long enough for a heartbeat of everybody

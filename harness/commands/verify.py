@@ -6,14 +6,14 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from harness import ci, report
-from harness import results as stored
-from harness.commands.output import console_for, print_json
-from harness.interrupt import Stopped
-from harness.judgement import judge
-from harness.results import RunFolder
-from model.manifest import write_verdict
-from model.verdict import Outcome, Verdict, worst
+from zab_chaos.harness import ci, report
+from zab_chaos.harness import results as stored
+from zab_chaos.harness.commands.output import console_for, print_json
+from zab_chaos.harness.interrupt import Stopped
+from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model.manifest import write_verdict
+from zab_chaos.model.verdict import Outcome, Verdict, worst
 
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:

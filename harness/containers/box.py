@@ -7,10 +7,10 @@ from typing import Any
 
 import docker.errors
 
-from faults.cluster import ClusterError
-from harness.containers.engine import translated
-from harness.life import KILL_SECONDS, Life
-from harness.waiting import wait_until
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.containers.engine import translated
+from zab_chaos.harness.life import KILL_SECONDS, Life
+from zab_chaos.harness.waiting import wait_until
 
 SIGNALLED = 128  # an init's exit status is this plus the signal of which its child died
 CGROUPS = Path("/sys/fs/cgroup")

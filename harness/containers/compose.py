@@ -1,4 +1,6 @@
-"""What docker-compose.yml's ensemble needs beside its nodes: `python -m harness.containers.compose prepare|keep|seal`.
+"""What docker-compose.yml's ensemble needs beside its nodes.
+
+    python -m zab_chaos.harness.containers.compose prepare|keep|seal
 
 `prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
 harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
@@ -16,20 +18,20 @@ from pathlib import Path
 
 import msgspec
 
-from faults.cluster import Status
-from faults.scenario import Expect, Scenario
-from harness.cluster import disagreement, leader_of
-from harness.containers.nodes import CLIENT, CONTROL, LISTEN
-from harness.containers.site import DATA, INSIDE
-from harness.containers.stage import FIRST_LINK, PROXY
-from harness.results import PARTS, RunFolder, write_whole
-from harness.run import Wish, facts_of, utc
-from harness.walk import FINISHED
-from model import manifest
-from node.config import NodeConfig
-from node.net import keys
-from node.net.control import ControlClient, ControlError
-from node.net.keys import KeyFiles
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.scenario import Expect, Scenario
+from zab_chaos.harness.cluster import disagreement, leader_of
+from zab_chaos.harness.containers.nodes import CLIENT, CONTROL, LISTEN
+from zab_chaos.harness.containers.site import DATA, INSIDE
+from zab_chaos.harness.containers.stage import FIRST_LINK, PROXY
+from zab_chaos.harness.results import PARTS, RunFolder, write_whole
+from zab_chaos.harness.run import Wish, facts_of, utc
+from zab_chaos.harness.walk import FINISHED
+from zab_chaos.model import manifest
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient, ControlError
+from zab_chaos.node.net.keys import KeyFiles
 
 NODES = (1, 2, 3)  # as docker-compose.yml has them
 ANSWER_SECONDS = 1.0
@@ -162,7 +164,7 @@ def main(arguments: list[str]) -> int:
         case ["seal"]:
             seal(folder, _told_to_end())
         case _:
-            sys.stderr.write("usage: python -m harness.containers.compose prepare|keep|seal\n")
+            sys.stderr.write("usage: python -m zab_chaos.harness.containers.compose prepare|keep|seal\n")
             return 4
     return 0
 

@@ -11,7 +11,7 @@ import docker
 import docker.errors
 import requests
 
-from harness.exits import HarnessError
+from zab_chaos.harness.exits import HarnessError
 
 STANDARD = "unix:///var/run/docker.sock"
 ANSWER_SECONDS = 60  # for one request; a busy engine takes seconds to start a container

@@ -16,9 +16,9 @@ from typing import Any
 
 import docker.errors
 
-from harness import toxiproxy
-from harness.containers.engine import EngineError, translated
-from harness.exits import HarnessError
+from zab_chaos.harness import toxiproxy
+from zab_chaos.harness.containers.engine import EngineError, translated
+from zab_chaos.harness.exits import HarnessError
 
 NAME = "zab-chaos"
 LATEST = f"{NAME}:latest"  # what docker-compose.yml names
@@ -76,7 +76,8 @@ def build(client: Any, base: str, said: Callable[[str], None]) -> Any:
 def lay_out(folder: Path) -> None:
     """Put the build's context into `folder`: see Dockerfile. Raises HarnessError."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (folder / "requirements.txt").write_text("\n".join(project["dependencies"]) + "\n")
+    needed = [*project["dependencies"], *project["optional-dependencies"]["containers"]]
+    (folder / "requirements.txt").write_text("\n".join(needed) + "\n")
     for name in ("Dockerfile", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)
     shutil.copy(toxiproxy.locate(), folder / "toxiproxy-server")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.containers.engine import translated
-from harness.containers.labels import FOLDER, RUN, is_ours, is_over
-from harness.containers.site import remove_all
+from zab_chaos.harness.containers.engine import translated
+from zab_chaos.harness.containers.labels import FOLDER, RUN, is_ours, is_over
+from zab_chaos.harness.containers.site import remove_all
 
 
 @dataclass(frozen=True, slots=True)

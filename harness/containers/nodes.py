@@ -1,4 +1,4 @@
-"""An ensemble of containers: the `containers` backend of `faults.cluster.Cluster`."""
+"""An ensemble of containers: the `containers` backend of `zab_chaos.faults.cluster.Cluster`."""
 
 import io
 import shutil
@@ -13,16 +13,16 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from faults.cluster import ClusterError
-from faults.host import THIS_HOST
-from harness.containers.box import Box
-from harness.containers.engine import translated
-from harness.containers.pulse import SILENCE_MS
-from harness.containers.site import DATA, INSIDE, Site, user
-from harness.life import Life
-from harness.processes import Nodes, Plan
-from harness.results import RunFolder
-from node.config import NodeConfig
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.host import THIS_HOST
+from zab_chaos.harness.containers.box import Box
+from zab_chaos.harness.containers.engine import translated
+from zab_chaos.harness.containers.pulse import SILENCE_MS
+from zab_chaos.harness.containers.site import DATA, INSIDE, Site, user
+from zab_chaos.harness.life import Life
+from zab_chaos.harness.processes import Nodes, Plan
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.node.config import NodeConfig
 
 LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # inside, every node has the same ports
 _T = TypeVar("_T")
@@ -67,7 +67,7 @@ class Containers(Nodes):
         self._discard(node)
         own = self._plan.addresses[node]
         ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
-        command = ["python", "-m", "node", "--config", f"{INSIDE}/config/{self._config(node).name}"]
+        command = ["python", "-m", "zab_chaos.node", "--config", f"{INSIDE}/config/{self._config(node).name}"]
         command += ["--life", str(number)]
         command += ["--bootstrap"] if number == 1 else []
         command += ["--crash-at", crash_at] if crash_at is not None else []
@@ -148,7 +148,7 @@ class Containers(Nodes):
         return self._boxes[node]
 
     def process_state(self, pid: int | None) -> str | None:
-        """As `faults.host.Host` has it, of this ensemble's containers."""
+        """As `zab_chaos.faults.host.Host` has it, of this ensemble's containers."""
         box = next((box for box in self._boxes.values() if box.pid == pid), None)
         if box is None or not box.alive:
             return None

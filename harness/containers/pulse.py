@@ -1,6 +1,7 @@
 """The harness's heartbeat: each node in a container is asked for its status every second, and so knows that it is not alone.
 
-A node that hears nothing for `SILENCE_MS` ends by itself (`node.silence`): nothing else would end it if the harness died.
+A node that hears nothing for `SILENCE_MS` ends by itself (`zab_chaos.node.silence`): nothing else would end it if the
+harness died.
 """
 
 import contextlib
@@ -9,8 +10,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from node.net.control import ControlClient, ControlError
-from node.net.keys import Keys
+from zab_chaos.node.net.control import ControlClient, ControlError
+from zab_chaos.node.net.keys import Keys
 
 SILENCE_MS = 15_000  # after the harness's death all nodes are gone in half a minute, clean-up of theirs included
 EVERY_SECONDS = 1.0

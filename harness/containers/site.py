@@ -16,11 +16,11 @@ import docker.errors
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool, Mount
 
-from harness.containers.engine import EngineError, translated
-from harness.containers.labels import RUN, of_this_run
-from harness.results import RunFolder
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.harness.containers.engine import EngineError, translated
+from zab_chaos.harness.containers.labels import RUN, of_this_run
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 INSIDE = "/run/zab"  # where a container sees the run's folder
 DATA = "/data"  # and its own disk
@@ -36,7 +36,7 @@ def user() -> tuple[int, int]:
 
 
 class Site:
-    """One run's part of the engine. `remove` leaves nothing of it; see also `harness.containers.leftovers`."""
+    """One run's part of the engine. `remove` leaves nothing of it; see also `zab_chaos.harness.containers.leftovers`."""
 
     links: Any
     desk: Any

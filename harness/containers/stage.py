@@ -4,16 +4,16 @@ import contextlib
 from contextlib import ExitStack
 from typing import Any
 
-from faults.network import Network
-from harness import toxiproxy
-from harness.containers import engine, image, leftovers
-from harness.containers.nodes import LISTEN, Containers, Harbour
-from harness.containers.pulse import Pulse
-from harness.containers.site import Site
-from harness.processes import Addresses
-from harness.stage import HOST, Stage
-from harness.toxiproxy import ToxiproxyError
-from node.net import keys
+from zab_chaos.faults.network import Network
+from zab_chaos.harness import toxiproxy
+from zab_chaos.harness.containers import engine, image, leftovers
+from zab_chaos.harness.containers.nodes import LISTEN, Containers, Harbour
+from zab_chaos.harness.containers.pulse import Pulse
+from zab_chaos.harness.containers.site import Site
+from zab_chaos.harness.processes import Addresses
+from zab_chaos.harness.stage import HOST, Stage
+from zab_chaos.harness.toxiproxy import ToxiproxyError
+from zab_chaos.node.net import keys
 
 API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
 PROXY = "toxiproxy"

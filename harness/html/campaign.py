@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.html.evidence import read_verdict
-from harness.html.lanes import stretches
-from harness.html.lives import read_lives, settle_ends
-from harness.html.source import MilestoneLine, Source
-from harness.html.spans import MENDS, read_spans
-from harness.results import read_json
-from pipeline.naming import experiment
+from zab_chaos.harness.html.evidence import read_verdict
+from zab_chaos.harness.html.lanes import stretches
+from zab_chaos.harness.html.lives import read_lives, settle_ends
+from zab_chaos.harness.html.source import MilestoneLine, Source
+from zab_chaos.harness.html.spans import MENDS, read_spans
+from zab_chaos.harness.results import read_json
+from zab_chaos.pipeline.naming import experiment
 
 NOT_JUDGED = "NOT-JUDGED"
 

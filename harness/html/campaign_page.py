@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from harness.html.campaign import NOT_JUDGED, Run
-from harness.html.markup import Html, element, join, table
-from harness.html.numbers import catching_up, numbers
-from harness.html.shell import document
-from harness.html.strip import strip
-from harness.html.tables import MEANINGS, SIGNS, badge
-from model.measures import percentile
+from zab_chaos.harness.html.campaign import NOT_JUDGED, Run
+from zab_chaos.harness.html.markup import Html, element, join, table
+from zab_chaos.harness.html.numbers import catching_up, numbers
+from zab_chaos.harness.html.shell import document
+from zab_chaos.harness.html.strip import strip
+from zab_chaos.harness.html.tables import MEANINGS, SIGNS, badge
+from zab_chaos.model.measures import percentile
 
 WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")
 SLOWEST = 10

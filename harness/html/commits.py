@@ -8,8 +8,8 @@ log. An amnesiac one starts at nothing.
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.html.lives import Life
-from harness.html.source import TraceLine
+from zab_chaos.harness.html.lives import Life
+from zab_chaos.harness.html.source import TraceLine
 
 POINTS = 6000  # of one run's time axis; what lies closer is merged, the highest lag is kept
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from harness.brief import brief
-from harness.html.source import Source
-from harness.html.words import in_words
-from model.verdict import Evidence, Property, Verdict
+from zab_chaos.harness.brief import brief
+from zab_chaos.harness.html.source import Source
+from zab_chaos.harness.html.words import in_words
+from zab_chaos.model.verdict import Evidence, Property, Verdict
 
 TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.html.lives import Life
+from zab_chaos.harness.html.lives import Life
 
 BLINK = 100_000  # nanoseconds; role and phase change in two lines a moment apart, which is one change
 

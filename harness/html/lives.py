@@ -8,9 +8,9 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from harness.html.source import MilestoneLine, Source, TraceLine
-from harness.html.spans import KILLS, Span
-from node.core import digest as dg
+from zab_chaos.harness.html.source import MilestoneLine, Source, TraceLine
+from zab_chaos.harness.html.spans import KILLS, Span
+from zab_chaos.node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
 BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery", "work"}  # too many, or not drawn

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from harness.html.markup import Html, element, join, table
-from harness.html.strip import whisker
+from zab_chaos.harness.html.markup import Html, element, join, table
+from zab_chaos.harness.html.strip import whisker
 
 Group = dict[str, Any]
 NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A single run has no interval."

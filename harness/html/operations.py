@@ -5,9 +5,9 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.html.source import OperationLine, Source
-from model.facts import WRITES
-from model.measures import percentile
+from zab_chaos.harness.html.source import OperationLine, Source
+from zab_chaos.model.facts import WRITES
+from zab_chaos.model.measures import percentile
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 OUTCOMES = ("ok", "failed", "unknown")
@@ -63,7 +63,7 @@ class Operations:
         """When a write was due and none succeeded, for at least that long: (from, to), in order.
 
         Between two successes the time counts from the first write that came due after the former; after the last one to
-        `end`. It is the measure of which model.measures.longest_unavailability is the maximum.
+        `end`. It is the measure of which zab_chaos.model.measures.longest_unavailability is the maximum.
         """
         rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]

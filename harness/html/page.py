@@ -2,10 +2,10 @@
 
 import msgspec
 
-from harness.html import tables
-from harness.html.markup import Html, element
-from harness.html.shell import document
-from harness.html.story import Story
+from zab_chaos.harness.html import tables
+from zab_chaos.harness.html.markup import Html, element
+from zab_chaos.harness.html.shell import document
+from zab_chaos.harness.html.story import Story
 
 SCRIPTS = ("data.js", "view.js", "paint.js", "lanes.js", "load.js", "pointer.js", "main.js")
 PANELS = (

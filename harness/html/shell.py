@@ -5,7 +5,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from harness.html.markup import Html, element
+from zab_chaos.harness.html.markup import Html, element
 
 STYLE = "report.css"
 
@@ -39,7 +39,7 @@ def document(title: str, *body: Html | None, scripts: tuple[str, ...] = ()) -> s
 @cache
 def asset(name: str) -> str:
     """A file of harness/html/assets."""
-    return files("harness.html").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("zab_chaos.harness.html").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

@@ -1,7 +1,7 @@
 """Reading a run's folder for showing: whatever can be read is shown, whatever can't is named with file and line.
 
-The judge's reader (model.runfiles) keeps only what is judged; a picture also needs the words (`why`, `detail`), and it
-must come out of runs that nobody can judge any more.
+The judge's reader (`zab_chaos.model.runfiles`) keeps only what is judged; a picture also needs the words (`why`, `detail`),
+and it must come out of runs that nobody can judge any more.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from model.events import UNREADABLE
+from zab_chaos.model.events import UNREADABLE
 
 LISTED = 50  # places that are named; a file of garbage has a million
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]  # a time, an id, a count: what is beyond it is none

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from harness.html.source import FaultLine, Source
+from zab_chaos.harness.html.source import FaultLine, Source
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 MENDS = {"restart", "resume"}  # these put something right: a moment, not a stretch

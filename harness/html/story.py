@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.html.commits import Lag, lags
-from harness.html.evidence import Judged, read_verdict
-from harness.html.lanes import Stretch, stretches
-from harness.html.lives import Life, read_lives, settle_ends
-from harness.html.operations import Operations, read_operations
-from harness.html.source import MilestoneLine, Source
-from harness.html.spans import MENDS, Span, cut_links, pauses, read_spans
-from harness.html.words import in_words
-from harness.results import read_json
+from zab_chaos.harness.html.commits import Lag, lags
+from zab_chaos.harness.html.evidence import Judged, read_verdict
+from zab_chaos.harness.html.lanes import Stretch, stretches
+from zab_chaos.harness.html.lives import Life, read_lives, settle_ends
+from zab_chaos.harness.html.operations import Operations, read_operations
+from zab_chaos.harness.html.source import MilestoneLine, Source
+from zab_chaos.harness.html.spans import MENDS, Span, cut_links, pauses, read_spans
+from zab_chaos.harness.html.words import in_words
+from zab_chaos.harness.results import read_json
 
 WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
 LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it

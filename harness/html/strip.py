@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import log10
 
-from harness.html.markup import Html, element
+from zab_chaos.harness.html.markup import Html, element
 
 SCALE = (0.001, 100.0)  # seconds, from the left to the right of a distribution; what is beyond lies on its edge
 WIDTH, HEIGHT = 420, 22

@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from harness.html.evidence import Finding, Mark
-from harness.html.markup import Html, element, join, table
-from harness.html.story import Story
-from model.verdict import Judgement, Property
+from zab_chaos.harness.html.evidence import Finding, Mark
+from zab_chaos.harness.html.markup import Html, element, join, table
+from zab_chaos.harness.html.story import Story
+from zab_chaos.model.verdict import Judgement, Property
 
 WORST_FIRST = [Judgement.VIOLATION, Judgement.UNKNOWN, Judgement.PASS, Judgement.NOT_APPLICABLE]
 SIGNS = {"PASS": "✓", "VIOLATION": "✗", "UNKNOWN": "?", "NOT-APPLICABLE": "–"}

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from model.evidence import show
-from model.evidence import span as span_of_zxids
-from node.core import digest as dg
+from zab_chaos.model.evidence import show
+from zab_chaos.model.evidence import span as span_of_zxids
+from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
 

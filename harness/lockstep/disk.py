@@ -1,17 +1,18 @@
 """A machine's disk whose files lie in a folder, seen from outside of the process that uses it.
 
-What survives a power cut is decided there, by `node.store.faithful` and a SIGKILL: nothing of it is left to do here.
+What survives a power cut is decided there, by `zab_chaos.node.store.faithful` and a SIGKILL: nothing of it is left to do here.
 """
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from node.store.platter import VOLATILE
+from zab_chaos.node.store.platter import VOLATILE
 
 
 class FolderDisk:
-    """Implements `model.simlife.MachineDisk`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`: that more."""
+    """Implements `zab_chaos.model.simlife.MachineDisk`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`: that
+    more."""
 
     def __init__(self, root: Path, draw_sync: Callable[[], int]) -> None:
         self.root = root

@@ -7,9 +7,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 import zmq
 
-from harness.exits import HarnessError
-from harness.waiting import wait_until
-from node.net.keys import Keys
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net.keys import Keys
 
 ANSWER_SECONDS = 60.0  # for one step of a node, its start included; a busy machine is no failure
 END_SECONDS = 2.0  # from the end of a process's connection to its exit status

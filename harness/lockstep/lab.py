@@ -9,20 +9,20 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 import zmq
 
-from harness.exits import HarnessError
-from harness.life import environment
-from harness.lockstep import lab_wire as wire
-from harness.lockstep.hub import Hub
-from model.lab import LabArguments, LabSimulator, Message, Observer, Role, Txn
-from model.lab.node import Outgoing
-from node.core.zxid import ZERO, Zxid
-from node.net.keys import Keys
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.life import environment
+from zab_chaos.harness.lockstep import lab_wire as wire
+from zab_chaos.harness.lockstep.hub import Hub
+from zab_chaos.model.lab import LabArguments, LabSimulator, Message, Observer, Role, Txn
+from zab_chaos.model.lab.node import Outgoing
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.net.keys import Keys
 
 END_SECONDS = 10.0  # what a process gets to end by itself
 
 
 class RemoteLabNode:
-    """Implements `model.lab.simulator.Node` with a process. From the main thread only: it dies with that thread."""
+    """Implements `zab_chaos.model.lab.simulator.Node` with a process. From the main thread only: it dies with that thread."""
 
     life = 1
 
@@ -34,7 +34,7 @@ class RemoteLabNode:
         self._state: wire.State | None = None
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.lockstep.lab_node", "--parent", str(os.getpid())],
+                [sys.executable, "-m", "zab_chaos.harness.lockstep.lab_node", "--parent", str(os.getpid())],
                 stdin=subprocess.PIPE, env=environment(), start_new_session=True,
             )  # fmt: skip
         except OSError as error:

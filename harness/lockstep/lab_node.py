@@ -1,15 +1,15 @@
-"""`python -m harness.lockstep.lab_node --parent PID`: one node of the lab in a process of its own."""
+"""`python -m zab_chaos.harness.lockstep.lab_node --parent PID`: one node of the lab in a process of its own."""
 
 import sys
 
 import msgspec
 
-from harness.leash import tie
-from harness.lockstep import lab_wire as wire
-from model.lab.messages import Role
-from model.lab.node import LabNode, Outgoing
-from node.lockstep.line import Alone, Line
-from node.net.keys import Keys
+from zab_chaos.harness.leash import tie
+from zab_chaos.harness.lockstep import lab_wire as wire
+from zab_chaos.model.lab.messages import Role
+from zab_chaos.model.lab.node import LabNode, Outgoing
+from zab_chaos.node.lockstep.line import Alone, Line
+from zab_chaos.node.net.keys import Keys
 
 
 def main(arguments: list[str]) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from model.lab.messages import Message, Role, Txn
-from node.core.messages import Wire
-from node.core.zxid import Zxid
+from zab_chaos.model.lab.messages import Message, Role, Txn
+from zab_chaos.node.core.messages import Wire
+from zab_chaos.node.core.zxid import Zxid
 
 
 class Given(msgspec.Struct, frozen=True):

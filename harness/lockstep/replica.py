@@ -10,20 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from model.simserver import Died
-from node.channel.header import Header, Kind
-from node.commands import CommandError
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, LinkDown, LinkEvent, LinkUp, Received
-from node.lockstep import wire
-from node.lockstep.wire import Answer, Next, Standing, When
-from node.net import frame
+from zab_chaos.model.simserver import Died
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.commands import CommandError
+from zab_chaos.node.events import (
+    ClientEvent,
+    ClientGone,
+    ClientRequests,
+    ClientUp,
+    LinkDown,
+    LinkEvent,
+    LinkUp,
+    Received,
+)
+from zab_chaos.node.lockstep import wire
+from zab_chaos.node.lockstep.wire import Answer, Next, Standing, When
+from zab_chaos.node.net import frame
 
 if TYPE_CHECKING:
-    from harness.lockstep.server import LockstepServer
+    from zab_chaos.harness.lockstep.server import LockstepServer
 
 
 class RemoteReplica:
-    """Implements `model.simlife.Replicating`. `machine`, `application` and `driver` say what the last answer said."""
+    """Implements `zab_chaos.model.simlife.Replicating`. `machine`, `application` and `driver` say what the last answer said."""
 
     def __init__(self, server: "LockstepServer") -> None:
         self.standing = Standing()
@@ -123,7 +132,7 @@ def _client_event(event: ClientEvent) -> wire.Arrived | wire.Requests | wire.Gon
 
 
 class RemoteCore:
-    """Implements `model.simlife.Core`."""
+    """Implements `zab_chaos.model.simlife.Core`."""
 
     def __init__(self, replica: RemoteReplica) -> None:
         self._replica = replica
@@ -137,7 +146,7 @@ class RemoteCore:
 
 
 class RemotePatience:
-    """Implements `model.simlife.Patience`."""
+    """Implements `zab_chaos.model.simlife.Patience`."""
 
     def __init__(self, replica: RemoteReplica) -> None:
         self._replica = replica
@@ -147,14 +156,14 @@ class RemotePatience:
 
 
 class RemoteDriver:
-    """Implements `model.simlife.Flushing`: the process has written what it has told."""
+    """Implements `zab_chaos.model.simlife.Flushing`: the process has written what it has told."""
 
     def flush(self) -> None:
         pass
 
 
 class RemoteCommands:
-    """Implements `model.simlife.Commanding`, and `Crashing`."""
+    """Implements `zab_chaos.model.simlife.Commanding`, and `Crashing`."""
 
     def __init__(self, server: "LockstepServer", replica: RemoteReplica) -> None:
         self._server = server

@@ -2,20 +2,20 @@
 
 from functools import partial
 
-from faults.scenario import Scenario
-from harness.lockstep.hub import Hub
-from harness.lockstep.server import LockstepNode
-from harness.progress import Display
-from harness.results import RunFolder
-from harness.run import Ran, Wish
-from harness.sim import SimGround, run_sim
-from harness.simcluster import SimCluster
-from model import oracle
-from model.simnode import SimNode
-from model.verdict import Verdict
-from model.world import World
-from node.lockstep.wire import Answer, decode_answer
-from node.net import keys
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.lockstep.hub import Hub
+from zab_chaos.harness.lockstep.server import LockstepNode
+from zab_chaos.harness.progress import Display
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.run import Ran, Wish
+from zab_chaos.harness.sim import SimGround, run_sim
+from zab_chaos.harness.simcluster import SimCluster
+from zab_chaos.model import oracle
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world import World
+from zab_chaos.node.lockstep.wire import Answer, decode_answer
+from zab_chaos.node.net import keys
 
 
 class LockstepCluster(SimCluster):
@@ -57,5 +57,5 @@ class LockstepGround(SimGround):
 
 
 def run_lockstep(scenario: Scenario, wish: Wish, display: Display) -> Ran:
-    """`harness.run.run` in lockstep. From the main thread only: nodes die with the thread that spawned them."""
+    """`zab_chaos.harness.run.run` in lockstep. From the main thread only: nodes die with the thread that spawned them."""
     return run_sim(scenario, wish, display, LockstepGround)

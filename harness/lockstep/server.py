@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from harness import life
-from harness.lockstep.disk import FolderDisk
-from harness.lockstep.hub import Hub
-from harness.lockstep.replica import RemoteCommands, RemoteReplica
-from harness.results import RunFolder, write_whole
-from model.simlife import MachineDisk
-from model.simnet import SimNet
-from model.simnode import SimNode
-from model.simserver import KILLED, SimServer
-from model.world import Plan, Sink, World
-from node.config import NodeConfig
-from node.lockstep import wire
+from zab_chaos.harness import life
+from zab_chaos.harness.lockstep.disk import FolderDisk
+from zab_chaos.harness.lockstep.hub import Hub
+from zab_chaos.harness.lockstep.replica import RemoteCommands, RemoteReplica
+from zab_chaos.harness.results import RunFolder, write_whole
+from zab_chaos.model.simlife import MachineDisk
+from zab_chaos.model.simnet import SimNet
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.simserver import KILLED, SimServer
+from zab_chaos.model.world import Plan, Sink, World
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.lockstep import wire
 
 END_SECONDS = 30.0  # from a process's last word to its exit
 

@@ -10,22 +10,22 @@ from typing import Any
 
 import zmq
 
-from faults.cluster import ClusterError
-from faults.kind import FaultError
-from faults.network import NetworkError
-from faults.registry import KINDS
-from harness import catalogue
-from harness.exits import BadInput
-from harness.standing.ensemble import Ensemble
-from harness.standing.verbs import Broken
-from node.net.control import ControlError, ControlPort
-from node.net.keys import Keys
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.kind import FaultError
+from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.standing.ensemble import Ensemble
+from zab_chaos.harness.standing.verbs import Broken
+from zab_chaos.node.net.control import ControlError, ControlPort
+from zab_chaos.node.net.keys import Keys
 
 ORDERS = ("inject", "heal", "faults")
 
 
 class Desk:
-    """Serves one ensemble at `address` (host:port). Raises node.net.address.AddressInUse."""
+    """Serves one ensemble at `address` (host:port). Raises zab_chaos.node.net.address.AddressInUse."""
 
     def __init__(self, ensemble: Ensemble, address: str, keys: Keys) -> None:
         self._ensemble = ensemble

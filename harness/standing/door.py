@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.exits import BadInput
-from node.net.keys import KeyFiles
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.node.net.keys import KeyFiles
 
 FOLDER = "standing"
 

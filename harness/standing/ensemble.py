@@ -6,8 +6,9 @@
             client.set("/a", b"2")
         print(cluster.finish().verdict)
 
-It stands on what a run stands on (`harness.walk.Ground`), takes the same steps and leaves the same folder. In the simulated
-world time passes only in what is called here: an operation lets it go on until the answer, a wait until its condition.
+It stands on what a run stands on (`zab_chaos.harness.walk.Ground`), takes the same steps and leaves the same folder. In the
+simulated world time passes only in what is called here: an operation lets it go on until the answer, a wait until its
+condition.
 """
 
 import contextlib
@@ -19,25 +20,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from faults.conductor import FaultRun
-from faults.defects import DEFECTS
-from faults.kind import FaultError, Kind
-from harness import catalogue, results
-from harness.blame import hidden_for
-from harness.cluster import disagreement, statuses
-from harness.exits import BadInput
-from harness.interrupt import Interrupt
-from harness.progress import Quiet
-from harness.results import RunFolder
-from harness.run import Wish, reason
-from harness.session import STEP, Session
-from harness.standing.hands import Hands
-from harness.standing.state import Standing
-from harness.standing.verbs import Broken, Hand, kind_of, verbs
-from harness.standing.worlds import WORLDS
-from harness.standing.written import checked, told
-from harness.walk import FINISHED, INTERRUPTED, Unfinished, Walk
-from model.verdict import Verdict
+from zab_chaos.faults.conductor import FaultRun
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.harness import catalogue, results
+from zab_chaos.harness.blame import hidden_for
+from zab_chaos.harness.cluster import disagreement, statuses
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.interrupt import Interrupt
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.run import Wish, reason
+from zab_chaos.harness.session import STEP, Session
+from zab_chaos.harness.standing.hands import Hands
+from zab_chaos.harness.standing.state import Standing
+from zab_chaos.harness.standing.verbs import Broken, Hand, kind_of, verbs
+from zab_chaos.harness.standing.worlds import WORLDS
+from zab_chaos.harness.standing.written import checked, told
+from zab_chaos.harness.walk import FINISHED, INTERRUPTED, Unfinished, Walk
+from zab_chaos.model.verdict import Verdict
 
 SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
 OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
@@ -98,7 +99,7 @@ class Ensemble(Standing):
     # ---- its life ----
 
     def __enter__(self) -> Self:
-        """Raises HarnessError, or `harness.walk.Unfinished` if no leader was established."""
+        """Raises HarnessError, or `zab_chaos.harness.walk.Unfinished` if no leader was established."""
         self._world_of.possible(self.on)
         self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
         with results.private():
@@ -272,7 +273,10 @@ class Ensemble(Standing):
         return self._hand.say(kind, table)
 
     def __getattr__(self, word: str) -> Callable[..., Broken]:
-        """A verb for every kind of fault, see `harness.standing.verbs` and `Hand.do`: (target, lasts=, name=, its keys)."""
+        """A verb for every kind of fault: (target, lasts=, name=, its keys).
+
+        See `zab_chaos.harness.standing.verbs` and `Hand.do`.
+        """
         kind = None if word.startswith("_") else kind_of(word)
         if kind is None:
             raise AttributeError(f"an ensemble has no {word!r}. {catalogue.did_you_mean(word, dir(self))}")

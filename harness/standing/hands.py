@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 
-from harness.final import Held
-from harness.session import Session
-from harness.standing.lines import Tally
-from harness.workload import Counters
+from zab_chaos.harness.final import Held
+from zab_chaos.harness.session import Session
+from zab_chaos.harness.standing.lines import Tally
+from zab_chaos.harness.workload import Counters
 
 
 class Hands:
-    """Implements `harness.walk.Load` for clients that begin and end as they like. `sessions`: those there are by then."""
+    """Implements `zab_chaos.harness.walk.Load` for clients that begin and end as they like.
+
+    `sessions`: those there are by then.
+    """
 
     def __init__(self, tally: Tally, sessions: Sequence[Session]) -> None:
         self._tally = tally

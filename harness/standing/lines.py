@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from harness.simrecords import Records
-from harness.socket_line import CLOSED, Then
-from harness.workload import Counters
-from model.simclients import SimClient, SimOperation
-from model.simnode import SimNode
-from model.world import World
-from node.tree.outcomes import Outcome
-from node.tree.requests import Request
+from zab_chaos.harness.simrecords import Records
+from zab_chaos.harness.socket_line import CLOSED, Then
+from zab_chaos.harness.workload import Counters
+from zab_chaos.model.simclients import SimClient, SimOperation
+from zab_chaos.model.simnode import SimNode
+from zab_chaos.model.world import World
+from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.requests import Request
 
 
 class Tally:
@@ -27,7 +27,7 @@ class Tally:
 
 
 class SimLine:
-    """A simulated client: whoever waits lets the world go on. Implements `harness.session.Line`."""
+    """A simulated client: whoever waits lets the world go on. Implements `zab_chaos.harness.session.Line`."""
 
     def __init__(
         self, world: World, machines: list[SimNode], records: Records, tally: Tally, number: int, node: int,

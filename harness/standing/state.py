@@ -1,14 +1,14 @@
 """How a standing ensemble stands, as its nodes say now."""
 
-from faults.cluster import Status
-from harness.cluster import statuses
-from harness.run import Wish
-from harness.standing.worlds import World
-from harness.workload import Counters
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.cluster import statuses
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.standing.worlds import World
+from zab_chaos.harness.workload import Counters
 
 
 class Standing:
-    """Base of `harness.standing.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
+    """Base of `zab_chaos.harness.standing.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
 
     _wish: Wish
     _world: World

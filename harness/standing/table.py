@@ -7,9 +7,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from faults.cluster import Status
-from harness.cluster import leader_of
-from harness.standing.ensemble import Ensemble
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.cluster import leader_of
+from zab_chaos.harness.standing.ensemble import Ensemble
 
 COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}
 COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "hears")

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from faults.conductor import Conductor, FaultRun
-from faults.grammar import read_fault
-from faults.kind import FaultError, Kind
-from faults.registry import KINDS
-from faults.scenario import ScenarioError
-from harness.blame import hidden_for
-from harness.exits import BadInput
-from node.commands import ARMING
+from zab_chaos.faults.conductor import Conductor, FaultRun
+from zab_chaos.faults.grammar import read_fault
+from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import ScenarioError
+from zab_chaos.harness.blame import hidden_for
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.node.commands import ARMING
 
 Target = str | int | Sequence[str | int]
 
-# A crash point is armed a moment after the node has said so (`node.commands.ARMING`); who comes back from a verb may
+# A crash point is armed a moment after the node has said so (`zab_chaos.node.commands.ARMING`); who comes back from a verb may
 # rely on it. Twice as long, for a clock that is slow.
 ARMED_SECONDS = 2 * ARMING / 1e9
 

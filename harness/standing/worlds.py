@@ -5,25 +5,25 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from faults.conductor import Conductor
-from faults.scenario import Scenario
-from harness import judgement, sim
-from harness import run as real
-from harness.client_core import Client
-from harness.exits import HarnessError
-from harness.interrupt import Forced
-from harness.ops import Book
-from harness.progress import Quiet
-from harness.results import RunFolder
-from harness.run import Wish
-from harness.session import Line
-from harness.sim import SimGround
-from harness.socket_line import SocketLine
-from harness.stages import BACKENDS, stage_on
-from harness.standing.lines import SimLine, Tally
-from harness.walk import Ground, Onlooker, Records
-from harness.watch import Watch
-from model.verdict import Verdict
+from zab_chaos.faults.conductor import Conductor
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness import judgement, sim
+from zab_chaos.harness import run as real
+from zab_chaos.harness.client_core import Client
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.interrupt import Forced
+from zab_chaos.harness.ops import Book
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.session import Line
+from zab_chaos.harness.sim import SimGround
+from zab_chaos.harness.socket_line import SocketLine
+from zab_chaos.harness.stages import BACKENDS, stage_on
+from zab_chaos.harness.standing.lines import SimLine, Tally
+from zab_chaos.harness.walk import Ground, Onlooker, Records
+from zab_chaos.harness.watch import Watch
+from zab_chaos.model.verdict import Verdict
 
 
 class World(Protocol):

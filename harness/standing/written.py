@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Any
 
-from faults.conductor import FaultRun
-from faults.grammar import build
-from faults.scenario import Scenario, ScenarioError
-from harness import catalogue
-from harness.blame import hidden_for
-from harness.exits import BadInput
-from harness.standing.worlds import WORLDS
+from zab_chaos.faults.conductor import FaultRun
+from zab_chaos.faults.grammar import build
+from zab_chaos.faults.scenario import Scenario, ScenarioError
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.blame import hidden_for
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.standing.worlds import WORLDS
 
 __tracebackhide__ = hidden_for(BadInput)
 

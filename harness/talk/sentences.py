@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from harness import catalogue
-from harness.exits import BadInput, Exit
-from harness.session import Done, Failed, Outcome, Unknown
-from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.exits import BadInput, Exit
+from zab_chaos.harness.session import Done, Failed, Outcome, Unknown
+from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 STEPS = (Create, Set, Delete, Check)  # what a multi may hold
 PATH = "the znode, from / on"

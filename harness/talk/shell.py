@@ -11,10 +11,10 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from harness.exits import BadInput
-from harness.session import Done, Session
-from harness.talk.sentences import WORDS, answered, read, split
-from node.tree.requests import Children
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.session import Done, Session
+from zab_chaos.harness.talk.sentences import WORDS, answered, read, split
+from zab_chaos.node.tree.requests import Children
 
 ENDS = ("exit", "quit")
 HISTORY = Path.home() / ".zab_history"

@@ -1,1 +1,4 @@
-"""What the pytest plugin does once a test asks for it. The plugin itself, `harness.pytest_plugin`, is light to import."""
+"""What the pytest plugin does once a test asks for it.
+
+The plugin itself, `zab_chaos.harness.pytest_plugin`, is light to import.
+"""

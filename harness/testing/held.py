@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import summary
-from harness.commands.run import read, unseen, wish_for
-from harness.exits import Interrupted
-from harness.results import RunFolder
-from harness.standing import Ensemble
-from harness.testing.wishes import Wish
-from model.verdict import Outcome, Property, Verdict
+from zab_chaos.harness import summary
+from zab_chaos.harness.commands.run import read, unseen, wish_for
+from zab_chaos.harness.exits import Interrupted
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.standing import Ensemble
+from zab_chaos.harness.testing.wishes import Wish
+from zab_chaos.model.verdict import Outcome, Property, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

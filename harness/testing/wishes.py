@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.exits import BadInput
-from harness.seeds import read_seeds
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.seeds import read_seeds
 
 # Every key of the marker, and what it means; `pytest --markers` and docs/ci.md tell the same.
 KEYS = {

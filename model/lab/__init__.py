@@ -6,8 +6,8 @@ this project run. `LabNode` is the protocol: inputs in, messages out. `LabSimula
 heap of messages in flight, cut links. `lab_flapping` and `explore_flapping` show what the protocol does not survive.
 """
 
-from model.lab.arguments import BadLabArguments, Cut, LabArguments, Link
-from model.lab.flapping import (
+from zab_chaos.model.lab.arguments import BadLabArguments, Cut, LabArguments, Link
+from zab_chaos.model.lab.flapping import (
     FLAPPING_PROPERTY,
     FlappingResult,
     PrefixViolation,
@@ -15,9 +15,9 @@ from model.lab.flapping import (
     find_prefix_violation,
     lab_flapping,
 )
-from model.lab.messages import Message, Role, Txn
-from model.lab.node import LabNode
-from model.lab.simulator import LabSimulator, Observer
+from zab_chaos.model.lab.messages import Message, Role, Txn
+from zab_chaos.model.lab.node import LabNode
+from zab_chaos.model.lab.simulator import LabSimulator, Observer
 
 __all__ = [
     "FLAPPING_PROPERTY",

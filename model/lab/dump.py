@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from model.lab.messages import Role, Txn
-from node.core.zxid import Zxid, counter_of, epoch_of, show
+from zab_chaos.model.lab.messages import Role, Txn
+from zab_chaos.node.core.zxid import Zxid, counter_of, epoch_of, show
 
 MAGIC = b"DSEZAB01"
 NODE = struct.Struct("<IB7I")  # id, role, current and accepted epoch, last zxid, last committed, history's length

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
-from model.lab.arguments import Cut, LabArguments, Link
-from model.lab.messages import Txn
-from model.lab.simulator import LabSimulator, Node
+from zab_chaos.model.lab.arguments import Cut, LabArguments, Link
+from zab_chaos.model.lab.messages import Txn
+from zab_chaos.model.lab.simulator import LabSimulator, Node
 
 FLAPPING_PROPERTY = "agreement"  # its name among the oracle's properties
 FLAPPING_ROUNDS = 4000

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 import msgspec
 
-from node.core.zxid import Zxid, show
+from zab_chaos.node.core.zxid import Zxid, show
 
 
 class Role(IntEnum):

@@ -9,7 +9,7 @@ leaves open is decided here, each time with a sentence.
 from collections.abc import Callable
 from typing import Any
 
-from model.lab.messages import (
+from zab_chaos.model.lab.messages import (
     Ack,
     AckEpoch,
     AckLeader,
@@ -23,8 +23,8 @@ from model.lab.messages import (
     Txn,
     Vote,
 )
-from model.lab.splitmix import splitmix64
-from node.core.zxid import ZERO, Zxid, zxid
+from zab_chaos.model.lab.splitmix import splitmix64
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 
 ELECTION_TICKS = 150  # the shortest election timeout, and the width of the jitter on top of it
 HEARTBEAT_TICKS = 50

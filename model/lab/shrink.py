@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from model.ddmin import ddmin
-from model.lab.arguments import Cut, LabArguments, Link
-from model.lab.flapping import judge_flapping
+from zab_chaos.model.ddmin import ddmin
+from zab_chaos.model.lab.arguments import Cut, LabArguments, Link
+from zab_chaos.model.lab.flapping import judge_flapping
 
 ROUND_TICKS = (100, 50, 20, 10, 5)
 

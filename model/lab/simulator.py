@@ -5,11 +5,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
-from model.lab.arguments import LabArguments
-from model.lab.dump import Dumped, dump
-from model.lab.messages import Message, Role, Txn
-from model.lab.node import LabNode, Outgoing
-from model.lab.splitmix import splitmix64
+from zab_chaos.model.lab.arguments import LabArguments
+from zab_chaos.model.lab.dump import Dumped, dump
+from zab_chaos.model.lab.messages import Message, Role, Txn
+from zab_chaos.model.lab.node import LabNode, Outgoing
+from zab_chaos.model.lab.splitmix import splitmix64
 
 # Called at each message's arrival: tick, source, destination, message, and False if a cut link swallows it.
 Observer = Callable[[int, int, int, Message, bool], None]

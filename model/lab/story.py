@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from model.lab.arguments import LabArguments
-from model.lab.flapping import find_prefix_violation
-from model.lab.messages import Commit, Message, NewLeader, Propose
-from model.lab.shrink import outages
-from model.lab.simulator import LabSimulator
-from node.core.zxid import ZERO, Zxid, show
+from zab_chaos.model.lab.arguments import LabArguments
+from zab_chaos.model.lab.flapping import find_prefix_violation
+from zab_chaos.model.lab.messages import Commit, Message, NewLeader, Propose
+from zab_chaos.model.lab.shrink import outages
+from zab_chaos.model.lab.simulator import LabSimulator
+from zab_chaos.node.core.zxid import ZERO, Zxid, show
 
 Told = tuple[int, int, str]  # tick, order within it, words
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from model.lab.messages import Message, Txn
-from node.core.zxid import Zxid, show
+from zab_chaos.model.lab.messages import Message, Txn
+from zab_chaos.node.core.zxid import Zxid, show
 
 
 def transcript_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> str:

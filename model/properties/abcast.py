@@ -1,9 +1,9 @@
 """The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
 
-from model.evidence import show, span
-from model.ledger import Conflict, Delivery
-from model.properties.checker import Checker
-from node.core import digest as dg
+from zab_chaos.model.evidence import show, span
+from zab_chaos.model.ledger import Conflict, Delivery
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.node.core import digest as dg
 
 
 class Integrity(Checker):

@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from model.evidence import Findings
-from model.facts import Facts
-from model.verdict import Judgement, Property
+from zab_chaos.model.evidence import Findings
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.verdict import Judgement, Property
 
 
 class Checker:

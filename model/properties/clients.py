@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from model.events import Boot, Complete, Invoke, packed
-from model.evidence import show
-from model.facts import READS, Facts, Request
-from model.properties.checker import Checker
-from node.tree.refusal import SUPERSEDED
+from zab_chaos.model.events import Boot, Complete, Invoke, packed
+from zab_chaos.model.evidence import show
+from zab_chaos.model.facts import READS, Facts, Request
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.node.tree.refusal import SUPERSEDED
 
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from model.disks import Found
-from model.events import Boot, Line, packed
-from model.evidence import show
-from model.facts import Facts
-from model.properties.checker import Checker
+from zab_chaos.model.disks import Found
+from zab_chaos.model.events import Boot, Line, packed
+from zab_chaos.model.evidence import show
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.properties.checker import Checker
 
 
 class DiskKeeps(Checker):

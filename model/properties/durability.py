@@ -1,10 +1,10 @@
 """What was acknowledged or delivered stays (LADIS 2008, section 2; Remix, EuroSys 2025)."""
 
-from model.events import Deliver, Established, Truncate, packed
-from model.evidence import show, span
-from model.facts import Node, Write
-from model.ledger import Delivery
-from model.properties.checker import Checker
+from zab_chaos.model.events import Deliver, Established, Truncate, packed
+from zab_chaos.model.evidence import show, span
+from zab_chaos.model.facts import Node, Write
+from zab_chaos.model.ledger import Delivery
+from zab_chaos.model.properties.checker import Checker
 
 
 class Durability(Checker):

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Line
-from model.facts import Facts
-from model.properties.checker import Checker
+from zab_chaos.model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Line
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.properties.checker import Checker
 
 
 @dataclass(slots=True)

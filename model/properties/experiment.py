@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from model.events import Heal, Inject
-from model.facts import crossings, killed, tampered
-from model.properties.checker import Checker
-from model.verdict import Judgement
+from zab_chaos.model.events import Heal, Inject
+from zab_chaos.model.facts import crossings, killed, tampered
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.model.verdict import Judgement
 
 
 class FaultTookEffect(Checker):

@@ -1,9 +1,9 @@
 """What ZooKeeper asked of its broadcast (LADIS 2008, section 2): prefix, causal order, reliable delivery."""
 
-from model.broadcasts import Step
-from model.evidence import show, span
-from model.ledger import Delivery
-from model.properties.checker import Checker
+from zab_chaos.model.broadcasts import Step
+from zab_chaos.model.evidence import show, span
+from zab_chaos.model.ledger import Delivery
+from zab_chaos.model.properties.checker import Checker
 
 
 class Prefix(Checker):

@@ -1,8 +1,8 @@
 """What the nodes saw of their links and of each other (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from model.events import Abort, Channel, Exit
-from model.facts import Facts
-from model.properties.checker import Checker
+from zab_chaos.model.events import Abort, Channel, Exit
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.properties.checker import Checker
 
 
 class Channels(Checker):

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from model.events import Client, Complete, Effect, Invoke, Line
-from model.evidence import show
-from model.facts import ORDERED, Facts, Request
-from model.properties.checker import Checker
-from model.znodes import Asked, is_numbered
+from zab_chaos.model.events import Client, Complete, Effect, Invoke, Line
+from zab_chaos.model.evidence import show
+from zab_chaos.model.facts import ORDERED, Facts, Request
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.model.znodes import Asked, is_numbered
 
 
 class ExactlyOnce(Checker):

@@ -1,10 +1,10 @@
 """Primary order (DSN 2011, section III-A): local, global, and primary integrity."""
 
-from model.broadcasts import Step
-from model.events import Broadcast, Established, packed
-from model.evidence import show, span
-from model.ledger import Delivery
-from model.properties.checker import Checker
+from zab_chaos.model.broadcasts import Step
+from zab_chaos.model.events import Broadcast, Established, packed
+from zab_chaos.model.evidence import show, span
+from zab_chaos.model.ledger import Delivery
+from zab_chaos.model.properties.checker import Checker
 
 
 class LocalPrimaryOrder(Checker):

@@ -4,12 +4,12 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from model.evidence import named
-from model.facts import Facts
-from model.measures import seconds
-from model.properties.checker import Checker
-from model.reach import Reach, Window
-from model.spans import Span, common, merged
+from zab_chaos.model.evidence import named
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.measures import seconds
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.model.reach import Reach, Window
+from zab_chaos.model.spans import Span, common, merged
 
 WITHIN = 15.0  # seconds, where run.json says nothing
 ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established

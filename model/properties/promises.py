@@ -1,10 +1,10 @@
 """What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
 
-from model.disks import Disk, Joined, Promised
-from model.events import AcceptedEpoch, Boot, Established, Line, Member, packed
-from model.evidence import named, show
-from model.facts import Facts
-from model.properties.checker import Checker
+from zab_chaos.model.disks import Disk, Joined, Promised
+from zab_chaos.model.events import AcceptedEpoch, Boot, Established, Line, Member, packed
+from zab_chaos.model.evidence import named, show
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.properties.checker import Checker
 
 
 class Promises(Checker):

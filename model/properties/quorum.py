@@ -2,10 +2,10 @@
 
 from array import array
 
-from model.evidence import LISTED, named, span
-from model.facts import Facts, Node
-from model.ledger import Delivery
-from model.properties.checker import Checker
+from zab_chaos.model.evidence import LISTED, named, span
+from zab_chaos.model.facts import Facts, Node
+from zab_chaos.model.ledger import Delivery
+from zab_chaos.model.properties.checker import Checker
 
 
 class QuorumDurability(Checker):

@@ -1,7 +1,7 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
-from model.measures import longest_unavailability, seconds
-from model.properties.checker import Checker
+from zab_chaos.model.measures import longest_unavailability, seconds
+from zab_chaos.model.properties.checker import Checker
 
 
 class Recovery(Checker):

@@ -1,11 +1,11 @@
 """Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
-from model.events import Boot, Deliver, Snapshot, packed
-from model.evidence import show
-from model.facts import Facts
-from model.ledger import Delivery
-from model.properties.checker import Checker
-from node.core import digest as dg
+from zab_chaos.model.events import Boot, Deliver, Snapshot, packed
+from zab_chaos.model.evidence import show
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.ledger import Delivery
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.node.core import digest as dg
 
 
 class StateEquality(Checker):

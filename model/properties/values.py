@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from model.effects import Effects
-from model.events import Complete, Effect, Invoke, Line
-from model.evidence import show
-from model.facts import READS, Request
-from model.properties.checker import Checker
-from model.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes
+from zab_chaos.model.effects import Effects
+from zab_chaos.model.events import Complete, Effect, Invoke, Line
+from zab_chaos.model.evidence import show
+from zab_chaos.model.facts import READS, Request
+from zab_chaos.model.properties.checker import Checker
+from zab_chaos.model.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes
 
 
 class ValuesAndVersions(Checker):

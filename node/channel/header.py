@@ -1,4 +1,4 @@
-"""What a frame says about itself: where it belongs in its channel. How it lies in bytes is `node.net.frame`'s business."""
+"""What a frame says about itself: where it belongs in its channel. Its layout in bytes is in `zab_chaos.node.net.frame`."""
 
 from enum import IntEnum
 from typing import NamedTuple

@@ -22,7 +22,7 @@ wins with the next HELLO. Nobody closes because of an older frame, so closings d
 
 from dataclasses import dataclass
 
-from node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import Header, Kind
 
 
 @dataclass(frozen=True, slots=True)

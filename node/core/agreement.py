@@ -6,8 +6,8 @@ majority of the ensemble contradicts it, and when its leader does and nobody set
 majority agrees with it; then whoever differs finds the same majority against itself.
 """
 
-from node.core.digest import show as show_digest
-from node.core.zxid import Zxid, show
+from zab_chaos.node.core.digest import show as show_digest
+from zab_chaos.node.core.zxid import Zxid, show
 
 REMEMBERED = 1024  # digests of this node at earlier points: peers are ahead or behind by some batches
 

@@ -4,13 +4,13 @@ Steps: l.3.1 PROPOSE, f.3.2 accept and ACK, l.3.2 COMMIT, f.3.3 deliver. ACK and
 that gathered since the last `ready()` leaves as one message: batches, but nobody waits for a batch to fill.
 """
 
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.machine import NotLeading, SanityCheckFailed
-from node.core.messages import Ack, Commit, Propose, Run
-from node.core.ready import TxnRecords
-from node.core.synchronization import Synchronization
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.machine import NotLeading, SanityCheckFailed
+from zab_chaos.node.core.messages import Ack, Commit, Propose, Run
+from zab_chaos.node.core.ready import TxnRecords
+from zab_chaos.node.core.synchronization import Synchronization
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Broadcast(Synchronization):

@@ -14,10 +14,10 @@ leader of an older epoch can bring it back. docs/protocol.md has the argument.
 
 from collections.abc import Callable
 
-from node.core.election import Election
-from node.core.machine import Follower, Inquiry
-from node.core.messages import AckEpoch, Cepoch, Confirm, Confirmed, Fetch, History, NewEpoch, Phase, Role
-from node.core.ready import EpochRecord
+from zab_chaos.node.core.election import Election
+from zab_chaos.node.core.machine import Follower, Inquiry
+from zab_chaos.node.core.messages import AckEpoch, Cepoch, Confirm, Confirmed, Fetch, History, NewEpoch, Phase, Role
+from zab_chaos.node.core.ready import EpochRecord
 
 
 class Discovery(Election):

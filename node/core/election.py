@@ -9,9 +9,9 @@ reaches a quorum, and gets votes only from those that it reaches: they hear of i
 stand is then voted for by all that it reaches, which is a quorum.
 """
 
-from node.core.machine import Machine
-from node.core.messages import Cepoch, Message, Phase, Ping, Role, Vote
-from node.core.zxid import ZERO, Zxid, pair
+from zab_chaos.node.core.machine import Machine
+from zab_chaos.node.core.messages import Cepoch, Message, Phase, Ping, Role, Vote
+from zab_chaos.node.core.zxid import ZERO, Zxid, pair
 
 NOBODY = 0  # in a vote; node ids begin at 1
 

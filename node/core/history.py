@@ -6,11 +6,11 @@ last counters. Two histories agree up to their last common zxid, which such outl
 
 from dataclasses import dataclass
 
-from node.core import zxid as zx
-from node.core.digest import txn_digest
-from node.core.messages import Run, Shape, Sync
-from node.core.ready import TxnRecords
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.messages import Run, Shape, Sync
+from zab_chaos.node.core.ready import TxnRecords
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 Snapshot = tuple[Zxid, int, bytes]  # zxid, running digest there, the tree's state
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.agreement import Agreement
-from node.core.history import History
-from node.core.messages import (
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.agreement import Agreement
+from zab_chaos.node.core.history import History
+from zab_chaos.node.core.messages import (
     Ack,
     AckEpoch,
     AckLeader,
@@ -38,10 +38,10 @@ from node.core.messages import (
     Sync,
     Vote,
 )
-from node.core.messages import History as HistoryMessage
-from node.core.quorum import Majority
-from node.core.ready import Deliver, Event, Install, Ready, Record, Recovered
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core.messages import History as HistoryMessage
+from zab_chaos.node.core.quorum import Majority
+from zab_chaos.node.core.ready import Deliver, Event, Install, Ready, Record, Recovered
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 MS = 1_000_000  # nanoseconds
 PATIENCE_HEARTBEATS = 3  # in so many every peer that can be heard has said what its digest is

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import msgspec
 
-from node.core.zxid import Zxid
+from zab_chaos.node.core.zxid import Zxid
 
 
 class Role(IntEnum):

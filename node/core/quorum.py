@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Majority:

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from node.core.messages import Message
-from node.core.zxid import Zxid
+from zab_chaos.node.core.messages import Message
+from zab_chaos.node.core.zxid import Zxid
 
 
 class EpochRecord(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ putting it on the list of those who get every PROPOSE is one step, so a joiner m
 
 from collections.abc import Callable
 
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.discovery import Discovery
-from node.core.machine import SanityCheckFailed
-from node.core.messages import (
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.discovery import Discovery
+from zab_chaos.node.core.machine import SanityCheckFailed
+from zab_chaos.node.core.messages import (
     AckEpoch,
     AckLeader,
     CommitLeader,
@@ -21,8 +21,8 @@ from node.core.messages import (
     Role,
     Sync,
 )
-from node.core.ready import MemberRecord, NewLeaderRecord, SnapRecord, TruncRecord
-from node.core.zxid import Zxid
+from zab_chaos.node.core.ready import MemberRecord, NewLeaderRecord, SnapRecord, TruncRecord
+from zab_chaos.node.core.zxid import Zxid
 
 
 class Synchronization(Discovery):

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import zmq
 
-from node.net.keys import Keys
+from zab_chaos.node.net.keys import Keys
 
 LEAVING_MS = 5000  # the last answer gets so long to leave the process
 _encode = msgspec.msgpack.Encoder().encode

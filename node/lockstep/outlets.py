@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from node.channel.header import Header, Kind
-from node.clock import Clock
-from node.config import NodeConfig
-from node.lockstep.wire import Answers, Drop, Effect, Jump, Rate, Reset, Send
-from node.net import frame
-from node.tree.outcomes import Outcome
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.clock import Clock
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.lockstep.wire import Answers, Drop, Effect, Jump, Rate, Reset, Send
+from zab_chaos.node.net import frame
+from zab_chaos.node.tree.outcomes import Outcome
 
 
 class LockstepNetwork:
-    """Implements `node.driver.Network`. `frames` is what the world counted."""
+    """Implements `zab_chaos.node.driver.Network`. `frames` is what the world counted."""
 
     def __init__(self, config: NodeConfig, life: int, effects: list[Effect]) -> None:
         self.frames = dict.fromkeys(config.peers, 0)
@@ -30,7 +30,7 @@ class LockstepNetwork:
 
 
 class LockstepClients:
-    """Implements `node.replica.Clients`."""
+    """Implements `zab_chaos.node.replica.Clients`."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects

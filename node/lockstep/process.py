@@ -1,4 +1,4 @@
-"""One life of one node in the harness's time: the same replica, store, disk and trace as in `node.server`, and no loop.
+"""One life of one node in the harness's time: replica, store, disk and trace as in `zab_chaos.node.server`, and no loop.
 
 What the server's loop decides (when there is a round, what comes in it, how long a sync takes), the world decides here.
 """
@@ -12,27 +12,36 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from node.boot import begin
-from node.channel.runs import ChannelRun
-from node.commands import CommandError, Commands
-from node.config import NodeConfig
-from node.core.messages import Message
-from node.crash import CrashPoints
-from node.ends import HANDLED, SANITY, exit_code, reason
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, LinkDown, LinkEvent, LinkUp, Received
-from node.lockstep import wire
-from node.lockstep.line import Alone, Line
-from node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
-from node.lockstep.wire import Answer, Effect, Next, Standing, When
-from node.net import frame, keys
-from node.parts import parts_with
-from node.recording import Recording
-from node.replica import Replica
-from node.store.disk import FaithfulDisk, OrdinaryDisk
-from node.store.disk_faults import VirtualFaults
-from node.trace import Trace
-from node.tree.forwarding import Answer as Refusal
-from node.tree.forwarding import Forward
+from zab_chaos.node.boot import begin
+from zab_chaos.node.channel.runs import ChannelRun
+from zab_chaos.node.commands import CommandError, Commands
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.messages import Message
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.ends import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.events import (
+    ClientEvent,
+    ClientGone,
+    ClientRequests,
+    ClientUp,
+    LinkDown,
+    LinkEvent,
+    LinkUp,
+    Received,
+)
+from zab_chaos.node.lockstep import wire
+from zab_chaos.node.lockstep.line import Alone, Line
+from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
+from zab_chaos.node.lockstep.wire import Answer, Effect, Next, Standing, When
+from zab_chaos.node.net import frame, keys
+from zab_chaos.node.parts import parts_with
+from zab_chaos.node.recording import Recording
+from zab_chaos.node.replica import Replica
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
+from zab_chaos.node.store.disk_faults import VirtualFaults
+from zab_chaos.node.trace import Trace
+from zab_chaos.node.tree.forwarding import Answer as Refusal
+from zab_chaos.node.tree.forwarding import Forward
 
 
 class Died(BaseException):
@@ -239,7 +248,7 @@ class LockstepProcess:
             self.recording.close()
 
     def _link_event(self, event: wire.Frame | wire.Up | wire.Down) -> LinkEvent:
-        """Raises node.net.frame.BadFrame for a frame that no node has sent."""
+        """Raises zab_chaos.node.net.frame.BadFrame for a frame that no node has sent."""
         if isinstance(event, wire.Frame):
             header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
             return Received(event.peer, frame.messages(event.data, header, self._decoder))

@@ -14,14 +14,24 @@ from typing import Any
 import msgspec
 import zmq
 
-from node.config import Limits
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp
-from node.net.address import bind
-from node.net.keys import Keys
-from node.net.protocol import VERSION, Answers, Bye, Hello, Rejected, Requests, Welcome, decode_from_client, encode
-from node.net.refusals import REPORT_NS, Refusals
-from node.net.strangers import Strangers
-from node.tree.outcomes import Outcome
+from zab_chaos.node.config import Limits
+from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp
+from zab_chaos.node.net.address import bind
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.protocol import (
+    VERSION,
+    Answers,
+    Bye,
+    Hello,
+    Rejected,
+    Requests,
+    Welcome,
+    decode_from_client,
+    encode,
+)
+from zab_chaos.node.net.refusals import REPORT_NS, Refusals
+from zab_chaos.node.net.strangers import Strangers
+from zab_chaos.node.tree.outcomes import Outcome
 
 CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
 FRAME_REQUESTS = 4  # a frame holds at most so many times the bytes of the largest request

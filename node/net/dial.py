@@ -8,8 +8,8 @@ from typing import Any
 
 import zmq
 
-from node.net.keys import Keys
-from node.net.monitor import Monitor
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.monitor import Monitor
 
 # Connecting is given up, and begun anew, after this time. The kernel alone would go on with one call for two minutes,
 # at ever longer intervals, and from the address of whichever network led there when it began.

@@ -13,8 +13,8 @@ A fixed header, big-endian, then a MessagePack array of messages:
     sequence            u64       MESSAGES: number of this frame in its session, from 0; else: of the next one
     length              u32       bytes of the payload
 
-HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `node.channel.session`. The receiver's id
-is there because a wrongly wired proxy must not pass for a link: it is part of a channel's integrity.
+HELLO, WELCOME and THANKS carry the empty array and use up no sequence number: see `zab_chaos.node.channel.session`. The
+receiver's id is there because a wrongly wired proxy must not pass for a link: it is part of a channel's integrity.
 """
 
 from hashlib import blake2b
@@ -24,7 +24,7 @@ from zlib import crc32
 
 import msgspec
 
-from node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import Header, Kind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array

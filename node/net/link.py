@@ -18,18 +18,18 @@ from typing import Any
 import msgspec
 import zmq
 
-from node.channel.header import Header, Kind
-from node.channel.runs import ChannelRun, Runs
-from node.channel.session import Session
-from node.config import Limits
-from node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
-from node.net import frame
-from node.net.address import AddressError, AddressInUse, bind
-from node.net.dial import Dial
-from node.net.frame import BadFrame
-from node.net.keys import Keys
-from node.net.refusals import Refusals
-from node.net.strangers import Strangers
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.runs import ChannelRun, Runs
+from zab_chaos.node.channel.session import Session
+from zab_chaos.node.config import Limits
+from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
+from zab_chaos.node.net import frame
+from zab_chaos.node.net.address import AddressError, AddressInUse, bind
+from zab_chaos.node.net.dial import Dial
+from zab_chaos.node.net.frame import BadFrame
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.refusals import Refusals
+from zab_chaos.node.net.strangers import Strangers
 
 __all__ = [
     "AddressError",

@@ -7,11 +7,11 @@ is forgotten: it may begin again with HELLO. BYE ends politely.
 
 import msgspec
 
-from node.core.messages import Wire
-from node.core.zxid import Zxid
-from node.tree.forwarding import Answer, Forward
-from node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
-from node.tree.requests import Request
+from zab_chaos.node.core.messages import Wire
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree.forwarding import Answer, Forward
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
+from zab_chaos.node.tree.requests import Request
 
 VERSION = 2
 

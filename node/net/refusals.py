@@ -1,6 +1,6 @@
 """Counts what was refused, so that a flood of it does not become a flood of reports."""
 
-from node.events import Refused
+from zab_chaos.node.events import Refused
 
 REPORT_NS = 1_000_000_000  # a kind of refusal is reported at once the first time, then once a second at most
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from node.store.disk_faults import DiskFaults, Variant
-from node.store.faithful import FaithfulDisk
-from node.store.platter import (
+from zab_chaos.node.store.disk_faults import DiskFaults, Variant
+from zab_chaos.node.store.faithful import FaithfulDisk
+from zab_chaos.node.store.platter import (
     empty_volatile,
     fdatasync,
     lay_zeros,

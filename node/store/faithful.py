@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from node.store import page_cache
-from node.store.disk_faults import DiskFaults
-from node.store.page_cache import CachedInode, PageCache
-from node.store.platter import (
+from zab_chaos.node.store import page_cache
+from zab_chaos.node.store.disk_faults import DiskFaults
+from zab_chaos.node.store.page_cache import CachedInode, PageCache
+from zab_chaos.node.store.platter import (
     VOLATILE,
     empty_volatile,
     fdatasync,
@@ -20,7 +20,7 @@ from node.store.platter import (
     sync_folder,
     write_at,
 )
-from node.store.volatile import Change, Extent, Inode, VolatileDisk, unique
+from zab_chaos.node.store.volatile import Change, Extent, Inode, VolatileDisk, unique
 
 
 def _kill_this_process() -> None:

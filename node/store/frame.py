@@ -21,8 +21,8 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from node.core.digest import txn_digest
-from node.core.ready import (
+from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
     NewLeaderRecord,
@@ -31,11 +31,11 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import Zxid
+from zab_chaos.node.core.zxid import Zxid
 
 
 class Kind(IntEnum):
-    """What a record is; see `node.core.ready` for what each means."""
+    """What a record is; see `zab_chaos.node.core.ready` for what each means."""
 
     CHECKPOINT = 1
     EPOCH = 2

@@ -5,14 +5,14 @@ left for a new one, so a segment can be begun only when everything before it is 
 (TRUNC or SNAP, up to its NEWLEADER) within one batch, so no group is ever split.
 """
 
-from node.core.ready import Record
-from node.core.zxid import Zxid
-from node.store import frame, segment
-from node.store.crash import CrashHook
-from node.store.disk import Disk, DiskFile
-from node.store.errors import DiskFailed, disk_work
-from node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
-from node.store.state import State
+from zab_chaos.node.core.ready import Record
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.store import frame, segment
+from zab_chaos.node.store.crash import CrashHook
+from zab_chaos.node.store.disk import Disk, DiskFile
+from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
+from zab_chaos.node.store.state import State
 
 
 class Log:

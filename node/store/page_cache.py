@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from node.store.platter import VOLATILE
+from zab_chaos.node.store.platter import VOLATILE
 
 _NAME = "page-cache"
 

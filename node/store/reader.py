@@ -18,10 +18,10 @@ or a lie about the sync) looks as if it had never been written, and the batch is
 from collections.abc import Iterator
 from zlib import crc32
 
-from node.store import frame
-from node.store.errors import CorruptLog
-from node.store.frame import HEADER_BYTES, KINDS, MARK, OVERHEAD_BYTES, SECTOR, TRAILER, Frame, Kind
-from node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.errors import CorruptLog
+from zab_chaos.node.store.frame import HEADER_BYTES, KINDS, MARK, OVERHEAD_BYTES, SECTOR, TRAILER, Frame, Kind
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
 
 class SegmentReader:

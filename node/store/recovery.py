@@ -9,20 +9,20 @@ epoch change together or not at all (ZOOKEEPER-3911, 4643, 4785).
 from dataclasses import dataclass, field
 from typing import Literal
 
-from node.core import zxid as zx
-from node.core.ready import (
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.ready import (
     Recovered,
     TxnRecords,
 )
-from node.core.zxid import ZERO, Zxid
-from node.store import frame
-from node.store.disk import Disk
-from node.store.errors import CorruptLog, CorruptSnapshot, disk_work
-from node.store.frame import Frame
-from node.store.reader import SegmentReader
-from node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
-from node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
-from node.store.state import State
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import Disk
+from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot, disk_work
+from zab_chaos.node.store.frame import Frame
+from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
+from zab_chaos.node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
+from zab_chaos.node.store.state import State
 
 Kind = Literal["fresh", "recovered", "torn", "amnesiac"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
 
-from node.core.zxid import Zxid
-from node.store import frame
-from node.store.disk import Disk, DiskFile
-from node.store.errors import disk_work
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import Disk, DiskFile
+from zab_chaos.node.store.errors import disk_work
 
 VERSION = 2  # of the format of log and CHECKPOINT
 TEMPORARY = ".tmp"

@@ -7,11 +7,11 @@ import re
 from struct import Struct
 from zlib import crc32
 
-from node.core.zxid import Zxid
-from node.store.crash import CrashHook, crash_points
-from node.store.disk import Disk
-from node.store.errors import CorruptSnapshot, disk_work
-from node.store.segment import TEMPORARY
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.store.crash import CrashHook, crash_points
+from zab_chaos.node.store.disk import Disk
+from zab_chaos.node.store.errors import CorruptSnapshot, disk_work
+from zab_chaos.node.store.segment import TEMPORARY
 
 MAGIC = b"ZABSNAP\n"
 VERSION = 1

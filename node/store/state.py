@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from node.core.ready import (
+from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
     NewLeaderRecord,
@@ -12,7 +12,7 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 
 class Outline:

@@ -7,16 +7,24 @@ other thread: it only remembers.
 from collections import deque
 from typing import Self
 
-from node.core import zxid as zx
-from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, SnapRecord, TruncRecord
-from node.core.zxid import Zxid
-from node.store.crash import CrashHook
-from node.store.disk import Disk
-from node.store.errors import DiskFailed, disk_work
-from node.store.log import Log
-from node.store.recovery import Recovery, Report
-from node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
-from node.store.state import State
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.ready import (
+    EpochRecord,
+    MemberRecord,
+    NewLeaderRecord,
+    Record,
+    Recovered,
+    SnapRecord,
+    TruncRecord,
+)
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.store.crash import CrashHook
+from zab_chaos.node.store.disk import Disk
+from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.store.log import Log
+from zab_chaos.node.store.recovery import Recovery, Report
+from zab_chaos.node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
+from zab_chaos.node.store.state import State
 
 _OPENING = (TruncRecord, SnapRecord)  # a group
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Generic, NamedTuple, NoReturn, TypeVar
 
-from node.store.disk_faults import DiskFaults, Variant, surviving_changes, surviving_writes
+from zab_chaos.node.store.disk_faults import DiskFaults, Variant, surviving_changes, surviving_writes
 
 Extent = tuple[int, bytes]  # offset, data
 
@@ -75,7 +75,7 @@ class Change(NamedTuple, Generic[_Inode]):
 
 
 class VolatileFile:
-    """An open file, see `node.store.disk.DiskFile`."""
+    """An open file, see `zab_chaos.node.store.disk.DiskFile`."""
 
     def __init__(self, disk: "VolatileDisk[_Inode]", inode: _Inode, name: str, size: int) -> None:
         self.name = name
@@ -108,7 +108,10 @@ class VolatileFile:
 
 
 class VolatileDisk(ABC, Generic[_Inode]):
-    """Implements `node.store.disk.Disk`. What each kind of power cut leaves is in `node.store.disk_faults`."""
+    """Implements `zab_chaos.node.store.disk.Disk`.
+
+    What each kind of power cut leaves is in `zab_chaos.node.store.disk_faults`.
+    """
 
     faults: DiskFaults
 

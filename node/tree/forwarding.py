@@ -4,9 +4,9 @@ They need a link's order: an ANSWER leaves before the COMMIT of any transaction 
 origin knows of a refusal before it delivers what the same client asked for next.
 """
 
-from node.core.messages import Wire
-from node.core.zxid import Zxid
-from node.tree.requests import Asked
+from zab_chaos.node.core.messages import Wire
+from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree.requests import Asked
 
 
 class Forward(Wire, frozen=True, tag="FORWARD"):

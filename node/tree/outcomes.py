@@ -1,8 +1,8 @@
 """What became of a request. Three types, so that nobody can take one for another; above all not Unknown for Failed."""
 
-from node.core.messages import Wire
-from node.core.zxid import ZERO, Zxid
-from node.tree.txns import Change, CheckTxn, CreateTxn, FenceTxn, MultiTxn, SetTxn
+from zab_chaos.node.core.messages import Wire
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.tree.txns import Change, CheckTxn, CreateTxn, FenceTxn, MultiTxn, SetTxn
 
 
 class Stat(Wire, frozen=True, gc=False):
@@ -29,7 +29,7 @@ class Ok(Wire, frozen=True, tag="ok"):
 
 
 class Failed(Wire, frozen=True, tag="failed", gc=False):
-    """Certainly without effect. `error` is one of `node.tree.refusal.ERRORS`, `words` explain it.
+    """Certainly without effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`, `words` explain it.
 
     `zxid`: the last transaction that the refusal may rest on, so that a later read does not show an older state.
     """

@@ -9,8 +9,8 @@ from collections import deque
 
 import msgspec
 
-from node.tree.paths import ROOT, flaw, parent_of
-from node.tree.refusal import (
+from zab_chaos.node.tree.paths import ROOT, flaw, parent_of
+from zab_chaos.node.tree.refusal import (
     BAD_PATH,
     BAD_REQUEST,
     NO_PARENT,
@@ -22,10 +22,10 @@ from node.tree.refusal import (
     no_node,
     superseded,
 )
-from node.tree.requests import ANY, Asked, Check, Create, Delete, Fence, Multi, Set, Step, Write, weight
-from node.tree.seqs import NONE, raise_to
-from node.tree.tree import Tree
-from node.tree.txns import (
+from zab_chaos.node.tree.requests import ANY, Asked, Check, Create, Delete, Fence, Multi, Set, Step, Write, weight
+from zab_chaos.node.tree.seqs import NONE, raise_to
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import (
     Change,
     CheckTxn,
     CreateTxn,

@@ -1,10 +1,10 @@
 """What a client may ask: conditional writes, and reads. Decoded once, at the door, into these types.
 
 A write says what is to change and under which condition; the primary turns it into a transaction, which says what the
-result is (`node.tree.txns`). `version` is the version that the znode must have, or `ANY`.
+result is (`zab_chaos.node.tree.txns`). `version` is the version that the znode must have, or `ANY`.
 """
 
-from node.core.messages import Wire
+from zab_chaos.node.core.messages import Wire
 
 ANY = -1  # no condition on the version
 

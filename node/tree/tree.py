@@ -2,14 +2,14 @@
 
 import msgspec
 
-from node.core.zxid import ZERO, Zxid
-from node.tree.outcomes import Failed, Ok
-from node.tree.paths import ROOT, flaw, name_of, parent_of
-from node.tree.refusal import BAD_PATH, no_node
-from node.tree.requests import Children, Exists, Get, Read
-from node.tree.seqs import CLIENTS_MAX, raise_to, weigh
-from node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
-from node.tree.znode import Znode
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.tree.outcomes import Failed, Ok
+from zab_chaos.node.tree.paths import ROOT, flaw, name_of, parent_of
+from zab_chaos.node.tree.refusal import BAD_PATH, no_node
+from zab_chaos.node.tree.requests import Children, Exists, Get, Read
+from zab_chaos.node.tree.seqs import CLIENTS_MAX, raise_to, weigh
+from zab_chaos.node.tree.txns import CreateTxn, DeleteTxn, MultiTxn, SetTxn, Txn, decode
+from zab_chaos.node.tree.znode import Znode
 
 _FORMAT = 2
 _MASK = 2**64 - 1

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from node.core.messages import Wire
+from zab_chaos.node.core.messages import Wire
 
 
 class CreateTxn(Wire, frozen=True, tag="create", gc=False):

@@ -1,7 +1,7 @@
 """Two nodes and the links between them, in two worlds: ZeroMQ through toxiproxy, and the simulated ones.
 
 What a test may do is the same in both: start, kill, pause and resume nodes, send, reset, and break links in the words of
-`faults.network`. What the nodes were told, and which runs of frames they took, is all that it sees.
+`zab_chaos.faults.network`. What the nodes were told, and which runs of frames they took, is all that it sees.
 """
 
 import time
@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 import zmq
 
-from faults.defects.channels import RawLinks, RawSession
-from faults.network import Network
-from harness.ports import free_ports, release_ports
-from harness.simcluster import SimNetwork
-from harness.toxiproxy import ToxiproxyServer
-from model.simlinks import SimLinks
-from model.simnet import Pipe, SimNet
-from model.world import Plan, World
-from node.channel.runs import ChannelRun
-from node.config import Limits, Timing
-from node.events import LinkDown, LinkUp, Received
-from node.net import keys
-from node.net.link import Links
+from zab_chaos.faults.defects.channels import RawLinks, RawSession
+from zab_chaos.faults.network import Network
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.simcluster import SimNetwork
+from zab_chaos.harness.toxiproxy import ToxiproxyServer
+from zab_chaos.model.simlinks import SimLinks
+from zab_chaos.model.simnet import Pipe, SimNet
+from zab_chaos.model.world import Plan, World
+from zab_chaos.node.channel.runs import ChannelRun
+from zab_chaos.node.config import Limits, Timing
+from zab_chaos.node.events import LinkDown, LinkUp, Received
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.link import Links
 
 HEARTBEAT_MS = 20
 MS = 1_000_000
@@ -122,7 +122,7 @@ class Channels(ABC):
 
 
 class RealChannels(Channels):
-    """`node.net.link` over sockets; link (i, j) goes through the proxy `i-j` of a real toxiproxy.
+    """`zab_chaos.node.net.link` over sockets; link (i, j) goes through the proxy `i-j` of a real toxiproxy.
 
     A node is driven from here, so a paused one is not driven: its sockets go on taking what the kernel brings, as those of
     a process that sleeps do with less room.
@@ -230,7 +230,7 @@ class SimEnd:
 
 
 class SimChannels(Channels):
-    """`model.simlinks` over a simulated network."""
+    """`zab_chaos.model.simlinks` over a simulated network."""
 
     PATIENCE_NS = 60_000 * MS
     STEP_NS = MS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.toxiproxy import ToxiproxyServer, locate
 from tests.conformance.channels import Channels, RealChannels, SimChannels
+from zab_chaos.harness.toxiproxy import ToxiproxyServer, locate
 
 WORLDS = [
     pytest.param("zeromq", marks=pytest.mark.toxiproxy),

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from faults.network import Toxic
-from node.events import LinkDown, LinkUp, Received
 from tests.conformance.channels import Channels
+from zab_chaos.faults.network import Toxic
+from zab_chaos.node.events import LinkDown, LinkUp, Received
 
 CUTS = ("timeout", "stall", "disable")
 THERE = (1, 2)

@@ -1,4 +1,4 @@
-"""The contract of a disk (`node.store.disk`), kept by the real ones and by the simulated one alike."""
+"""The contract of a disk (`zab_chaos.node.store.disk`), kept by the real ones and by the simulated one alike."""
 
 import errno
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from model.simdisk import SimDisk
-from node.store.disk import FaithfulDisk, OrdinaryDisk
 from tests.unit.store.shelf import PowerGone, faithful
+from zab_chaos.model.simdisk import SimDisk
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
 
 Start = Callable[[], FaithfulDisk | OrdinaryDisk | SimDisk]
 

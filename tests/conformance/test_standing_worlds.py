@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.exits import HarnessError
-from harness.stages import stage_on
-from harness.standing import WORLDS, Ensemble, Failed, Unknown
+from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.stages import stage_on
+from zab_chaos.harness.standing import WORLDS, Ensemble, Failed, Unknown
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 

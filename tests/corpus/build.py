@@ -12,9 +12,9 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a script, only this folder would be importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from model import manifest
 from tests.corpus import conduct, delivery, disks, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
+from zab_chaos.model import manifest
 
 FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions)  # importing them fills the register
 

@@ -2,9 +2,9 @@
 
 import json
 
-from node.core import digest as dg
 from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import Story, digest, ensemble
+from zab_chaos.node.core import digest as dg
 
 # ---- client order ----
 

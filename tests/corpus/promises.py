@@ -1,8 +1,8 @@
 """Runs about epochs, and about what must not be forgotten."""
 
-from node.core import digest as dg
 from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble
+from zab_chaos.node.core import digest as dg
 
 # ---- one leader an epoch ----
 

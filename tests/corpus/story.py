@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model import manifest
-from node.core import digest as dg
 from tests.corpus.contents import Step, children_of, prepared, state_of
+from zab_chaos.model import manifest
+from zab_chaos.node.core import digest as dg
 
 Zxid = tuple[int, int]
 STEP = 1_000_000  # nanoseconds between two lines

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = pytest.importorskip("pipeline.session")
+    session = pytest.importorskip("zab_chaos.pipeline.session")
     words = tmp_path_factory.mktemp("spark") / "spark.log"
     with ExitStack() as stack:
         try:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from node.core import digest as dg
+from zab_chaos.node.core import digest as dg
 
 MS = 1_000_000
 ZERO = 1_000_000_000

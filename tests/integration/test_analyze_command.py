@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]":
     """In a process of its own: it starts and ends a Spark of its own."""
-    command = [sys.executable, "-m", "harness", "analyze", *map(str, arguments)]
+    command = [sys.executable, "-m", "zab_chaos.harness", "analyze", *map(str, arguments)]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
     )

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from benchmarks.figures import Scale
-from harness.bench import MEASUREMENTS, measure
+from zab_chaos.harness.bench import MEASUREMENTS, measure
 
 TINY = Scale(
     nodes=3,

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from faults.cluster import Contained
-from faults.scenario import parse
-from harness import results
-from harness.cluster import disagreement, statuses
-from harness.containers import engine, image, leftovers
-from harness.containers.labels import FOLDER, HARNESS, RUN, of_this_run
-from harness.containers.stage import ContainerStage
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.faults.cluster import Contained
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness import results
+from zab_chaos.harness.cluster import disagreement, statuses
+from zab_chaos.harness.containers import engine, image, leftovers
+from zab_chaos.harness.containers.labels import FOLDER, HARNESS, RUN, of_this_run
+from zab_chaos.harness.containers.stage import ContainerStage
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def client() -> Iterator[Any]:
 
 
 def zab(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "harness", *map(str, arguments)]
+    return [sys.executable, "-m", "zab_chaos.harness", *map(str, arguments)]
 
 
 def come_together(stage: ContainerStage) -> bool:

@@ -1,17 +1,15 @@
 """examples/ci as its user has it: zab-chaos installed from its wheel in a fresh environment, the project's own tests run."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness import catalogue
+from tests.integration.installation import bare_environment, build, install
+from zab_chaos.harness import catalogue
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -23,30 +21,16 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs a command of the fresh environment in a copy of the example.
-
-    The dependencies are this environment's, by a path file; it brings no editable installation of ours with it, because path
-    files below it are not read.
-    """
+    """Runs a command of the fresh environment in a copy of the example."""
     place = tmp_path_factory.mktemp("user")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place / "dist")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
-    python = place / "venv" / "bin" / "python"
-    (wheel,) = place.joinpath("dist").glob("*.whl")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--no-index", "--no-deps", "--quiet", str(wheel)], check=True)
-    (packages,) = place.glob("venv/lib/python*/site-packages")
-    packages.joinpath("dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install(build("wheel", ROOT, place / "dist"), place / "venv")
     project = place / "project"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", "zab-results", ".pytest_cache"))
-    bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON", "GITHUB_"))}
-    path = f"{place / 'venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    cache = _toxiproxy()
+    bare = bare_environment(place / "venv") | _toxiproxy()
 
     def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, cwd=project, env={**bare, **cache, "PATH": path, **environment}, capture_output=True, text=True,
+            command, cwd=project, env={**bare, **environment}, capture_output=True, text=True,
             timeout=300,
         )  # fmt: skip
 
@@ -55,13 +39,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def _toxiproxy() -> dict[str, str]:
     """An installed zab-chaos looks for toxiproxy in the user's cache; the checkout has it in its own."""
-    from harness import toxiproxy
+    from zab_chaos.harness import toxiproxy
 
     return {"ZAB_TOXIPROXY": str(toxiproxy.locate())}
 
 
 def test_what_is_installed_is_the_wheel(run: Run) -> None:
-    told = run("python", "-c", "import harness, sys; print(harness.__file__); print(sys.prefix)")
+    told = run("python", "-c", "import zab_chaos, sys; print(zab_chaos.__file__); print(sys.prefix)")
     module, prefix = told.stdout.split()
     assert module.startswith(prefix)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.lockstep import lab_node
-from harness.lockstep import lab_wire as wire
-from harness.lockstep.hub import Hub
-from harness.lockstep.lab import lab_in_lockstep
-from model.lab import LabArguments, LabNode, LabSimulator
+from zab_chaos.harness.lockstep import lab_node
+from zab_chaos.harness.lockstep import lab_wire as wire
+from zab_chaos.harness.lockstep.hub import Hub
+from zab_chaos.harness.lockstep.lab import lab_in_lockstep
+from zab_chaos.model.lab import LabArguments, LabNode, LabSimulator
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ def test_the_published_hash(label: str) -> None:
     numbers = {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}
     said = [word for name, number in numbers.items() for word in (f"--{name}", str(number))]
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "lab", *said, *more, "--on", "lockstep"],
+        [sys.executable, "-m", "zab_chaos.harness", "lab", *said, *more, "--on", "lockstep"],
         cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(len(label) + seed)}, capture_output=True, timeout=150,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, expected.encode(), b"")

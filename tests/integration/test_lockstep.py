@@ -8,18 +8,18 @@ from typing import Any
 import psutil
 import pytest
 
-from faults.defects import DEFECTS
-from faults.scenario import Scenario, load
-from harness import catalogue
-from harness.lockstep import replica as remote
-from harness.lockstep.compare import first_difference
-from harness.lockstep.hub import Hub
-from harness.lockstep.run import run_lockstep
-from harness.progress import Quiet
-from harness.run import Ran, Wish
-from harness.sim import run_sim
-from node.lockstep import wire
-from node.net import keys
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.lockstep import replica as remote
+from zab_chaos.harness.lockstep.compare import first_difference
+from zab_chaos.harness.lockstep.hub import Hub
+from zab_chaos.harness.lockstep.run import run_lockstep
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.run import Ran, Wish
+from zab_chaos.harness.sim import run_sim
+from zab_chaos.node.lockstep import wire
+from zab_chaos.node.net import keys
 
 pytestmark = pytest.mark.processes
 RATE = 20.0  # operations a second: the shipped faults, a twentieth of the work

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from model import manifest
-from pipeline import columns as c
-from pipeline.analysis import analyze
-from pipeline.folders import NoRuns, find
-from pipeline.ingest import ingest
-from pipeline.judging import Judged
-from pipeline.tables import read
 from tests.corpus.story import Story, ensemble
+from zab_chaos.model import manifest
+from zab_chaos.pipeline import columns as c
+from zab_chaos.pipeline.analysis import analyze
+from zab_chaos.pipeline.folders import NoRuns, find
+from zab_chaos.pipeline.ingest import ingest
+from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.tables import read
 
 pytestmark = pytest.mark.timeout(600)
 NODE_1, NODE_2 = "trace/node-1-1.jsonl", "trace/node-2-1.jsonl"

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.commands.run import read, wish_for
-from harness.judgement import judge as judge_with_replay
-from harness.progress import Quiet
-from harness.sim import run_sim
-from model.oracle import judge
-from model.verdict import Verdict
-from pipeline.analysis import analyze
-from pipeline.folders import find
 from tests.corpus.build import CASES
+from zab_chaos.harness.commands.run import read, wish_for
+from zab_chaos.harness.judgement import judge as judge_with_replay
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.sim import run_sim
+from zab_chaos.model.oracle import judge
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.pipeline.analysis import analyze
+from zab_chaos.pipeline.folders import find
 
 pytestmark = pytest.mark.timeout(900)  # of a machine that does other things too
 SECONDS = 3.0  # of a shipped scenario: enough for its first fault

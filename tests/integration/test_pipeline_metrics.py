@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from harness.cli import main
-from model.oracle import judge as oracle
-from pipeline.columns import Table
-from pipeline.folders import find
-from pipeline.ingest import ingest
-from pipeline.measure import Numbers, measured
-from pipeline.metric_columns import METRICS
-from pipeline.tables import Rows
 from tests.integration.handmade import handmade
+from zab_chaos.harness.cli import main
+from zab_chaos.model.oracle import judge as oracle
+from zab_chaos.pipeline.columns import Table
+from zab_chaos.pipeline.folders import find
+from zab_chaos.pipeline.ingest import ingest
+from zab_chaos.pipeline.measure import Numbers, measured
+from zab_chaos.pipeline.metric_columns import METRICS
+from zab_chaos.pipeline.tables import Rows
 
 pytestmark = pytest.mark.timeout(600)  # one session measures both runs for all tests; a busy machine takes its time
 SCENARIO = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from zab_chaos.harness.cli import main
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 

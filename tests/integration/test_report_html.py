@@ -16,14 +16,14 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.remote.webelement import WebElement
 
-from harness.cli import main
-from harness.html.campaign import from_verdict
-from harness.html.campaign_page import campaign_page
-from harness.judgement import judge
-from pipeline.campaign import summary
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.html.analysed import analysed
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.html.campaign import from_verdict
+from zab_chaos.harness.html.campaign_page import campaign_page
+from zab_chaos.harness.judgement import judge
+from zab_chaos.pipeline.campaign import summary
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")

@@ -8,13 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from faults.cluster import Cluster, ClusterError
-from harness import results
-from harness.cluster import disagreement, statuses
-from harness.ports import free_ports, release_ports
-from harness.processes import Addresses, Plan, Processes
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.harness import results
+from zab_chaos.harness.cluster import disagreement, statuses
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.processes import Addresses, Plan, Processes
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 pytestmark = pytest.mark.processes
 SECONDS = 60  # a bound for things that take a fraction of a second on a free machine

@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
@@ -54,7 +54,16 @@ class Zab:
         self.results = folder / "results"
         file = folder / "scenario.toml"
         file.write_text(scenario)
-        command = [sys.executable, "-m", "harness", "run", str(file), "--results", str(self.results), *options]
+        command = [
+            sys.executable,
+            "-m",
+            "zab_chaos.harness",
+            "run",
+            str(file),
+            "--results",
+            str(self.results),
+            *options,
+        ]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -142,7 +151,10 @@ def test_faults_are_injected_healed_and_on_record_and_the_answer_is_json(zab: Ca
     assert len(list((run.folder / "data").iterdir())) == 3
     # judged again, the stored run gets the same verdict
     again = subprocess.run(
-        [sys.executable, "-m", "harness", "verify", str(run.folder), "--json"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "zab_chaos.harness", "verify", str(run.folder), "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert again.returncode == 0
     assert json.loads(again.stdout)["runs"][0]["properties"] == answer["properties"]

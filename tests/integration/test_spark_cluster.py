@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cli import main
-from harness.waiting import wait_until
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.waiting import wait_until
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = [
@@ -106,7 +106,7 @@ def _words(process: psutil.Process) -> str:
 
 def zab(*arguments: str | Path, env: dict[str, str]) -> tuple[int, Any]:
     """`zab` with --json in a process of its own; its exit code and answer."""
-    command = [sys.executable, "-m", "harness", *map(str, arguments), "--json"]
+    command = [sys.executable, "-m", "zab_chaos.harness", *map(str, arguments), "--json"]
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
@@ -166,7 +166,17 @@ def test_what_the_executors_lack_is_named(cluster: dict[str, str], tmp_path: Pat
     bare.chmod(0o755)
     scenario = tmp_path / "short.toml"
     scenario.write_text(SHORT)
-    command = [sys.executable, "-m", "harness", "explore", str(scenario), "--seeds", "1..2", "--results", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "zab_chaos.harness",
+        "explore",
+        str(scenario),
+        "--seeds",
+        "1..2",
+        "--results",
+        str(tmp_path),
+    ]
     env = {**cluster, "PYSPARK_PYTHON": str(bare)}
     done = subprocess.run(
         [*command, "--master", cluster["URL"]],

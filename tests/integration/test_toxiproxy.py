@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from faults import proxies, signature
-from faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
-from faults.proxies import Proxies
-from harness.ports import free_ports, release_ports
-from harness.seal import seal
-from harness.toxiproxy import ToxiproxyError, ToxiproxyServer, locate
+from zab_chaos.faults import proxies, signature
+from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
+from zab_chaos.faults.proxies import Proxies
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.seal import seal
+from zab_chaos.harness.toxiproxy import ToxiproxyError, ToxiproxyServer, locate
 
 pytestmark = pytest.mark.toxiproxy
 
@@ -357,7 +357,7 @@ def test_the_server_dies_with_a_harness_that_is_killed(binary: Path, tmp_path: P
             sys.executable,
             "-c",
             "import sys, pathlib, time\n"
-            "from harness.toxiproxy import ToxiproxyServer\n"
+            "from zab_chaos.harness.toxiproxy import ToxiproxyServer\n"
             "server = ToxiproxyServer(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
             "print(server.pid, flush=True)\n"
             "time.sleep(120)\n",

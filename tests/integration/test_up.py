@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.cli import main
-from harness.standing.door import Door, doors
-from harness.waiting import wait_until
-from node.net import keys
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.standing.door import Door, doors
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
@@ -41,7 +41,7 @@ class Up:
 
 def start(results: Path) -> Up:
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", "up", "--results", str(results)],
+        [sys.executable, "-m", "zab_chaos.harness", "up", "--results", str(results)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     assert wait_until(lambda: bool(doors(results)) or process.poll() is not None, PATIENCE)
@@ -136,7 +136,7 @@ def test_the_shell_completes_answers_and_remembers(up: Up, tmp_path: Path) -> No
     child, descriptor = pty.fork()
     if child == 0:  # pragma: no cover
         os.environ |= {"HOME": str(tmp_path), "TERM": "xterm"}
-        words = ["-m", "harness", "client", "--results", str(up.results), "1"]
+        words = ["-m", "zab_chaos.harness", "client", "--results", str(up.results), "1"]
         os.execv(sys.executable, [sys.executable, *words])
     try:
         terminal = Terminal(descriptor)

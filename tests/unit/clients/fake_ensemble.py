@@ -6,15 +6,15 @@ from typing import Any
 
 import zmq
 
-from node.core.zxid import ZERO, zxid
-from node.events import ClientGone, ClientRequests, ClientUp
-from node.net.clients import ClientPort
-from node.net.keys import Keys
-from node.sessions import Sessions
-from node.tree.primary import Primary
-from node.tree.refusal import Refusal
-from node.tree.tree import Tree
-from node.tree.txns import Origin
+from zab_chaos.node.core.zxid import ZERO, zxid
+from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp
+from zab_chaos.node.net.clients import ClientPort
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.sessions import Sessions
+from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.refusal import Refusal
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import Origin
 
 
 class FakeNode:

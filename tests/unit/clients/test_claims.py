@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from node.claims import Claims
-from node.core.zxid import Zxid, zxid
+from zab_chaos.node.claims import Claims
+from zab_chaos.node.core.zxid import Zxid, zxid
 
 PATIENCE = 100
 ME = 7

@@ -5,14 +5,14 @@ import socket
 import pytest
 import zmq
 
-from harness.client_core import Client, Failed, Ok, Operation, Outcome, Unknown
-from harness.leaderless import LEADERLESS_NS, Leaderless
-from node.core.zxid import zxid
-from node.net.keys import Keys
-from node.tree.outcomes import Stat
-from node.tree.requests import Check, Create, Get, Set, Step
-from node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
 from tests.unit.clients.fake_ensemble import FakeEnsemble
+from zab_chaos.harness.client_core import Client, Failed, Ok, Operation, Outcome, Unknown
+from zab_chaos.harness.leaderless import LEADERLESS_NS, Leaderless
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.tree.outcomes import Stat
+from zab_chaos.node.tree.requests import Check, Create, Get, Set, Step
+from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
 
 
 def test_every_operation_and_its_answer(ensemble: FakeEnsemble) -> None:
@@ -260,7 +260,7 @@ def test_a_client_needs_nodes() -> None:
 def test_a_node_that_accepts_and_says_nothing_is_passed_over(
     ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.client_core.CONNECT_NS", 100_000_000)
+    monkeypatch.setattr("zab_chaos.harness.client_core.CONNECT_NS", 100_000_000)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 import zmq
 
-from node.config import Limits
-from node.core.zxid import ZERO, Zxid
-from node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
-from node.net import clients
-from node.net.address import AddressInUse
-from node.net.clients import ClientPort
-from node.net.keys import Keys
-from node.net.protocol import (
+from zab_chaos.node.config import Limits
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
+from zab_chaos.node.net import clients
+from zab_chaos.node.net.address import AddressInUse
+from zab_chaos.node.net.clients import ClientPort
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.protocol import (
     VERSION,
     Answers,
     Bye,
@@ -30,8 +30,8 @@ from node.net.protocol import (
     decode_from_node,
     encode,
 )
-from node.tree.outcomes import Ok
-from node.tree.requests import Get, Set
+from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.node.tree.requests import Get, Set
 
 KEYS = Keys(*zmq.curve_keypair())
 LIMITS = Limits(request_bytes=1000, queue_frames=50)
@@ -221,9 +221,9 @@ def test_it_looks_once_a_second(port: ClientPort, dial: Dial) -> None:
 
 STOPPED = """
 import sys, zmq
-from node.core.zxid import ZERO
-from node.net.keys import Keys
-from node.net.protocol import VERSION, Hello, encode
+from zab_chaos.node.core.zxid import ZERO
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.net.protocol import VERSION, Hello, encode
 dealer = zmq.Context().socket(zmq.DEALER)
 Keys(sys.argv[2].encode(), b"").client(dealer)
 dealer.connect("tcp://" + sys.argv[1])

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from node.core.zxid import ZERO, Zxid, zxid
-from node.sessions import SHARE, Sessions
-from node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from node.tree.primary import Primary
-from node.tree.refusal import Refusal
-from node.tree.requests import Create, Exists, Fence, Get, Multi, Request, Set, Write
-from node.tree.tree import Tree
-from node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
+from zab_chaos.node.sessions import SHARE, Sessions
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.refusal import Refusal
+from zab_chaos.node.tree.requests import Create, Exists, Fence, Get, Multi, Request, Set, Write
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
 
 NODE, LIFE, ME, YOU = 1, 2, 7, 8
 KEY = encode(Txn(Origin(9, 9, 9, 9), CreateTxn("/k", b"0", 1)))  # delivered before every test

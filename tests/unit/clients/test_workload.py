@@ -11,13 +11,13 @@ from zlib import crc32
 
 import pytest
 
-from faults.scenario import OPERATIONS, Operation
-from harness.load import Load, key_path
-from harness.workload import Workload, WorkloadError
-from node.events import ClientRequests
-from node.tree.outcomes import Ok
-from node.tree.requests import Get
 from tests.unit.clients.fake_ensemble import FakeEnsemble
+from zab_chaos.faults.scenario import OPERATIONS, Operation
+from zab_chaos.harness.load import Load, key_path
+from zab_chaos.harness.workload import Workload, WorkloadError
+from zab_chaos.node.events import ClientRequests
+from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.node.tree.requests import Get
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

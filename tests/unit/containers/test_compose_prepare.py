@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.containers.compose import NODES, prepare, seal
-from harness.results import RunFolder
-from model import manifest
-from node.config import NodeConfig
-from node.net import keys
+from zab_chaos.harness.containers.compose import NODES, prepare, seal
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.model import manifest
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.net import keys
 
 
 def test_every_node_finds_the_three_key_files_and_they_stay_the_same(tmp_path: Path) -> None:

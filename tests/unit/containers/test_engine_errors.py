@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.containers import engine, image
-from harness.containers.site import Site
-from harness.results import RunFolder, create
 from tests.unit.containers.fake_engine import Answer, fake_engine
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.containers import engine, image
+from zab_chaos.harness.containers.site import Site
+from zab_chaos.harness.results import RunFolder, create
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def test_no_permission_names_the_group(place: Path) -> None:
         theirs.listen()
         (place / "theirs.sock").chmod(0o000)
         asking = (
-            "import os; from harness.containers import engine; os.getuid() or os.seteuid(65534); "
+            "import os; from zab_chaos.harness.containers import engine; os.getuid() or os.seteuid(65534); "
             f"engine.connect('unix://{place}/theirs.sock')"
         )
-        root = Path(engine.__file__).parents[2]
+        root = Path(engine.__file__).parents[3]
         done = subprocess.run([sys.executable, "-c", asking], capture_output=True, text=True, cwd=root)
     assert "you have no permission for the container engine's socket" in done.stderr
     assert "usermod -aG docker" in done.stderr

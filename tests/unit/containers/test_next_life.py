@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from node.__main__ import next_life
-from node.config import NodeConfig
+from zab_chaos.node.__main__ import next_life
+from zab_chaos.node.config import NodeConfig
 
 
 def test_the_next_life_is_one_more_than_the_traces_of_this_node_tell_of(tmp_path: Path) -> None:

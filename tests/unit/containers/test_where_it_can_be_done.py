@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from faults.cluster import Contained
-from faults.containers import NetDisconnect
-from faults.kind import FaultError, Scene
-from faults.registry import KINDS, impossible
-from faults.scenario import parse
-from harness.cli import main
-from harness.containers.nodes import Containers
-from harness.processes import Processes
+from zab_chaos.faults.cluster import Contained
+from zab_chaos.faults.containers import NetDisconnect
+from zab_chaos.faults.kind import FaultError, Scene
+from zab_chaos.faults.registry import KINDS, impossible
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.containers.nodes import Containers
+from zab_chaos.harness.processes import Processes
 
 SCENARIO = """
 [scenario]

@@ -8,12 +8,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from node.core import digest as dg
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.digest import EMPTY, fold, txn_digest
-from node.core.machine import MS, Settings
-from node.core.ready import (
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.digest import EMPTY, fold, txn_digest
+from zab_chaos.node.core.machine import MS, Settings
+from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
     Install,

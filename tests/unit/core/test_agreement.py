@@ -2,9 +2,9 @@
 
 import pytest
 
-from node.core.agreement import REMEMBERED, Agreement
-from node.core.zxid import Zxid
 from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.node.core.agreement import REMEMBERED, Agreement
+from zab_chaos.node.core.zxid import Zxid
 
 
 def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> Lockstep:

@@ -1,8 +1,8 @@
 """A quorum that has decided for a node before it has itself is not kept waiting."""
 
-from node.core.messages import Cepoch, Phase, Role, Vote
-from node.core.zxid import ZERO
 from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.node.core.messages import Cepoch, Phase, Role, Vote
+from zab_chaos.node.core.zxid import ZERO
 
 
 def test_a_node_that_a_quorum_follows_leads_although_it_votes_for_another() -> None:

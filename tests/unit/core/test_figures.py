@@ -3,11 +3,11 @@
 import pytest
 from ensemble import Ensemble
 
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.machine import NotLeading
-from node.core.messages import Role
-from node.core.zxid import zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import NotLeading
+from zab_chaos.node.core.messages import Role
+from zab_chaos.node.core.zxid import zxid
 
 
 def led_by(n: int = 3, **settings: int) -> tuple[Ensemble, int, list[int]]:
@@ -194,7 +194,7 @@ def test_a_follower_with_a_higher_promise_forces_a_higher_epoch() -> None:
     peer = world.servers[followers[0]].peer
     assert peer is not None
     world.crash(followers[0])
-    from node.core.ready import EpochRecord
+    from zab_chaos.node.core.ready import EpochRecord
 
     world.servers[followers[0]].durable.append(EpochRecord(9))
     world.start(followers[0])

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.core import zxid as zx
-from node.core.history import History, NotInHistory
-from node.core.messages import Run
-from node.core.zxid import ZERO, Zxid
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.history import History, NotInHistory
+from zab_chaos.node.core.messages import Run
+from zab_chaos.node.core.zxid import ZERO, Zxid
 
 Log = list[tuple[int, int]]  # (epoch, counter), ascending
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from node.core.broadcast import Peer
-from node.core.machine import Settings
-from node.core.messages import Role, Vote
-from node.core.ready import Recovered
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import Settings
+from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.ready import Recovered
 
 
 def looking(members: int, *, amnesiac: bool = False) -> Peer:

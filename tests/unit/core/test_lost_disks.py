@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from node.core.broadcast import Peer
-from node.core.messages import Confirm, Confirmed, NewEpoch, Phase
-from node.core.zxid import show
 from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import Confirm, Confirmed, NewEpoch, Phase
+from zab_chaos.node.core.zxid import show
 
 
 def part(net: Lockstep, *pairs: tuple[int, int]) -> None:

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from ensemble import Ensemble
 
-from node.core import machine
-from node.core.broadcast import Peer
-from node.core.messages import (
+from zab_chaos.node.core import machine
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import (
     NAMES,
     Ack,
     AckEpoch,
@@ -31,8 +31,8 @@ from node.core.messages import (
     Sync,
     Vote,
 )
-from node.core.ready import Ready
-from node.core.zxid import ZERO, zxid
+from zab_chaos.node.core.ready import Ready
+from zab_chaos.node.core.zxid import ZERO, zxid
 
 SHAPE = Shape(ZERO, [(0, 0)])
 SAMPLES: dict[type, Message] = {

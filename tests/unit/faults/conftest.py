@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
-from faults.cluster import ClusterError, Status
+from zab_chaos.faults.cluster import ClusterError, Status
 
 
 class Sleepers:
-    """Implements `faults.cluster.Cluster` over `sleep` processes. Statuses are what a test sets."""
+    """Implements `zab_chaos.faults.cluster.Cluster` over `sleep` processes. Statuses are what a test sets."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.nodes: Sequence[int] = range(1, count + 1)

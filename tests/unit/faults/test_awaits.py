@@ -2,7 +2,7 @@
 
 import pytest
 
-from faults.scenario import ScenarioError, parse
+from zab_chaos.faults.scenario import ScenarioError, parse
 
 SCENARIO = """
 [scenario]

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from faults.conductor import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Conductor
-from faults.registry import KINDS
-from faults.scenario import FaultStep
-from node.core.ready import EpochRecord
-from node.store.disk import OrdinaryDisk
-from node.store.errors import CorruptLog
-from node.store.frame import HEADER_BYTES
-from node.store.reader import SegmentReader
-from node.store.store import Store
+from zab_chaos.faults.conductor import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Conductor
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.node.core.ready import EpochRecord
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.errors import CorruptLog
+from zab_chaos.node.store.frame import HEADER_BYTES
+from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.store import Store
 
 
 def step(at: float, do: str, target: Any = None, lasts: float | None = None, **params: Any) -> FaultStep:

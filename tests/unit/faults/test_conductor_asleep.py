@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from faults.conductor import Conductor
-from faults.scenario import FaultStep
+from zab_chaos.faults.conductor import Conductor
+from zab_chaos.faults.scenario import FaultStep
 
 
 def test_a_disk_is_mended_when_its_node_wakes_up(sleepers: Callable[..., Any], tmp_path: Path) -> None:

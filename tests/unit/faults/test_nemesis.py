@@ -7,13 +7,13 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.nemesis import BETWEEN, RECOVERY, REJOINING, draw, is_exclusive
-from faults.partition import cut_pairs
-from faults.registry import KINDS
-from faults.scenario import FaultStep, Nemesis
-from faults.shapes import has_quorum
-from faults.targets import size
-from node.crash import POINTS, check_action, parse
+from zab_chaos.faults.nemesis import BETWEEN, RECOVERY, REJOINING, draw, is_exclusive
+from zab_chaos.faults.partition import cut_pairs
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, Nemesis
+from zab_chaos.faults.shapes import has_quorum
+from zab_chaos.faults.targets import size
+from zab_chaos.node.crash import POINTS, check_action, parse
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

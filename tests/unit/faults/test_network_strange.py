@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faults.conductor import Conductor
-from faults.network import Network, NetworkError, Toxic
-from faults.proxies import Proxies, State, WedgedError
+from zab_chaos.faults.conductor import Conductor
+from zab_chaos.faults.network import Network, NetworkError, Toxic
+from zab_chaos.faults.proxies import Proxies, State, WedgedError
 
 LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
 

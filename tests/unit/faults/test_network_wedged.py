@@ -2,8 +2,8 @@
 
 import pytest
 
-from faults.network import Network, NetworkError, WedgedError
-from faults.proxies import Proxies, State
+from zab_chaos.faults.network import Network, NetworkError, WedgedError
+from zab_chaos.faults.proxies import Proxies, State
 
 
 class Slow(Proxies):

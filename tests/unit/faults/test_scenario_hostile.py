@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.registry import KINDS
-from faults.scenario import ScenarioError, load, parse
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import ScenarioError, load, parse
 
 HEAD = '[scenario]\nname = "x"\nabout = "y"\n'
 FAULT = '[[fault]]\nat = 1\ndo = "crash"\n'

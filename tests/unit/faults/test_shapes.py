@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults import shapes
-from faults.partition import cut_pairs
+from zab_chaos.faults import shapes
+from zab_chaos.faults.partition import cut_pairs
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from faults.kind import Scene
-from faults.process import Crash
+from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.process import Crash
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from faults.kind import Need
-from faults.registry import KINDS
-from faults.rules import WrongError
-from faults.targets import NobodyError, read_target, resolve, size, static_nodes
+from zab_chaos.faults.kind import Need
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.rules import WrongError
+from zab_chaos.faults.targets import NobodyError, read_target, resolve, size, static_nodes
 
 
 def test_roles_follow_the_leader_of_the_moment(sleepers: Callable[..., Any]) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import ports, toxiproxy_fetch
-from harness.ports import NoFreePortError, free_ports, release_ports
-from harness.toxiproxy import ToxiproxyError, cached, find
+from zab_chaos.harness import ports, toxiproxy_fetch
+from zab_chaos.harness.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.toxiproxy import ToxiproxyError, cached, find
 
 LEASH = Path(__file__).parents[3] / "harness" / "leash.py"
 
@@ -116,7 +116,7 @@ def test_ports_are_ours_alone_and_below_the_ephemeral_ones() -> None:
     try:
         assert len(set(mine)) == 20
         assert all(ports.LOWEST <= port < 32768 for port in mine)
-        ask = f"from harness import ports; ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; "
+        ask = f"from zab_chaos.harness import ports; ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; "
         ask += f"print([p for p in {mine} if ports._take(p)])"
         root = LEASH.parents[1]
         answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=root)

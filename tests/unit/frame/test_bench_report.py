@@ -9,16 +9,16 @@ from rich.console import Console
 
 from benchmarks.figures import QUICK, Figure, Scale, median, percentile
 from benchmarks.load import Loop
-from faults.cluster import ClusterError
-from harness import bench
-from harness.bench import MEASUREMENTS, Measurement, measure, store
-from harness.cli import main
-from harness.client_core import Client, Failed, Ok, Operation, Then, Unknown
-from harness.commands.bench import bench as run_bench
-from harness.commands.bench import chosen, show, shown
-from harness.exits import BadInput, HarnessError
-from node.core.zxid import zxid
-from node.tree.requests import Request
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness import bench
+from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.client_core import Client, Failed, Ok, Operation, Then, Unknown
+from zab_chaos.harness.commands.bench import bench as run_bench
+from zab_chaos.harness.commands.bench import chosen, show, shown
+from zab_chaos.harness.exits import BadInput, HarnessError
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.tree.requests import Request
 
 
 def test_without_names_all_but_the_long_ones() -> None:

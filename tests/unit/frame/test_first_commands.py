@@ -108,7 +108,8 @@ def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
 
 def test_everything_that_is_declared_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"], "hatchling", "editables"]
+    extras = (needed for extra in project["optional-dependencies"].values() for needed in extra)
+    wanted = [*project["dependencies"], *extras, "hatchling", "editables"]
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.]+", line)] == []
     pinned = {line.partition("==")[0] for line in lines}
@@ -118,7 +119,7 @@ def test_everything_that_is_declared_is_pinned() -> None:
 @pytest.mark.parametrize("wish", ["/nowhere/toxiproxy-server"])
 def test_fetching_toxiproxy_fails_with_words(wish: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "harness.toxiproxy_fetch"],
+        [sys.executable, "-m", "zab_chaos.harness.toxiproxy_fetch"],
         env={**os.environ, "ZAB_TOXIPROXY": wish},
         cwd=ROOT,
         capture_output=True,

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.growth import line, picture, points
-from harness.bench import store
+from zab_chaos.harness.bench import store
 
 
 def report(seconds: dict[int, tuple[float, float]]) -> dict[str, object]:

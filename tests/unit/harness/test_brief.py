@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from harness.brief import SHOWN, brief
-from node.core import digest as dg
+from zab_chaos.harness.brief import SHOWN, brief
+from zab_chaos.node.core import digest as dg
 
 
 def batch(first: int, *digests: int, epoch: int = 1, node: int = 1) -> dict[str, Any]:

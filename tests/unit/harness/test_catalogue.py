@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import catalogue
-from harness.exits import BadInput
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.exits import BadInput
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import ci
-from harness.ci import Case, markdown, xml
-from harness.cli import main
+from zab_chaos.harness import ci
+from zab_chaos.harness.ci import Case, markdown, xml
+from zab_chaos.harness.cli import main
 
 SMALL = """
 [scenario]

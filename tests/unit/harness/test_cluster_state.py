@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from faults.cluster import Status
-from harness.cluster import disagreement, leader_of
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.cluster import disagreement, leader_of
 
 
 def member(node: int, **changes: object) -> Status:

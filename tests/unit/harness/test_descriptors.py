@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.descriptors import LEAST, needed
+from zab_chaos.harness.descriptors import LEAST, needed
 
 ROOT = Path(__file__).parents[3]
 
@@ -18,7 +18,7 @@ def zab(soft: int, hard: int, *words: str) -> "subprocess.CompletedProcess[str]"
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     return subprocess.run(
-        [sys.executable, "-m", "harness", *words],
+        [sys.executable, "-m", "zab_chaos.harness", *words],
         cwd=ROOT,
         preexec_fn=limit,
         capture_output=True,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.exits import Exit
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.exits import Exit
 
 SCENARIO = """[scenario]
 name = "small"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import forgotten
-from node.net import keys
-from node.net.keys import KeyFiles
+from zab_chaos.harness import forgotten
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.keys import KeyFiles
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
-from harness.waiting import wait_until
-from harness.workers import Workers
+from zab_chaos.harness.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.workers import Workers
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long
@@ -86,7 +86,7 @@ class Command:
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *words], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "zab_chaos.harness", *words], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
@@ -155,7 +155,7 @@ def test_during_the_imports_there_is_one_line_and_no_traceback(tmp_path: Path) -
     """`typer`, which is what takes long to import, here sends the signal itself."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "doctor"], cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
+        [sys.executable, "-m", "zab_chaos.harness", "doctor"], cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
@@ -167,7 +167,7 @@ def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
     leader, follower = os.openpty()
     code = (
         "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(1, termios.TIOCSCTTY, 0); "
-        "from harness.entry import main; place = sys.argv.pop(1); sys.argv.pop(0); code = main(); "
+        "from zab_chaos.harness.entry import main; place = sys.argv.pop(1); sys.argv.pop(0); code = main(); "
         "open(place, 'w').write(str(int(code)))"
     )
     words = ["zab", "run", str(tmp_path / "long.toml"), "--on", "sim", "--results", str(tmp_path / "r")]

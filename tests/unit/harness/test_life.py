@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.cluster import ClusterError
-from harness.life import ProcessLife, spawn
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.life import ProcessLife, spawn
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import ports
-from harness.ports import NoFreePortError, free_ports, lock_files, release_ports
+from zab_chaos.harness import ports
+from zab_chaos.harness.ports import NoFreePortError, free_ports, lock_files, release_ports
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import report, results, timeline
-from harness.results import RunFolder
+from zab_chaos.harness import report, results, timeline
+from zab_chaos.harness.results import RunFolder
 
 SECOND = 10**9
 

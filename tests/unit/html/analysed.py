@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline.judging import Judged
+from zab_chaos.pipeline.judging import Judged
 
 
 def analysed(name: str, seed: int, **metrics: Any) -> Judged:

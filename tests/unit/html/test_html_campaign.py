@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main
-from harness.html.campaign import Run, from_verdict, read_campaign
-from harness.html.campaign_page import campaign_page
-from harness.judgement import judge
-from pipeline.campaign import summary
 from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.html.analysed import analysed
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.html.campaign import Run, from_verdict, read_campaign
+from zab_chaos.harness.html.campaign_page import campaign_page
+from zab_chaos.harness.judgement import judge
+from zab_chaos.pipeline.campaign import summary
 
 
 def keep(root: Path, name: str, story: Story, judged: bool = True, **facts: Any) -> Path:

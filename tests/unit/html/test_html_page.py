@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main
-from harness.html.markup import Html, element
-from harness.html.page import page
-from harness.html.story import read_story
-from harness.html.words import in_words
-from harness.judgement import judge
-from node.core import digest as dg
 from tests.corpus import conduct, delivery, promises
 from tests.corpus.cases import CASES, Case
 from tests.corpus.story import Story
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.html.markup import Html, element
+from zab_chaos.harness.html.page import page
+from zab_chaos.harness.html.story import read_story
+from zab_chaos.harness.html.words import in_words
+from zab_chaos.harness.judgement import judge
+from zab_chaos.node.core import digest as dg
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
 assert conduct

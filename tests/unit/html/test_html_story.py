@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.html.story import Story as Read
-from harness.html.story import read_story
-from harness.judgement import judge
-from model import oracle
 from tests.corpus.story import Story
+from zab_chaos.harness.html.story import Story as Read
+from zab_chaos.harness.html.story import read_story
+from zab_chaos.harness.judgement import judge
+from zab_chaos.model import oracle
 
 SECOND = 10**9
 

@@ -1,8 +1,8 @@
 """Links that come and go break the lab's protocol, and the search says where."""
 
-from model.lab import LabNode, Txn, explore_flapping, find_prefix_violation, lab_flapping
-from model.lab.flapping import judge_flapping
-from node.core.zxid import Zxid, zxid
+from zab_chaos.model.lab import LabNode, Txn, explore_flapping, find_prefix_violation, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.node.core.zxid import Zxid, zxid
 
 A, B, C = (Txn(zxid(1, counter), b"zab-%d" % counter) for counter in (1, 2, 3))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.lab import LabNode, Message, Role, Txn
-from model.lab.messages import (
+from zab_chaos.model.lab import LabNode, Message, Role, Txn
+from zab_chaos.model.lab.messages import (
     Ack,
     AckEpoch,
     AckLeader,
@@ -14,8 +14,8 @@ from model.lab.messages import (
     Propose,
     Vote,
 )
-from model.lab.splitmix import splitmix64
-from node.core.zxid import ZERO, zxid
+from zab_chaos.model.lab.splitmix import splitmix64
+from zab_chaos.node.core.zxid import ZERO, zxid
 
 ONE_ONE = Txn(zxid(1, 1), b"a")
 ONE_TWO = Txn(zxid(1, 2), b"b")

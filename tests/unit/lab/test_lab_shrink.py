@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenario import load
-from harness.cli import main
-from harness.flapping import full_protocol, judge_full
-from model.lab import LabArguments, lab_flapping
-from model.lab.flapping import judge_flapping
-from model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
-from model.lab.story import story
+from zab_chaos.faults.scenario import load
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.flapping import full_protocol, judge_full
+from zab_chaos.model.lab import LabArguments, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
+from zab_chaos.model.lab.story import story
 
 SEEDS = (1, 2, 3, 5, 11)
 
@@ -92,6 +92,6 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_links_that_break_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     whole = replace(lab_flapping(1), schedule=())
-    monkeypatch.setattr("harness.commands.flapping.lab_flapping", lambda seed: whole)
+    monkeypatch.setattr("zab_chaos.harness.commands.flapping.lab_flapping", lambda seed: whole)
     assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4
     assert "breaks nothing: there is nothing to shrink" in capsys.readouterr().err

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from model.lab import BadLabArguments, LabArguments, LabSimulator, Link, Message, Observer
-from model.lab.messages import LookForLeader, NewLeader, Propose, Txn, Vote
-from model.lab.splitmix import splitmix64
-from model.lab.transcript import transcript_line
-from node.core.zxid import ZERO, zxid
+from zab_chaos.model.lab import BadLabArguments, LabArguments, LabSimulator, Link, Message, Observer
+from zab_chaos.model.lab.messages import LookForLeader, NewLeader, Propose, Txn, Vote
+from zab_chaos.model.lab.splitmix import splitmix64
+from zab_chaos.model.lab.transcript import transcript_line
+from zab_chaos.node.core.zxid import ZERO, zxid
 
 Arrival = tuple[int, Link, Message, bool]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from model.lab import LabArguments, LabSimulator
-from model.lab.splitmix import splitmix64
+from zab_chaos.model.lab import LabArguments, LabSimulator
+from zab_chaos.model.lab.splitmix import splitmix64
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -64,9 +64,9 @@ def test_on_whole_links_everything_is_committed_everywhere(nodes: int, seed: int
 
 PROGRAM = """
 import hashlib, sys
-from model.lab import LabSimulator, lab_flapping
+from zab_chaos.model.lab import LabSimulator, lab_flapping
 print(hashlib.sha256(b"".join(LabSimulator(lab_flapping(seed)).run() for seed in range(4))).hexdigest())
-print(sorted(name for name in sys.modules if name.split(".")[0] == "zmq" or name.startswith("node.net")))
+print(sorted(name for name in sys.modules if name.split(".")[0] == "zmq" or name.startswith("zab_chaos.node.net")))
 """
 
 

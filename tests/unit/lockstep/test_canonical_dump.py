@@ -4,12 +4,12 @@ import json
 import struct
 from pathlib import Path
 
-from model.dump import dump_of
-from node.core.digest import txn_digest
-from node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord, TxnRecords
-from node.core.zxid import ZERO, zxid
-from node.store.disk import OrdinaryDisk
-from node.store.store import Store
+from zab_chaos.model.dump import dump_of
+from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord, TxnRecords
+from zab_chaos.node.core.zxid import ZERO, zxid
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.store import Store
 
 
 def write_disk(folder: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenario import load
-from harness.cli import main
-from harness.lockstep.compare import first_difference
-from harness.lockstep.run import run_lockstep
-from harness.progress import Quiet
-from harness.run import Wish
-from harness.sim import run_sim
+from zab_chaos.faults.scenario import load
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.lockstep.compare import first_difference
+from zab_chaos.harness.lockstep.run import run_lockstep
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.sim import run_sim
 
 SCENARIO = """
 [scenario]

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import zmq
 
-from harness.ports import free_ports, release_ports
-from node.channel.header import Header, Kind
-from node.config import Limits
-from node.net import frame, keys
-from node.net.link import LinkDown, Links, LinkUp, Received, Refused
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.config import Limits
+from zab_chaos.node.net import frame, keys
+from zab_chaos.node.net.link import LinkDown, Links, LinkUp, Received, Refused
 
 PATIENCE_S = 30  # only a failing test waits that long
 

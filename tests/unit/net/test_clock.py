@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from node.clock import Clock
+from zab_chaos.node.clock import Clock
 
 
 class Source:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import zmq
 
-from harness.ports import free_ports, release_ports
-from node.events import Refused
-from node.net import keys
-from node.net.address import AddressError, AddressInUse
-from node.net.control import ControlClient, ControlError, ControlPort, ControlTimeout
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.node.events import Refused
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.address import AddressError, AddressInUse
+from zab_chaos.node.net.control import ControlClient, ControlError, ControlPort, ControlTimeout
 
 Handler = Callable[[str, dict[str, Any]], dict[str, Any]]
 

@@ -9,9 +9,9 @@ import psutil
 import pytest
 import zmq
 
-from harness.waiting import wait_until
-from node.net import keys
-from node.net.dial import Dial
+from zab_chaos.harness.waiting import wait_until
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.dial import Dial
 
 PATIENCE_S = 30
 

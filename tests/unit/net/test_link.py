@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import zmq
 
-from node.net.link import AddressInUse, LinkDown, LinkUp, Received
+from zab_chaos.node.net.link import AddressInUse, LinkDown, LinkUp, Received
 
 
 def downs(net: Any, me: int) -> list[str]:

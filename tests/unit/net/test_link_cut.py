@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from node.net.link import ChannelRun, LinkDown, LinkUp, Received
+from zab_chaos.node.net.link import ChannelRun, LinkDown, LinkUp, Received
 
 
 class Relay:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import zmq
 
-from node.net import keys
-from node.net.keys import KeyFileError, Keys
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.keys import KeyFileError, Keys
 
 
 def test_a_created_file_is_private_and_loads_as_the_same_pair(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from node.channel.header import Header, Kind
-from node.channel.runs import Runs
-from node.channel.session import Outcome, Session
-from node.net.link import ChannelRun, LinkDown, Links
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.runs import Runs
+from zab_chaos.node.channel.session import Outcome, Session
+from zab_chaos.node.net.link import ChannelRun, LinkDown, Links
 
 
 class RawSession(Session):

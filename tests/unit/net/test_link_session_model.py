@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from node.channel.header import Header, Kind
-from node.channel.session import Outcome, Session
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.session import Outcome, Session
 
 Frame = tuple[Header, str | None]
 

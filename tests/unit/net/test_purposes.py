@@ -10,14 +10,14 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from harness.ports import free_ports, release_ports
-from node.__main__ import live
-from node.channel.header import Header, Kind
-from node.config import NodeConfig
-from node.net import frame, keys
-from node.net.keys import KeyFiles, Keys
-from node.server import Server
-from node.trace import Trace
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.node.__main__ import live
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.net import frame, keys
+from zab_chaos.node.net.keys import KeyFiles, Keys
+from zab_chaos.node.server import Server
+from zab_chaos.node.trace import Trace
 
 PATIENCE = 3000  # rounds of 10 ms; only a failing test takes so many
 OPENED = zmq.EVENT_HANDSHAKE_SUCCEEDED

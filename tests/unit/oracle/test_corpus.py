@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from model.oracle import judge
-from model.properties import ALL
-from model.verdict import Judgement
 from tests.corpus.build import CASES, main, write
 from tests.corpus.cases import Case
+from zab_chaos.model.oracle import judge
+from zab_chaos.model.properties import ALL
+from zab_chaos.model.verdict import Judgement
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from faults.scenario import parse
-from harness.progress import Quiet
-from harness.run import Wish
-from harness.sim import run_sim
-from model import manifest
-from model.oracle import judge
-from model.verdict import Outcome
 from tests.unit.oracle.edits import edited
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.sim import run_sim
+from zab_chaos.model import manifest
+from zab_chaos.model.oracle import judge
+from zab_chaos.model.verdict import Outcome
 
 SCENARIO = """
 [scenario]

@@ -5,9 +5,9 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.events import Deliver
-from model.ledger import Conflict, Ledger, Place
-from node.core import digest as dg
+from zab_chaos.model.events import Deliver
+from zab_chaos.model.ledger import Conflict, Ledger, Place
+from zab_chaos.node.core import digest as dg
 
 UNIVERSE = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)]
 History = list[tuple[tuple[int, int], int]]

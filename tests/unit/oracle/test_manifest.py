@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from model import manifest
-from model.oracle import judge
-from model.verdict import Outcome, Verdict
 from tests.corpus.story import ensemble
+from zab_chaos.model import manifest
+from zab_chaos.model.oracle import judge
+from zab_chaos.model.verdict import Outcome, Verdict
 
 
 def complaints(verdict: Verdict) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.facts import Facts
-from model.measures import longest_unavailability, percentile, seconds
+from zab_chaos.model.facts import Facts
+from zab_chaos.model.measures import longest_unavailability, percentile, seconds
 
 
 @pytest.mark.parametrize(

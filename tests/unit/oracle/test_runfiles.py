@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from model.facts import Damage
-from model.manifest import seal
-from model.oracle import judge
-from model.runfiles import Reader
-from model.verdict import Outcome
+from zab_chaos.model.facts import Damage
+from zab_chaos.model.manifest import seal
+from zab_chaos.model.oracle import judge
+from zab_chaos.model.runfiles import Reader
+from zab_chaos.model.verdict import Outcome
 
 
 def test_a_good_folder_passes(folder: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation, worst
+from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation, worst
 
 
 def prop(judgement: Judgement) -> Property:

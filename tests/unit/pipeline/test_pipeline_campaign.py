@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.campaign import interval, summary, t95
-from pipeline.comparison import compare, welch
-from pipeline.judging import Judged
-from pipeline.naming import experiment
+from zab_chaos.pipeline.campaign import interval, summary, t95
+from zab_chaos.pipeline.comparison import compare, welch
+from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.naming import experiment
 
 
 def run(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import java
-from pipeline.folders import Folder, find
-from pipeline.lines import described, lines, sources
-from pipeline.session import is_local
 from tests.corpus.story import ensemble
+from zab_chaos.pipeline import java
+from zab_chaos.pipeline.folders import Folder, find
+from zab_chaos.pipeline.lines import described, lines, sources
+from zab_chaos.pipeline.session import is_local
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from node.boot import boot_event
-from node.config import Limits, NodeConfig
-from node.core.broadcast import Peer
-from node.core.machine import MS
-from node.crash import CrashPoints
-from node.driver import Aborted
-from node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received
-from node.recording import Recording
-from node.replica import Replica
-from node.store.disk import FaithfulDisk
-from node.store.store import Store
-from node.trace import Trace
-from node.tree.requests import Create, Set
+from zab_chaos.node.boot import boot_event
+from zab_chaos.node.config import Limits, NodeConfig
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import MS
+from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.driver import Aborted
+from zab_chaos.node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received
+from zab_chaos.node.recording import Recording
+from zab_chaos.node.replica import Replica
+from zab_chaos.node.store.disk import FaithfulDisk
+from zab_chaos.node.store.store import Store
+from zab_chaos.node.trace import Trace
+from zab_chaos.node.tree.requests import Create, Set
 
 STEP = 10 * MS  # between two rounds of all nodes
 

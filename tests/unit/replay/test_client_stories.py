@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model.replay import replay
-from node.core.zxid import ZERO
-from node.events import ClientGone, ClientRequests, ClientUp, Received
-from node.tree.forwarding import Forward
-from node.tree.outcomes import Failed, Ok, Unknown
-from node.tree.requests import Create, Get, Request, Set
 from tests.unit.replay.conftest import World
+from zab_chaos.model.replay import replay
+from zab_chaos.node.core.zxid import ZERO
+from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp, Received
+from zab_chaos.node.tree.forwarding import Forward
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
+from zab_chaos.node.tree.requests import Create, Get, Request, Set
 
 WRITER, LATER = 901, 902
 MS = 1_000_000

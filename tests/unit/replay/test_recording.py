@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model import replay_words as words
-from node.core.messages import Commit, Propose, Run
-from node.core.ready import (
+from zab_chaos.model import replay_words as words
+from zab_chaos.node.core.messages import Commit, Propose, Run
+from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
     Event,
@@ -18,8 +18,18 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import zxid
-from node.recording import WHOLE, Damaged, LinkClosed, Reader, Recording, Submitted, Ticked, content, ready_from
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.recording import (
+    WHOLE,
+    Damaged,
+    LinkClosed,
+    Reader,
+    Recording,
+    Submitted,
+    Ticked,
+    content,
+    ready_from,
+)
 
 FULL = Ready(
     resets=[2],

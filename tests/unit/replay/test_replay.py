@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from faults.defects.durability import AckBeforeSync, PromiseNotDurable
-from model.replay import Replayed, equality, recorded_lives, replay, replay_life
-from model.replay_difference import Difference
-from model.replay_life import Mark, Rerun
-from model.verdict import Judgement
-from node.core.broadcast import Peer
-from node.core.messages import Commit, CommitLeader, Phase, Propose, Role
-from node.recording import MAGIC, Answered, Entry, Reader, SnapshotTaken, Stepped, Submitted, Synced, seal
+from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
+from zab_chaos.model.replay import Replayed, equality, recorded_lives, replay, replay_life
+from zab_chaos.model.replay_difference import Difference
+from zab_chaos.model.replay_life import Mark, Rerun
+from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
+from zab_chaos.node.recording import MAGIC, Answered, Entry, Reader, SnapshotTaken, Stepped, Submitted, Synced, seal
 
 LIVES = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]  # 3 leads first; 1 is killed, then 3
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli import main
-from harness.judgement import judge
-from model.verdict import Judgement
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.judgement import judge
+from zab_chaos.model.verdict import Judgement
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -194,7 +194,7 @@ def test_a_run_of_an_unknown_defect_is_unknown(run: Path) -> None:
 
 
 def test_the_hash_seed_changes_nothing(original: Path) -> None:
-    command = [sys.executable, "-m", "harness", "replay", str(original), "--json"]
+    command = [sys.executable, "-m", "zab_chaos.harness", "replay", str(original), "--json"]
     for seed in ("1", "77"):
         done = subprocess.run(
             command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False

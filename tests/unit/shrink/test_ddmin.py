@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.ddmin import ddmin
+from zab_chaos.model.ddmin import ddmin
 
 Fails = Callable[[list[int]], bool]
 

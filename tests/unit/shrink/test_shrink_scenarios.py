@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faults.defects import DEFECTS
-from faults.scenario import FaultStep, Scenario, load, parse
-from harness.cli import main
-from harness.sim import simulate
-from harness.simpler import fewer_nodes, plainer_faults, with_faults, with_operations
-from harness.timeshift import earlier, rounder, shorter
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import FaultStep, Scenario, load, parse
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.sim import simulate
+from zab_chaos.harness.simpler import fewer_nodes, plainer_faults, with_faults, with_operations
+from zab_chaos.harness.timeshift import earlier, rounder, shorter
 
 LOSSY = """
 [scenario]

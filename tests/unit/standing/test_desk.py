@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from harness.commands.inject import read
-from harness.exits import BadInput
-from harness.ports import free_ports, release_ports
-from harness.standing import Ensemble
-from harness.standing.desk import Desk
-from model.verdict import Outcome
-from node.net import keys
-from node.net.control import ControlClient
+from zab_chaos.harness.commands.inject import read
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.ports import free_ports, release_ports
+from zab_chaos.harness.standing import Ensemble
+from zab_chaos.harness.standing.desk import Desk
+from zab_chaos.model.verdict import Outcome
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import msgspec
 import psutil
 import pytest
 
-from harness.exits import BadInput
-from harness.standing.door import FOLDER, Door, doors, opened, the_door
-from node.net.keys import files_in
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.standing.door import FOLDER, Door, doors, opened, the_door
+from zab_chaos.node.net.keys import files_in
 
 
 def leave(results: Path, **changes: object) -> Path:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from faults.kind import FaultError
-from faults.registry import KINDS
-from faults.scenario import load
-from harness.exits import BadInput
-from harness.judgement import judge
-from harness.results import RunFolder
-from harness.standing import Done, Ensemble, Failed, Unknown
-from harness.standing.verbs import STATES, kind_of, verbs
-from model.verdict import Judgement, Outcome
-from node.tree.requests import Get, Set
+from zab_chaos.faults.kind import FaultError
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import load
+from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.standing import Done, Ensemble, Failed, Unknown
+from zab_chaos.harness.standing.verbs import STATES, kind_of, verbs
+from zab_chaos.model.verdict import Judgement, Outcome
+from zab_chaos.node.tree.requests import Get, Set
 
 
 def standing(tmp_path: Path, **options: Any) -> Ensemble:

@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from node.core.digest import txn_digest
-from node.core.ready import (
+from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
     NewLeaderRecord,
@@ -18,9 +18,9 @@ from node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from node.core.zxid import Zxid, zxid
-from node.store.disk import FaithfulDisk, OrdinaryDisk
-from node.store.store import Store
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
+from zab_chaos.node.store.store import Store
 
 SEGMENT = 512  # small, so that tests see many segments
 

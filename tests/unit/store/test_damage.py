@@ -6,16 +6,16 @@ from zlib import crc32
 
 import pytest
 
-from node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord
-from node.core.zxid import zxid
-from node.store import frame
-from node.store.disk import OrdinaryDisk
-from node.store.errors import Corrupt, CorruptLog, CorruptSnapshot
-from node.store.frame import Kind
-from node.store.recovery import Recovery
-from node.store.segment import salt
-from node.store.store import Store
 from tests.unit.store.shelf import Legal, Model, a_life, born, files, freeze, keep, recover, told, txns
+from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.errors import Corrupt, CorruptLog, CorruptSnapshot
+from zab_chaos.node.store.frame import Kind
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.segment import salt
+from zab_chaos.node.store.store import Store
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from node.store.disk import Disk, FaithfulDisk, OrdinaryDisk
 from tests.unit.store.shelf import PowerGone, faithful, files
+from zab_chaos.node.store.disk import Disk, FaithfulDisk, OrdinaryDisk
 
 MakeDisk = Callable[[Path], FaithfulDisk | OrdinaryDisk]
 both = pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
@@ -18,7 +18,7 @@ both = pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
 @both
 def test_a_slow_disk_waits_at_each_sync(make: MakeDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("node.store.disk_faults.time.sleep", waited.append)
+    monkeypatch.setattr("zab_chaos.node.store.disk_faults.time.sleep", waited.append)
     disk = make(tmp_path)
     file = disk.create("a")
     file.sync()
@@ -158,7 +158,7 @@ def test_a_cut_never_returns_even_if_the_process_survives(tmp_path: Path) -> Non
 
 CHILD = """
 import sys
-from node.store.disk import FaithfulDisk, OrdinaryDisk
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
 disk = {"faithful": FaithfulDisk, "ordinary": OrdinaryDisk}[sys.argv[1]](sys.argv[2])
 file = disk.create("a", 16)
 file.write(b"synced")

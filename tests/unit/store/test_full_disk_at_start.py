@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from node.config import NodeConfig
+from zab_chaos.node.config import NodeConfig
 
 
 def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
@@ -27,7 +27,16 @@ def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> 
         trace=str(folder),
     )
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
-    command = [sys.executable, "-m", "node", "--config", str(folder / "config.json"), "--life", "1", "--bootstrap"]
+    command = [
+        sys.executable,
+        "-m",
+        "zab_chaos.node",
+        "--config",
+        str(folder / "config.json"),
+        "--life",
+        "1",
+        "--bootstrap",
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
 
 

@@ -8,13 +8,6 @@ from typing import get_args
 
 import pytest
 
-from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
-from node.core.zxid import Zxid, zxid
-from node.crash import FAIL_STEPS, RECORDS
-from node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
-from node.store.errors import CorruptLog, DiskFailed
-from node.store.recovery import Recovery
-from node.store.store import Store
 from tests.unit.store.shelf import (
     SEGMENT,
     Legal,
@@ -34,6 +27,13 @@ from tests.unit.store.shelf import (
     told,
     txns,
 )
+from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.crash import FAIL_STEPS, RECORDS
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
+from zab_chaos.node.store.errors import CorruptLog, DiskFailed
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.store import Store
 
 BATCH: list[Record] = [
     EpochRecord(2),

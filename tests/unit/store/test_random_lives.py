@@ -10,10 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
-from node.core.zxid import Zxid, zxid
-from node.store.disk import Variant
-from node.store.store import Store
 from tests.unit.store.shelf import (
     SEGMENT,
     History,
@@ -30,6 +26,10 @@ from tests.unit.store.shelf import (
     told,
     txns,
 )
+from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.store.disk import Variant
+from zab_chaos.node.store.store import Store
 
 Cut = tuple[Variant, int]
 

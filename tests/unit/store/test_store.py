@@ -4,21 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from node.core.ready import (
-    EpochRecord,
-    MemberRecord,
-    NewLeaderRecord,
-    Record,
-    TruncRecord,
-    TxnRecords,
-)
-from node.core.zxid import ZERO, zxid
-from node.store.disk import Disk, OrdinaryDisk
-from node.store.errors import CorruptLog, CorruptSnapshot
-from node.store.frame import Frame
-from node.store.reader import SegmentReader
-from node.store.recovery import Recovery, Report
-from node.store.store import Store
 from tests.unit.store.shelf import (
     SEGMENT,
     Model,
@@ -35,6 +20,21 @@ from tests.unit.store.shelf import (
     told,
     txns,
 )
+from zab_chaos.node.core.ready import (
+    EpochRecord,
+    MemberRecord,
+    NewLeaderRecord,
+    Record,
+    TruncRecord,
+    TxnRecords,
+)
+from zab_chaos.node.core.zxid import ZERO, zxid
+from zab_chaos.node.store.disk import Disk, OrdinaryDisk
+from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot
+from zab_chaos.node.store.frame import Frame
+from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.recovery import Recovery, Report
+from zab_chaos.node.store.store import Store
 
 
 def reopen(disk: Disk, bootstrap: bool = False) -> tuple[Store, Report, object]:

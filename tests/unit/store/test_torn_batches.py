@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from node.core.ready import EpochRecord, NewLeaderRecord, Record, TruncRecord
-from node.core.zxid import Zxid, zxid
-from node.store import frame
-from node.store.disk import OrdinaryDisk
-from node.store.disk_faults import PAGE
-from node.store.errors import CorruptLog
-from node.store.frame import SECTOR
-from node.store.recovery import Recovery
-from node.store.segment import CHECKPOINT_BYTES
-from node.store.store import Store
 from tests.unit.store.shelf import Legal, Model, files, keep, lay_out, prefixes, recover, told, txns
+from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, Record, TruncRecord
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.disk_faults import PAGE
+from zab_chaos.node.store.errors import CorruptLog
+from zab_chaos.node.store.frame import SECTOR
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES
+from zab_chaos.node.store.store import Store
 
 NAME = "log-00000001"
 

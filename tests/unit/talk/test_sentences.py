@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.exits import BadInput, Exit
-from harness.session import Done, Failed, Outcome, Unknown
-from harness.talk.sentences import WORDS, answered, as_json, code, read, split
-from node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
+from zab_chaos.harness.exits import BadInput, Exit
+from zab_chaos.harness.session import Done, Failed, Outcome, Unknown
+from zab_chaos.harness.talk.sentences import WORDS, answered, as_json, code, read, split
+from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
 
 
 @pytest.mark.parametrize(

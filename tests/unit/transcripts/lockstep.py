@@ -12,13 +12,13 @@ from typing import Any
 
 from ensemble import recover
 
-from model import replay_words as words
-from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.machine import MS, NotLeading, Settings
-from node.core.messages import NAMES, Message, Ping
-from node.core.ready import Deliver, EpochRecord, Event, Ready, Record
-from node.core.zxid import Zxid
+from zab_chaos.model import replay_words as words
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.machine import MS, NotLeading, Settings
+from zab_chaos.node.core.messages import NAMES, Message, Ping
+from zab_chaos.node.core.ready import Deliver, EpochRecord, Event, Ready, Record
+from zab_chaos.node.core.zxid import Zxid
 
 TICK = 10 * MS
 MESSAGES_MAX = 10_000  # after one command; more is a livelock
@@ -260,7 +260,7 @@ class Lockstep:
         assert peer is not None, f"node {i} is down"
         return peer
 
-    # ---- a core's obligations (node.core.ready) ----
+    # ---- a core's obligations (zab_chaos.node.core.ready) ----
 
     def fulfil(self, i: int) -> None:
         while self.takes(i) and not (ready := self.peer(i).ready()).empty:

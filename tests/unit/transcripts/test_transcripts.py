@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.defects import (
+from tests.unit.transcripts.lockstep import Disagreement, Lockstep
+from zab_chaos.faults.defects import (
     AckBeforeSync,
     AckLeaderBeforeSync,
     AmnesiacVotes,
@@ -21,8 +22,7 @@ from faults.defects import (
     NoTruncate,
     PromiseNotDurable,
 )
-from node.core.broadcast import Peer
-from tests.unit.transcripts.lockstep import Disagreement, Lockstep
+from zab_chaos.node.core.broadcast import Peer
 
 FOLDER = Path(__file__).resolve().parents[2] / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.core.zxid import Zxid, zxid
-from node.tree.outcomes import Failed, Ok
-from node.tree.primary import Primary
-from node.tree.refusal import Refusal
-from node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set, Write
-from node.tree.tree import StateError, Tree
-from node.tree.txns import Origin
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.tree.outcomes import Failed, Ok
+from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.refusal import Refusal
+from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set, Write
+from zab_chaos.node.tree.tree import StateError, Tree
+from zab_chaos.node.tree.txns import Origin
 
 
 def origins() -> Iterator[Origin]:

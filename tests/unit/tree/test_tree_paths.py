@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.tree.paths import flaw, name_of, parent_of
+from zab_chaos.node.tree.paths import flaw, name_of, parent_of
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b", "/a.b", "/..a", "/a..", "/ä/日本", "/with space", "/-_=+"])

@@ -5,13 +5,26 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from node.core.zxid import Zxid, zxid
-from node.tree.outcomes import Failed, Ok, Stat, stated
-from node.tree.primary import Primary
-from node.tree.refusal import Refusal
-from node.tree.requests import Asked, Check, Children, Create, Delete, Exists, Fence, Get, Multi, Set, Step, Write
-from node.tree.tree import Tree
-from node.tree.txns import CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, decode, summary
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, stated
+from zab_chaos.node.tree.primary import Primary
+from zab_chaos.node.tree.refusal import Refusal
+from zab_chaos.node.tree.requests import (
+    Asked,
+    Check,
+    Children,
+    Create,
+    Delete,
+    Exists,
+    Fence,
+    Get,
+    Multi,
+    Set,
+    Step,
+    Write,
+)
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import CheckTxn, CreateTxn, DeleteTxn, MultiTxn, Origin, SetTxn, Txn, decode, summary
 
 ORIGIN = Origin(2, 3, 4, 5)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.core.zxid import zxid
-from node.tree import seqs
-from node.tree.seqs import NONE, raise_to
-from node.tree.tree import Tree
-from node.tree.txns import CheckTxn, Origin, Txn, encode
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.tree import seqs
+from zab_chaos.node.tree.seqs import NONE, raise_to
+from zab_chaos.node.tree.tree import Tree
+from zab_chaos.node.tree.txns import CheckTxn, Origin, Txn, encode
 
 uses = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=40)
 

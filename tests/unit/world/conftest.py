@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from faults.scenario import Scenario, load
-from harness import catalogue
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness import catalogue
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenario import FaultStep, load
-from harness.cli import main
-from harness.explore import Task, explore_seed
+from zab_chaos.faults.scenario import FaultStep, load
+from zab_chaos.harness.cli import main
+from zab_chaos.harness.explore import Task, explore_seed
 
 CUT = {"variant": "reordered", "within_ms": 500}
 

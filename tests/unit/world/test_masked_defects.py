@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from faults.defects import DEFECTS
-from faults.defects.choosing import PushesOwnHistory, VotesByZxid
-from faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
-from faults.scenario import Scenario, load
-from harness import catalogue
-from harness.sim import plan_of, simulate
-from model.simserver import SimServer
-from model.verdict import Judgement, Verdict
-from node.core.broadcast import Peer
-from node.store.recovery import Recovery
-from node.store.store import Store
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.defects.choosing import PushesOwnHistory, VotesByZxid
+from zab_chaos.faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.sim import plan_of, simulate
+from zab_chaos.model.simserver import SimServer
+from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.store import Store
 
 SEEDS = (1, 2)
 
@@ -72,7 +72,7 @@ def test_a_sound_recovery_refuses_the_disk_instead_of_losing_anything(
             refused.append(str(error))
             super()._fail(error)
 
-    monkeypatch.setattr("model.simnode.SimServer", Watched)
+    monkeypatch.setattr("zab_chaos.model.simnode.SimServer", Watched)
     verdict = judged(scenario_of(defect), 1, store=half)
     assert verdict.property(DEFECTS[defect].property).verdict is Judgement.PASS, verdict.reasons
     assert refused

@@ -10,22 +10,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from faults.scenario import Scenario, Workload
-from harness.lockstep.compare import first_difference
-from harness.lockstep.run import run_lockstep
-from harness.progress import Quiet
-from harness.run import Wish
-from harness.sim import plan_of, run_sim, simulate
-from model.simport import SimPort
-from node.config import NodeConfig
-from node.core.broadcast import Peer
-from node.core.messages import Ack
+from zab_chaos.faults.scenario import Scenario, Workload
+from zab_chaos.harness.lockstep.compare import first_difference
+from zab_chaos.harness.lockstep.run import run_lockstep
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.sim import plan_of, run_sim, simulate
+from zab_chaos.model.simport import SimPort
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.messages import Ack
 
 SCENARIO = Scenario(name="errors", about="-", duration=1.0, workload=Workload(clients=1, keys=1))
 
 BROKEN = """
-from node.core.broadcast import Peer
-from node.store.store import Store
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.store.store import Store
 
 class FailsAtAck(Peer):
     def on_ack(self, source, message):
@@ -106,7 +106,16 @@ def test_a_process_ends_with_code_70_and_its_traceback(broken: str, tmp_path: Pa
         defect=f"{broken}:AT_START",
     )  # fmt: skip
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
-    command = [sys.executable, "-m", "node", "--config", str(tmp_path / "config.json"), "--life", "1", "--bootstrap"]
+    command = [
+        sys.executable,
+        "-m",
+        "zab_chaos.node",
+        "--config",
+        str(tmp_path / "config.json"),
+        "--life",
+        "1",
+        "--bootstrap",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 70, ended.stderr
     assert "Traceback" in ended.stderr

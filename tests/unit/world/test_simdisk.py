@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from model.simdisk import SimDisk
-from node.store.disk import FaithfulDisk
-from node.store.disk_faults import Variant
+from zab_chaos.model.simdisk import SimDisk
+from zab_chaos.node.store.disk import FaithfulDisk
+from zab_chaos.node.store.disk_faults import Variant
 
 NAMES = ("a", "b", "c")
 

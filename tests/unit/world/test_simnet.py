@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from faults.network import Toxic
-from harness.simcluster import SimNetwork
-from model.simnet import Pipe, SimNet
-from model.world import World
-from node.channel.header import Header
+from zab_chaos.faults.network import Toxic
+from zab_chaos.harness.simcluster import SimNetwork
+from zab_chaos.model.simnet import Pipe, SimNet
+from zab_chaos.model.world import World
+from zab_chaos.node.channel.header import Header
 
 MS = 1_000_000
 LINK = (1, 2)

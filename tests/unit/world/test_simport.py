@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from faults.scenario import Limits, Scenario
-from harness.sim import SimGround
-from model.simclients import SimClient, SimOperation
-from node.core.zxid import ZERO, Zxid, zxid
-from node.sessions import SHARE
-from node.tree.outcomes import Ok, Outcome, Unknown
-from node.tree.requests import Create, Get
+from zab_chaos.faults.scenario import Limits, Scenario
+from zab_chaos.harness.sim import SimGround
+from zab_chaos.model.simclients import SimClient, SimOperation
+from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
+from zab_chaos.node.sessions import SHARE
+from zab_chaos.node.tree.outcomes import Ok, Outcome, Unknown
+from zab_chaos.node.tree.requests import Create, Get
 
 SECOND = 1_000_000_000
 ME, YOU = 6666, 7777

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from faults.defects import DEFECTS
-from faults.scenario import Scenario, load
-from harness import catalogue, results
-from harness.judgement import judge
-from harness.progress import Quiet
-from harness.results import RunFolder
-from harness.run import Wish
-from harness.sim import SimGround, run_sim
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario, load
+from zab_chaos.harness import catalogue, results
+from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.sim import SimGround, run_sim
 
 RUN = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from faults.scenario import load
-from harness import catalogue
-from harness.progress import Quiet
-from harness.run import Wish
-from harness.sim import run_sim
+from zab_chaos.faults.scenario import load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.progress import Quiet
+from zab_chaos.harness.run import Wish
+from zab_chaos.harness.sim import run_sim
 scenario = load(catalogue.shipped()[sys.argv[1]])
 scenario = replace(scenario, workload=replace(scenario.workload, rate=40.0))
 wish = Wish(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="again", keep_data=True, on="sim")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.session import Session
-from harness.standing import Ensemble, Failed, Unknown
-from node.tree.requests import Set
+from zab_chaos.harness.session import Session
+from zab_chaos.harness.standing import Ensemble, Failed, Unknown
+from zab_chaos.node.tree.requests import Set
 
 SEEDS = range(1, 6)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenario import Disk, Expect, Operation, Scenario, Workload
-from harness.final import judge_state
-from harness.outset import write_disk
-from harness.sim import simulate
-from model.verdict import Judgement
-from node.core import zxid as zx
-from node.store.disk import OrdinaryDisk
-from node.store.store import Store
+from zab_chaos.faults.scenario import Disk, Expect, Operation, Scenario, Workload
+from zab_chaos.harness.final import judge_state
+from zab_chaos.harness.outset import write_disk
+from zab_chaos.harness.sim import simulate
+from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.store import Store
 
 ASKED = (
     Operation(at=0.1, value="a"),

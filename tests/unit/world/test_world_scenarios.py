@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from faults.defects import DEFECTS
-from faults.nemesis import draw_params
-from faults.registry import KINDS
-from faults.scenario import Expect, FaultStep, Scenario, load
-from harness import catalogue
-from harness.sim import simulate
-from model.verdict import Judgement
-from node.config import Limits
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.nemesis import draw_params
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import Expect, FaultStep, Scenario, load
+from zab_chaos.harness import catalogue
+from zab_chaos.harness.sim import simulate
+from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.config import Limits
 
 LONG = "long-mix"
 OTHERS = ("defects/", "containers/")  # built to fail, and what only containers can do

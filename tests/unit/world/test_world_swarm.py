@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from faults.scenario import Scenario, parse
-from harness import catalogue, swarm
-from harness.sim import simulate
-from node.config import Limits
+from zab_chaos.faults.scenario import Scenario, parse
+from zab_chaos.harness import catalogue, swarm
+from zab_chaos.harness.sim import simulate
+from zab_chaos.node.config import Limits
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
