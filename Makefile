@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
-	@$(BIN)/python -m zab_chaos.harness.toxiproxy_fetch
+	@$(BIN)/python -m zab_chaos.harness.backends.toxiproxy.fetch
 	@.ci/java
 
 browser: ## install Chromium for the HTML report's tests, where that can be done: as root, with apt-get

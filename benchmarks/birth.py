@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
-from zab_chaos.harness.client_core import Ok
-from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.client.core import Ok
+from zab_chaos.harness.errors import HarnessError
 
 
 def birth(folder: Path, scale: Scale) -> list[Figure]:

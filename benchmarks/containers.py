@@ -14,13 +14,13 @@ from benchmarks.ensemble import SETTLE_SECONDS
 from benchmarks.figures import Figure, Lacking, Scale, median
 from benchmarks.load import Loop, create_keys
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness import results
-from zab_chaos.harness.client_core import Client
-from zab_chaos.harness.cluster import disagreement, statuses
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.harness.stage import Stage
-from zab_chaos.harness.stages import stage_on
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.backends.processes.stage import Stage
+from zab_chaos.harness.backends.registry import stage_on
+from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.runs import results
+from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
+from zab_chaos.harness.runs.waiting import wait_until
 
 WORLDS = ("processes", "containers")
 

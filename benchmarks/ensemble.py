@@ -13,12 +13,13 @@ from typing import Self
 
 import psutil
 
-from zab_chaos.harness import cluster, results
-from zab_chaos.harness.client_core import Client
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.harness.ports import free_ports, release_ports
-from zab_chaos.harness.processes import Addresses, Plan, Processes
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
+from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.runs import ensemble_state as cluster
+from zab_chaos.harness.runs import results
+from zab_chaos.harness.runs.waiting import wait_until
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"

@@ -9,8 +9,8 @@ import msgspec
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
-from zab_chaos.harness.client_core import Client, Ok, Operation, Outcome
-from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.client.core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.tree.requests import ANY, Set
 

@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass
 
-from zab_chaos.harness.client_core import Client, Ok, Operation, Outcome
-from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.client.core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness import catalogue
-from zab_chaos.harness.commands.run import wish_for
-from zab_chaos.harness.lockstep.compare import first_difference
-from zab_chaos.harness.lockstep.run import run_lockstep
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.backends.lockstep.compare import first_difference
+from zab_chaos.harness.backends.lockstep.run import run_lockstep
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.cli.run import wish_for
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs import catalogue
 
 
 def arguments() -> argparse.Namespace:

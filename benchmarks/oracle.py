@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.synthetic import EVENTS, NODES
 from benchmarks.synthetic import Run as Traces
 from zab_chaos.model.events import Event, Run, event_from_json, operation_from_json
-from zab_chaos.model.oracle import Oracle
+from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Judgement
 
 ROUNDS = 5

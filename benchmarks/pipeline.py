@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import synthetic
 from benchmarks.figures import NORMAL, Figure, Scale, median
-from zab_chaos.harness.exits import HarnessError
+from zab_chaos.harness.errors import HarnessError
 
 HEAP = "2500m"
 SMALL = 300  # transactions in the one small run
@@ -144,7 +144,7 @@ def simulate(out: Path, runs: int) -> None:
 
 def _simulated(task: tuple[str, str, int]) -> int:
     """One run; its exit code."""
-    from zab_chaos.harness.cli import main
+    from zab_chaos.harness.cli.app import main
 
     file, results, seed = task
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import NORMAL, Figure, Scale, median
 from benchmarks.load import Loop, create_keys
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.model.replay import replay
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.model.replay.replay import replay
 from zab_chaos.node.core.broadcast import Peer
 
 OUTSTANDING = 5

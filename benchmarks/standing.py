@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, Scale, median
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.harness.session import Failed, Unknown
-from zab_chaos.harness.standing import Ensemble
-from zab_chaos.harness.walk import Unfinished
+from zab_chaos.harness.client.session import Failed, Unknown
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.live import Ensemble
+from zab_chaos.harness.runs.walk import Unfinished
 
 WORLDS = ("processes", "sim")
 

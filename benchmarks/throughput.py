@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.ensemble import Ensemble
 from benchmarks.figures import Figure, Scale, median, percentile
 from benchmarks.load import Loop, create_keys
-from zab_chaos.harness.machine import sync_latency
+from zab_chaos.harness.machine.environment import sync_latency
 
 DISK_SYNCS = 200  # how often the bare disk is asked, before and after
 

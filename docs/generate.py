@@ -19,15 +19,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from zab_chaos.faults import grammar
 from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.outset import DISK
 from zab_chaos.faults.registry import describe_kinds
 from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
-from zab_chaos.harness.catalogue import shipped
-from zab_chaos.harness.commands.bench import shown
-from zab_chaos.model import replay
-from zab_chaos.model.properties import ALL
-from zab_chaos.node import crash
+from zab_chaos.harness.cli.bench import shown
+from zab_chaos.harness.runs.catalogue import shipped
+from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.replay import replay
+from zab_chaos.node import crash_points as points
 from zab_chaos.node.core import messages
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
@@ -129,7 +129,7 @@ def faults() -> str:
 
 def crash_points() -> str:
     """Steps, and what may stand behind the colon."""
-    return table(("step", "of"), ((f"`{step}`", ", ".join(crash.subjects(step))) for step in crash.STEPS))
+    return table(("step", "of"), ((f"`{step}`", ", ".join(points.subjects(step))) for step in points.STEPS))
 
 
 def keys() -> str:

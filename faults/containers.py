@@ -5,10 +5,10 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.cluster import Contained
+from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number
-from zab_chaos.faults.witness import FrameWitness
 
 STEP = 0.1  # seconds between two looks at what the kernel has counted
 

@@ -7,7 +7,7 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.process import ENOUGH, NodeDown, came_up, named, start_dead
-from zab_chaos.node.crash import parse
+from zab_chaos.node.crash_points import parse
 
 
 def enough(fault: Fault, reached: Sized) -> bool:

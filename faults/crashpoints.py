@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from zab_chaos.faults.rules import Rule, WrongError, suggest
-from zab_chaos.node.crash import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
+from zab_chaos.node.crash_points import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
 
 OFTEN = (
     "TXN",

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.consistency import contradictions
+from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disagreements, state
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
-from zab_chaos.faults.lines import Lines, Path
-from zab_chaos.faults.outset import DISK, PROPERTIES, disagreements, state
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
 from zab_chaos.faults.scenario import (
@@ -29,8 +28,9 @@ from zab_chaos.faults.scenario import (
 )
 from zab_chaos.faults.targets import NAME as LABEL
 from zab_chaos.faults.targets import read_target
+from zab_chaos.faults.toml_lines import Lines, Path
 from zab_chaos.node.config import Limits, Timing
-from zab_chaos.node.crash import POINTS
+from zab_chaos.node.crash_points import POINTS
 
 MOST_NODES = 15
 LONGEST = 24 * 3600.0

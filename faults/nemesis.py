@@ -10,12 +10,12 @@ fires.
 disk at a time, and nothing else is broken until its node has had time to come back.
 - A bridge costs the whole of m: no node is cut off, but a quorum has to form around one node.
 
-On a machine that is slower than these rules assume, `zab_chaos.faults.conductor` puts a fault off until the ensemble has
+On a machine that is slower than these rules assume, `zab_chaos.faults.scheduler` puts a fault off until the ensemble has
 recovered.
 
 Without `keep_quorum` anything may be broken at any time, also all nodes at once, but for disks: losing a second one before
 the first one's node is a member again is beyond Zab's fault model, and so is a disk that forgets without anybody noticing
-while others are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the conductor
+while others are down. So disks are lost one at a time, with time between them, and none is damaged. Here too the scheduler
 looks at the nodes before it takes the next one.
 """
 

@@ -5,11 +5,11 @@ from random import Random
 from typing import Any
 
 from zab_chaos.faults import shapes
+from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import CUTS
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import choice, number, pairs
-from zab_chaos.faults.witness import FrameWitness
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
 WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all

@@ -18,7 +18,7 @@ import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from zab_chaos.faults import signature
+from zab_chaos.faults import tcp_signature
 
 SECONDS = 3.0
 
@@ -66,7 +66,7 @@ class _Bounded:
 
     def _ask(self, method: str, url: str, **keywords: Any) -> requests.Response:
         try:
-            with signature.session(self._key) as session:
+            with tcp_signature.session(self._key) as session:
                 answer = session.request(method, url, timeout=SECONDS, **keywords)
         except requests.Timeout:
             raise WedgedError(f"toxiproxy did not answer {method} {url} within {SECONDS:g} s") from None

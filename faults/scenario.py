@@ -186,7 +186,7 @@ class Scenario:
 
     def to_toml(self) -> str:
         """The scenario as a file again; reading that gives an equal scenario."""
-        from zab_chaos.faults.writing import write
+        from zab_chaos.faults.toml_writing import write
 
         return write(self)
 

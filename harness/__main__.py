@@ -2,7 +2,7 @@
 
 import sys
 
-from zab_chaos.harness.entry import main
+from zab_chaos.harness.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -31,11 +31,11 @@ from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from benchmarks.world import world
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness import machine
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.harness.interrupt import Stopped
-from zab_chaos.harness.ports import NoFreePortError
-from zab_chaos.harness.results import write_whole
+from zab_chaos.harness.backends.processes.ports import NoFreePortError
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine import environment
+from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.runs.results import write_whole
 from zab_chaos.node.net import keys
 
 ATTEMPTS = 2  # at one measurement
@@ -130,7 +130,7 @@ def measure(
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
-        report = {"command": command, "started": _utc(), "commit": machine.commit(), **surroundings(results)}
+        report = {"command": command, "started": _utc(), "commit": environment.commit(), **surroundings(results)}
     except OSError as error:
         raise HarnessError(
             f"{results} cannot be used for measuring: {error.strerror or error}. Choose another folder with --results."
@@ -178,10 +178,14 @@ def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], No
 
 def surroundings(results: Path) -> dict[str, Any]:
     """What the numbers depend on: the machine, its disk, what else it was doing, the versions."""
-    syncs = [machine.sync_latency(results, 100)[0] for _ in range(3)]
+    syncs = [environment.sync_latency(results, 100)[0] for _ in range(3)]
     return {
-        "machine": {**machine.facts(), "processor": machine.processor(), "fdatasync_ms": statistics.median(syncs)},
-        "versions": machine.versions(None),
+        "machine": {
+            **environment.facts(),
+            "processor": environment.processor(),
+            "fdatasync_ms": statistics.median(syncs),
+        },
+        "versions": environment.versions(None),
         "load_before": os.getloadavg(),
     }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.errors import BadInput
 
 
 class MissingExtra(BadInput):

@@ -10,7 +10,7 @@ from typing import Any
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.machine import EXPECTED
 from zab_chaos.node.core.messages import NAMES, Phase, Role
-from zab_chaos.node.crash import POINTS, REPLY, SEND_STEPS, CrashPoints
+from zab_chaos.node.crash_points import POINTS, REPLY, SEND_STEPS, CrashPoints
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.tree.outcomes import Outcome
 

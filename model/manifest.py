@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.model.events import UNREADABLE
-from zab_chaos.model.facts import Damage
+from zab_chaos.model.oracle.facts import Damage
 
 NAME = "manifest.json"
 FORMAT = 1

@@ -22,7 +22,7 @@ from zab_chaos.model.events import (
     operation_from_json,
     trace_name,
 )
-from zab_chaos.model.facts import Damage
+from zab_chaos.model.oracle.facts import Damage
 
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 _L = TypeVar("_L", bound=Line)

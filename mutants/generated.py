@@ -17,7 +17,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 from mutants.planting import ROOT
 
 FOLDERS = ("node/core", "node/tree")
-FILES = ("node/sessions.py",)
+FILES = ("node/clients/sessions.py",)
 EQUIVALENT = ROOT / "mutants" / "equivalent.toml"
 SEED = "mutants 1"
 

@@ -22,12 +22,12 @@ from typing import NoReturn
 import msgspec
 
 from zab_chaos.node.boot import begin
+from zab_chaos.node.components import parts_with
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.crash import BadPoint
-from zab_chaos.node.ends import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.crash_points import BadPoint
+from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.net.address import AddressError, AddressInUse
 from zab_chaos.node.net.keys import KeyFileError
-from zab_chaos.node.parts import parts_with
 from zab_chaos.node.server import Server
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
 from zab_chaos.node.store.errors import DiskFailed, disk_work

@@ -8,7 +8,7 @@ from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import show
 from zab_chaos.node.core.ready import Recovered
-from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.driver import Sink
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.recovery import Report

@@ -9,7 +9,7 @@ from typing import Any
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.crash import BadPoint, check_action
+from zab_chaos.node.crash_points import BadPoint, check_action
 from zab_chaos.node.replica import Replica
 
 MS = 1_000_000

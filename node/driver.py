@@ -9,13 +9,13 @@ from zlib import crc32
 
 import msgspec
 
-from zab_chaos.node.application import Application
+from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.messages import NAMES
 from zab_chaos.node.core.ready import Deliver, Install, Ready
-from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.recording import (
     Answered,
     LinkClosed,
@@ -31,7 +31,7 @@ from zab_chaos.node.recording import (
 )
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.txns import Summary
-from zab_chaos.node.work import Work
+from zab_chaos.node.work_counters import Work
 
 
 class Aborted(Exception):

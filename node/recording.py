@@ -15,6 +15,7 @@ from zlib import crc32
 
 import msgspec
 
+from zab_chaos.node.append_file import AppendFile
 from zab_chaos.node.core.machine import Settings
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import (
@@ -31,7 +32,6 @@ from zab_chaos.node.core.ready import (
     TxnRecords,
 )
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.whole import AppendFile
 
 MAGIC = b"zabrec2\n"
 WHOLE = 4096  # bytes of a Ready that is written whole; above, its payloads would be in the file five times

@@ -7,13 +7,13 @@ iterator that stops where the disk writes, so that whoever drives it may let tim
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from zab_chaos.node.application import Layers
-from zab_chaos.node.claims import Claims
+from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.machine import MS, Settings
 from zab_chaos.node.core.ready import Ready, Recovered
-from zab_chaos.node.crash import REPLY, CrashPoints
+from zab_chaos.node.crash_points import REPLY, CrashPoints
 from zab_chaos.node.driver import Driver, Network, Sink
 from zab_chaos.node.events import (
     ClientEvent,

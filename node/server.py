@@ -11,21 +11,21 @@ import zmq
 
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
+from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import Recovered
-from zab_chaos.node.crash import CrashPoints
+from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.clients import ClientPort
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.link import Links
-from zab_chaos.node.parts import Parts
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import Replica
-from zab_chaos.node.silence import Silence
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.trace import Trace
 from zab_chaos.node.tree.forwarding import Answer, Forward
+from zab_chaos.node.watchdog import Silence
 
 POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
 FRAMES = 1000  # taken in one round
@@ -39,7 +39,7 @@ class Server:
         self,
         config: NodeConfig,
         life: int,
-        parts: Parts,
+        parts: Components,
         store: Store,
         recovered: Recovered,
         trace: Trace,

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.node.whole import AppendFile
+from zab_chaos.node.append_file import AppendFile
 
 
 class Trace:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from zab_chaos.model import oracle
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Outcome, worst
 from zab_chaos.pipeline.campaign import summary
 from zab_chaos.pipeline.folders import Folder

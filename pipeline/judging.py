@@ -1,4 +1,4 @@
-"""The verdicts: each run is judged by the one judge (`zab_chaos.model.oracle`, or what it is part of), on executors."""
+"""The verdicts: each run is judged by the one judge (`zab_chaos.model.oracle.oracle`, or what it is part of), on executors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

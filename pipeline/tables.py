@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from zab_chaos.model.facts import READS, WRITES
+from zab_chaos.model.oracle.facts import READS, WRITES
 from zab_chaos.node.core.digest import DIGITS
 from zab_chaos.pipeline import columns as c
 

@@ -50,7 +50,7 @@ from zab_chaos.faults.defects.taking import (
     StaleEpochAccepted,
     TruncateTooFar,
 )
-from zab_chaos.node.parts import Parts
+from zab_chaos.node.components import Components
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Defect:
     ticket: str | None
     property: str
     scenario: str
-    replace: Callable[[Parts], None]
+    replace: Callable[[Components], None]
     probabilistic: str | None = None  # why a run may miss it, or None
 
     @builtins.property
@@ -70,14 +70,14 @@ class Defect:
         """What NodeConfig.defect takes."""
         return f"{__name__}:{self.name.upper().replace('-', '_')}"
 
-    def build(self, parts: Parts) -> None:
+    def build(self, parts: Components) -> None:
         self.replace(parts)
 
 
-def _parts(**kinds: type) -> Callable[[Parts], None]:
+def _parts(**kinds: type) -> Callable[[Components], None]:
     """Replace the parts of these names."""
 
-    def build(parts: Parts) -> None:
+    def build(parts: Components) -> None:
         for name, kind in kinds.items():
             setattr(parts, name, kind)
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from zab_chaos.node.application import Application
+from zab_chaos.node.clients.application import Application
+from zab_chaos.node.clients.session import Entry, Session
+from zab_chaos.node.clients.sessions import Passed, Sessions
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.session import Entry, Session
-from zab_chaos.node.sessions import Passed, Sessions
 from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, stated
 from zab_chaos.node.tree.primary import Outlook, Primary

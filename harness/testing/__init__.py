@@ -1,4 +1,4 @@
 """What the pytest plugin does once a test asks for it.
 
-The plugin itself, `zab_chaos.harness.pytest_plugin`, is light to import.
+The plugin itself, `zab_chaos.harness.testing.plugin`, is light to import.
 """

@@ -76,7 +76,7 @@ class LabSimulator:
             self._scheduled += 1
 
     def _inject(self, now: int) -> None:
-        """Hands what clients wait for to the synced leader with the lowest id; without one they go on waiting."""
+        """InteractiveLoad what clients wait for to the synced leader with the lowest id; without one they go on waiting."""
         if not self._pending:
             return
         leader = next((node for node in self.nodes if node.role is Role.LEADING and node.synced), None)

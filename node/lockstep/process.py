@@ -15,10 +15,10 @@ import msgspec
 from zab_chaos.node.boot import begin
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.commands import CommandError, Commands
+from zab_chaos.node.components import parts_with
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.messages import Message
-from zab_chaos.node.crash import CrashPoints
-from zab_chaos.node.ends import HANDLED, SANITY, exit_code, reason
+from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.events import (
     ClientEvent,
     ClientGone,
@@ -29,12 +29,12 @@ from zab_chaos.node.events import (
     LinkUp,
     Received,
 )
+from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.line import Alone, Line
 from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
 from zab_chaos.node.lockstep.wire import Answer, Effect, Next, Standing, When
 from zab_chaos.node.net import frame, keys
-from zab_chaos.node.parts import parts_with
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk

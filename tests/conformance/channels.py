@@ -16,12 +16,12 @@ import zmq
 
 from zab_chaos.faults.defects.channels import RawLinks, RawSession
 from zab_chaos.faults.network import Network
-from zab_chaos.harness.ports import free_ports, release_ports
-from zab_chaos.harness.simcluster import SimNetwork
-from zab_chaos.harness.toxiproxy import ToxiproxyServer
-from zab_chaos.model.simlinks import SimLinks
-from zab_chaos.model.simnet import Pipe, SimNet
-from zab_chaos.model.world import Plan, World
+from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer
+from zab_chaos.model.world.links import SimLinks
+from zab_chaos.model.world.network import Pipe, SimNet
+from zab_chaos.model.world.world import Plan, World
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.events import LinkDown, LinkUp, Received
@@ -230,7 +230,7 @@ class SimEnd:
 
 
 class SimChannels(Channels):
-    """`zab_chaos.model.simlinks` over a simulated network."""
+    """`zab_chaos.model.world.links` over a simulated network."""
 
     PATIENCE_NS = 60_000 * MS
     STEP_NS = MS
@@ -259,7 +259,7 @@ class SimChannels(Channels):
         end.alive = False
         self._links[me].close()
         self.collect(me)
-        self._links[me].die(self._world.weather.up_to(200_000))
+        self._links[me].die(self._world.chance.up_to(200_000))
         self._net.died(end)  # type: ignore[arg-type]
         del self._links[me]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.channels import Channels, RealChannels, SimChannels
-from zab_chaos.harness.toxiproxy import ToxiproxyServer, locate
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer, locate
 
 WORLDS = [
     pytest.param("zeromq", marks=pytest.mark.toxiproxy),

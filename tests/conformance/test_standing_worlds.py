@@ -2,9 +2,9 @@
 
 import pytest
 
-from zab_chaos.harness.exits import HarnessError
-from zab_chaos.harness.stages import stage_on
-from zab_chaos.harness.standing import WORLDS, Ensemble, Failed, Unknown
+from zab_chaos.harness.backends.registry import stage_on
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.live import WORLDS, Ensemble, Failed, Unknown
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.client import AsyncSession, Done, Failed, Get, Set, Unknown, connect, connect_async
-from zab_chaos.harness.standing import Ensemble
+from zab_chaos.harness.live import Ensemble
 from zab_chaos.model.verdict import Outcome
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.containers import engine
+from zab_chaos.harness.backends.containers import engine
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]

@@ -15,12 +15,12 @@ import pytest
 
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.scenario import parse
-from zab_chaos.harness import results
-from zab_chaos.harness.cluster import disagreement, statuses
-from zab_chaos.harness.containers import engine, image, leftovers
-from zab_chaos.harness.containers.labels import FOLDER, HARNESS, RUN, of_this_run
-from zab_chaos.harness.containers.stage import ContainerStage
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.backends.containers import engine, image, leftovers
+from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, of_this_run
+from zab_chaos.harness.backends.containers.stage import ContainerStage
+from zab_chaos.harness.runs import results
+from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
+from zab_chaos.harness.runs.waiting import wait_until
 from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]

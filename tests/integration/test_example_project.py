@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.installation import bare_environment, build, install
-from zab_chaos.harness import catalogue
+from zab_chaos.harness.runs import catalogue
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -39,9 +39,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def _toxiproxy() -> dict[str, str]:
     """An installed zab-chaos looks for toxiproxy in the user's cache; the checkout has it in its own."""
-    from zab_chaos.harness import toxiproxy
+    from zab_chaos.harness.backends.toxiproxy import server
 
-    return {"ZAB_TOXIPROXY": str(toxiproxy.locate())}
+    return {"ZAB_TOXIPROXY": str(server.locate())}
 
 
 def test_what_is_installed_is_the_wheel(run: Run) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.harness.lockstep import lab_node
-from zab_chaos.harness.lockstep import lab_wire as wire
-from zab_chaos.harness.lockstep.hub import Hub
-from zab_chaos.harness.lockstep.lab import lab_in_lockstep
+from zab_chaos.harness.backends.lockstep import lab_node
+from zab_chaos.harness.backends.lockstep import lab_wire as wire
+from zab_chaos.harness.backends.lockstep.hub import Hub
+from zab_chaos.harness.backends.lockstep.lab import lab_in_lockstep
 from zab_chaos.model.lab import LabArguments, LabNode, LabSimulator
 
 pytestmark = pytest.mark.processes

@@ -10,14 +10,14 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness import catalogue
-from zab_chaos.harness.lockstep import replica as remote
-from zab_chaos.harness.lockstep.compare import first_difference
-from zab_chaos.harness.lockstep.hub import Hub
-from zab_chaos.harness.lockstep.run import run_lockstep
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.run import Ran, Wish
-from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.backends.lockstep import replica as remote
+from zab_chaos.harness.backends.lockstep.compare import first_difference
+from zab_chaos.harness.backends.lockstep.hub import Hub
+from zab_chaos.harness.backends.lockstep.run import run_lockstep
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.run import Ran, RunOptions
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.net import keys
 
@@ -38,9 +38,9 @@ def light(name: str) -> Scenario:
     return replace(scenario, workload=replace(scenario.workload, rate=RATE), expect=expect)
 
 
-def wish(folder: Path, seed: int, on: str, defect: str | None = None) -> Wish:
+def wish(folder: Path, seed: int, on: str, defect: str | None = None) -> RunOptions:
     bug = (defect, DEFECTS[defect].path) if defect is not None else None
-    return Wish(seed=seed, results=folder / on, command=f"on {on}", keep_data=True, on=on, defect=bug)
+    return RunOptions(seed=seed, results=folder / on, command=f"on {on}", keep_data=True, on=on, defect=bug)
 
 
 def both(folder: Path, name: str, seed: int, defect: str | None = None) -> tuple[Ran, Ran]:

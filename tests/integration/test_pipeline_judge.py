@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.corpus.build import CASES
-from zab_chaos.harness.commands.run import read, wish_for
-from zab_chaos.harness.judgement import judge as judge_with_replay
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.sim import run_sim
-from zab_chaos.model.oracle import judge
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.cli.run import read, wish_for
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.judgement import judge as judge_with_replay
+from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.pipeline.analysis import analyze
 from zab_chaos.pipeline.folders import find

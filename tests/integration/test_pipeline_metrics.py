@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.integration.handmade import handmade
-from zab_chaos.harness.cli import main
-from zab_chaos.model.oracle import judge as oracle
+from zab_chaos.harness.cli.app import main
+from zab_chaos.model.oracle.oracle import judge as oracle
 from zab_chaos.pipeline.columns import Table
 from zab_chaos.pipeline.folders import find
 from zab_chaos.pipeline.ingest import ingest

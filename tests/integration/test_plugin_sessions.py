@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.plugin.sessions import WRITES, results
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.runs.waiting import wait_until
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
@@ -40,7 +40,7 @@ def test_ctrl_c_in_mid_test_leaves_no_process(pytester: pytest.Pytester, scope: 
         f"""
 import os, psutil, signal
 from pathlib import Path
-from zab_chaos.harness.pytest_plugin import cluster_fixture
+from zab_chaos.harness.testing.plugin import cluster_fixture
 zab_cluster = cluster_fixture("{scope}")
 def test_it(zab_cluster):
     children = psutil.Process().children(recursive=True)

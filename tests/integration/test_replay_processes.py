@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.cli import main
+from zab_chaos.harness.cli.app import main
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 

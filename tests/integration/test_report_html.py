@@ -19,10 +19,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.html.analysed import analysed
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.html.campaign import from_verdict
-from zab_chaos.harness.html.campaign_page import campaign_page
-from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.html.campaign import from_verdict
+from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -30,7 +30,7 @@ DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs Chromium and chromedriver: `make browser` installs them where it can"
 )
-LEFT, RIGHT = 78, 14  # the plot's edges in a canvas, in CSS pixels (harness/html/assets/paint.js)
+LEFT, RIGHT = 78, 14  # the plot's edges in a canvas, in CSS pixels (harness/report/html/assets/paint.js)
 BLUE, GREEN, RED = (0, 114, 178), (0, 158, 115), (213, 94, 0)
 SECOND = 10**9
 
@@ -194,7 +194,9 @@ def many(count: int) -> Story:
 
 def test_the_lanes_show_who_led_and_who_was_down(show: Callable[..., Report]) -> None:
     report = show(ordinary())
-    lane = {node: 22 + (node - 1) * 46 + 4 for node in (1, 2, 3)}  # the upper edges (harness/html/assets/lanes.js)
+    lane = {
+        node: 22 + (node - 1) * 46 + 4 for node in (1, 2, 3)
+    }  # the upper edges (harness/report/html/assets/lanes.js)
     before = report.x(500_000)
     assert BLUE in report.colours("lanes", before, lane[3] + 3, 8, 20)
     assert GREEN in report.colours("lanes", before, lane[2] + 3, 8, 20)

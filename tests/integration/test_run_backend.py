@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from zab_chaos.faults.cluster import Cluster, ClusterError
-from zab_chaos.harness import results
-from zab_chaos.harness.cluster import disagreement, statuses
-from zab_chaos.harness.ports import free_ports, release_ports
-from zab_chaos.harness.processes import Addresses, Plan, Processes
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
+from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.runs import results
+from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
+from zab_chaos.harness.runs.waiting import wait_until
 from zab_chaos.node.net import keys
 
 pytestmark = pytest.mark.processes

@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.runs.waiting import wait_until
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = [

@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.faults import proxies, signature
+from zab_chaos.faults import proxies, tcp_signature
 from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
 from zab_chaos.faults.proxies import Proxies
-from zab_chaos.harness.ports import free_ports, release_ports
-from zab_chaos.harness.seal import seal
-from zab_chaos.harness.toxiproxy import ToxiproxyError, ToxiproxyServer, locate
+from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.backends.toxiproxy.seal import seal
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
 
 pytestmark = pytest.mark.toxiproxy
 
@@ -298,7 +298,7 @@ def test_nobody_talks_to_the_server_without_its_key(pair: Pair, server: Toxiprox
         with socket.socket() as stranger:
             stranger.settimeout(SILENCE)
             if key is not None:
-                stranger.setsockopt(*signature.option(key))
+                stranger.setsockopt(*tcp_signature.option(key))
             with pytest.raises(TimeoutError):
                 stranger.connect(("127.0.0.1", server.port))
     assert Proxies(server.address, server.key).names() == ["1-2", "2-1"]
@@ -357,7 +357,7 @@ def test_the_server_dies_with_a_harness_that_is_killed(binary: Path, tmp_path: P
             sys.executable,
             "-c",
             "import sys, pathlib, time\n"
-            "from zab_chaos.harness.toxiproxy import ToxiproxyServer\n"
+            "from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer\n"
             "server = ToxiproxyServer(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
             "print(server.pid, flush=True)\n"
             "time.sleep(120)\n",

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.standing.door import Door, doors
-from zab_chaos.harness.waiting import wait_until
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.live.address_file import AddressFile, doors
+from zab_chaos.harness.runs.waiting import wait_until
 from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
@@ -32,7 +32,7 @@ class Up:
 
     process: subprocess.Popen[str]
     results: Path
-    door: Door
+    door: AddressFile
 
     def say(self, *words: str) -> int:
         """A command as the user gives it; its exit code."""

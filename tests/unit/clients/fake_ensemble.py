@@ -6,11 +6,11 @@ from typing import Any
 
 import zmq
 
+from zab_chaos.node.clients.sessions import Sessions
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp
 from zab_chaos.node.net.clients import ClientPort
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.sessions import Sessions
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
 from zab_chaos.node.tree.tree import Tree

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zab_chaos.node.claims import Claims
+from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.core.zxid import Zxid, zxid
 
 PATIENCE = 100

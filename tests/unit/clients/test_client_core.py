@@ -6,8 +6,8 @@ import pytest
 import zmq
 
 from tests.unit.clients.fake_ensemble import FakeEnsemble
-from zab_chaos.harness.client_core import Client, Failed, Ok, Operation, Outcome, Unknown
-from zab_chaos.harness.leaderless import LEADERLESS_NS, Leaderless
+from zab_chaos.harness.client.core import Client, Failed, Ok, Operation, Outcome, Unknown
+from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Stat
@@ -260,7 +260,7 @@ def test_a_client_needs_nodes() -> None:
 def test_a_node_that_accepts_and_says_nothing_is_passed_over(
     ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zab_chaos.harness.client_core.CONNECT_NS", 100_000_000)
+    monkeypatch.setattr("zab_chaos.harness.client.core.CONNECT_NS", 100_000_000)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation
-from zab_chaos.harness.load import Agenda, Draw, Load, written_out
+from zab_chaos.harness.workload.operations import Agenda, Draw, Load, written_out
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
 from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set

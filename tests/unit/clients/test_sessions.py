@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.node.clients.sessions import SHARE, Sessions
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
-from zab_chaos.node.sessions import SHARE, Sessions
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal

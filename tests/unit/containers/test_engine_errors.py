@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.containers.fake_engine import Answer, fake_engine
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.containers import engine, image
-from zab_chaos.harness.containers.site import Site
-from zab_chaos.harness.results import RunFolder, create
+from zab_chaos.harness.backends.containers import engine, image
+from zab_chaos.harness.backends.containers.resources import EngineResources
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.runs.results import RunFolder, create
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def test_no_permission_names_the_group(place: Path) -> None:
         theirs.listen()
         (place / "theirs.sock").chmod(0o000)
         asking = (
-            "import os; from zab_chaos.harness.containers import engine; os.getuid() or os.seteuid(65534); "
+            "import os; from zab_chaos.harness.backends.containers import engine; os.getuid() or os.seteuid(65534); "
             f"engine.connect('unix://{place}/theirs.sock')"
         )
-        root = Path(engine.__file__).parents[3]
+        root = Path(__file__).parents[3]
         done = subprocess.run([sys.executable, "-c", asking], capture_output=True, text=True, cwd=root)
     assert "you have no permission for the container engine's socket" in done.stderr
     assert "usermod -aG docker" in done.stderr
@@ -131,15 +131,15 @@ def test_a_full_disk_and_a_taken_name_say_what_mends_them(
         contextlib.closing(engine.connect(host)) as client,
         pytest.raises(engine.EngineError) as error,
     ):
-        created(Site(client, "zab-chaos", folder), folder)
+        created(EngineResources(client, "zab-chaos", folder), folder)
     assert told in str(error.value)
 
 
-def created(site: Site, folder: RunFolder) -> None:
-    class Desk:
+def created(site: EngineResources, folder: RunFolder) -> None:
+    class ControlServer:
         name = "desk"
 
-    site.desk = Desk()
+    site.desk = ControlServer()
     site.create("node-1", ["true"], folder.file("log", "x"), {}, disk="node-1")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from zab_chaos.harness.containers.labels import HARNESS, HOST, is_ours, is_over, of_this_run
+from zab_chaos.harness.backends.containers.labels import HARNESS, HOST, is_ours, is_over, of_this_run
 
 RUN = Path("/results/x/1")
 

@@ -1,6 +1,6 @@
 """The dead man's switch of a node in a container."""
 
-from zab_chaos.node.silence import AWAKE, Silence
+from zab_chaos.node.watchdog import AWAKE, Silence
 
 
 class Ticking:

@@ -9,9 +9,9 @@ from zab_chaos.faults.containers import NetDisconnect
 from zab_chaos.faults.kind import FaultError, Scene
 from zab_chaos.faults.registry import KINDS, impossible
 from zab_chaos.faults.scenario import parse
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.containers.nodes import Containers
-from zab_chaos.harness.processes import Processes
+from zab_chaos.harness.backends.containers.ensemble import Containers
+from zab_chaos.harness.backends.processes.ensemble import Processes
+from zab_chaos.harness.cli.app import main
 
 SCENARIO = """
 [scenario]

@@ -1,4 +1,4 @@
-"""The conductor: what is due is done, what was begun is healed, and the log says what the processes showed."""
+"""The scheduler: what is due is done, what was begun is healed, and the log says what the processes showed."""
 
 import dataclasses
 import json
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.conductor import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Conductor
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scheduler import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Scheduler
 from zab_chaos.node.core.ready import EpochRecord
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.errors import CorruptLog
@@ -28,15 +28,15 @@ def step(at: float, do: str, target: Any = None, lasts: float | None = None, **p
 
 
 class Play:
-    """A conductor over sleeping processes, and its log."""
+    """A scheduler over sleeping processes, and its log."""
 
     def __init__(
         self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False, drawn: bool = False
     ) -> None:
         self.cluster = cluster
         self.log = log
-        self.conductor = Conductor(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
-        self.conductor.begin(100.0)
+        self.scheduler = Scheduler(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
+        self.scheduler.begin(100.0)
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -55,20 +55,20 @@ def play(sleepers: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[...,
 
     yield make
     for one in made:
-        one.conductor.close()
+        one.scheduler.close()
 
 
 def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[..., Play]) -> None:
     p = play(step(2, "crash", "leader", 3))
-    assert p.conductor.due(101.0) == 102.0
+    assert p.scheduler.due(101.0) == 102.0
     assert p.cluster.alive(1)
     pid = p.cluster.pid(1)
-    assert p.conductor.due(102.0) == 105.0
+    assert p.scheduler.due(102.0) == 105.0
     assert not p.cluster.alive(1)
-    assert [run.describe() for run in p.conductor.active] == ["node 1 killed"]
-    assert p.conductor.due(104.9) == 105.0
+    assert [run.describe() for run in p.scheduler.active] == ["node 1 killed"]
+    assert p.scheduler.due(104.9) == 105.0
     assert not p.cluster.alive(1)
-    assert p.conductor.due(105.0) is None
+    assert p.scheduler.due(105.0) is None
     assert p.cluster.alive(1)
     inject, heal = p.lines()
     assert inject | {"t": 0} == {
@@ -89,32 +89,32 @@ def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[...,
 
 def test_all_lose_power_and_come_back(play: Callable[..., Play]) -> None:
     p = play(step(0, "power-cut", "all", 1), step(3, "power-cut", "all", 1, variant="torn"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert not any(p.cluster.alive(node) for node in p.cluster.nodes)
-    p.conductor.due(101.0)
+    p.scheduler.due(101.0)
     assert all(p.cluster.alive(node) for node in p.cluster.nodes)
-    p.conductor.due(103.0)
+    p.scheduler.due(103.0)
     assert [(node, command) for node, command, _ in p.cluster.commands] == [(n, "power-cut") for n in (1, 2, 3)]
     assert len({arguments["seed"] for _, _, arguments in p.cluster.commands}) == 3
-    p.conductor.heal_all()
+    p.scheduler.heal_all()
     assert p.told() == [("inject", 1, True), ("heal", 1, True), ("inject", 2, True), ("heal", 2, True)]
 
 
 def test_a_restart_heals_the_crash_before_it(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", ["node-2"]), step(1, "restart", "one"))
-    p.conductor.due(100.0)
-    assert len(p.conductor.active) == 1
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    assert len(p.scheduler.active) == 1
+    p.scheduler.due(101.0)
     assert p.cluster.alive(2)
-    assert p.conductor.active == []
+    assert p.scheduler.active == []
     assert p.told() == [("inject", 1, True), ("inject", 2, True), ("heal", 1, True), ("heal", 2, True)]
 
 
 def test_a_paused_process_is_seen_stopped_and_wakes_up(play: Callable[..., Play]) -> None:
     p = play(step(0, "pause", "node-3", 1))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert p.cluster.paused(3)
-    p.conductor.due(101.0)
+    p.scheduler.due(101.0)
     assert not p.cluster.paused(3)
     assert p.lines()[0]["evidence"]["3"]["state"] == "stopped"
     assert all(line["confirmed"] for line in p.lines())
@@ -122,23 +122,23 @@ def test_a_paused_process_is_seen_stopped_and_wakes_up(play: Callable[..., Play]
 
 def test_healing_everything_goes_in_a_safe_order_and_starts_the_dead(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1"), step(0, "slow-disk", "node-2", ms=5), step(0, "pause", "node-3"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     os.kill(p.cluster.pid(2), signal.SIGKILL)  # one that nobody is responsible for
     p.cluster.wait_exit(2, 5.0)
-    healed = p.conductor.heal_all()
+    healed = p.scheduler.heal_all()
     assert [run.step.do for run in healed] == ["pause", "slow-disk", "crash"]
     assert all(p.cluster.alive(node) and not p.cluster.paused(node) for node in p.cluster.nodes)
-    assert p.conductor.heal_all() == []
+    assert p.scheduler.heal_all() == []
 
 
 def test_what_fails_is_unconfirmed_and_still_healed(play: Callable[..., Play]) -> None:
     p = play(step(0, "pause", ["node-1", "node-2"]), step(0, "crash", "node-3"))
     p.cluster.failing = lambda call, node: (call, node) == ("pause", 2)
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert p.cluster.paused(1)
     assert p.lines()[0]["evidence"] == {"error": "pause of node 2 fails"}
     p.cluster.failing = lambda call, node: False
-    p.conductor.close()
+    p.scheduler.close()
     assert not p.cluster.paused(1)
     assert p.cluster.alive(3)
     assert p.told()[:2] == [("inject", 1, False), ("inject", 2, True)]
@@ -146,9 +146,9 @@ def test_what_fails_is_unconfirmed_and_still_healed(play: Callable[..., Play]) -
 
 def test_a_healing_that_fails_does_not_stop_the_others(play: Callable[..., Play]) -> None:
     p = play(step(0, "pause", "node-1"), step(0, "pause", "node-2"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     p.cluster.failing = lambda call, node: (call, node) == ("resume", 1)
-    p.conductor.heal_all()
+    p.scheduler.heal_all()
     assert not p.cluster.paused(2)
     assert [(t, i, c) for t, i, c in p.told() if t == "heal"] == [
         ("heal", 1, False),
@@ -160,64 +160,64 @@ def test_a_healing_that_fails_does_not_stop_the_others(play: Callable[..., Play]
 def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> None:
     p = play(step(1, "crash", "leader", 2), step(2, "crash", "leader"))
     p.cluster.leading = None
-    wish = p.conductor.due(101.5)
+    wish = p.scheduler.due(101.5)
     assert wish is not None
     assert 101.5 < wish < 102.0
-    assert p.conductor.runs == []
+    assert p.scheduler.runs == []
     p.cluster.leading = 2
-    assert p.conductor.due(104.0) is not None
-    assert p.conductor.runs[0].nodes == [2]
-    assert p.conductor.runs[0].heals_at == 106.0
+    assert p.scheduler.due(104.0) is not None
+    assert p.scheduler.runs[0].nodes == [2]
+    assert p.scheduler.runs[0].heals_at == 106.0
     p.cluster.leading = None
-    p.conductor.due(102.0 + LEADER_SECONDS)
-    assert p.conductor.runs[1].nodes == []
+    p.scheduler.due(102.0 + LEADER_SECONDS)
+    assert p.scheduler.runs[1].nodes == []
     assert ("inject", 2, False) in p.told()
 
 
 def test_a_restart_waits_for_the_node_to_get_to_its_crash_point(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-1", point="after-sync:TXN"), step(1, "restart", "one"))
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
-    assert len(p.conductor.runs) == 1
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    assert len(p.scheduler.runs) == 1
     os.kill(p.cluster.pid(1), signal.SIGKILL)
     p.cluster.wait_exit(1, 5.0)
-    p.conductor.due(102.0)
-    assert p.conductor.runs[1].nodes == [1]
+    p.scheduler.due(102.0)
+    assert p.scheduler.runs[1].nodes == [1]
     assert all(confirmed for _, _, confirmed in p.told())
 
 
 def test_a_fault_awaits_another_ones_effect(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
-    assert len(p.conductor.runs) == 1
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    assert len(p.scheduler.runs) == 1
     os.kill(p.cluster.pid(1), signal.SIGKILL)
     p.cluster.wait_exit(1, 5.0)
-    p.conductor.due(103.0)
-    assert p.conductor.runs[1].nodes == [2]
+    p.scheduler.due(103.0)
+    assert p.scheduler.runs[1].nodes == [2]
 
 
 def test_a_drawn_fault_spares_a_node_that_another_one_is_about_to_take_down(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 5), step(1, "clock-jump", "all", ms=5), nodes=5, keep_quorum=True)
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
-    assert [run.nodes for run in p.conductor.runs] == [[1], [2, 3, 4, 5]]
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    assert [run.nodes for run in p.scheduler.runs] == [[1], [2, 3, 4, 5]]
 
 
 def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
-    p.conductor.due(100.0)
-    p.conductor.due(101.0 + SETTLE_SECONDS)
-    assert p.conductor.runs[1].nodes == [2]
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0 + SETTLE_SECONDS)
+    assert p.scheduler.runs[1].nodes == [2]
 
 
 def test_nobody_ever_goes_down(play: Callable[..., Play]) -> None:
     p = play(step(1, "restart", "one"))
-    p.conductor.due(101.0)
-    assert p.conductor.runs == []
-    p.conductor.due(101.0 + LEADER_SECONDS)
+    p.scheduler.due(101.0)
+    assert p.scheduler.runs == []
+    p.scheduler.due(101.0 + LEADER_SECONDS)
     assert p.told() == [("inject", 1, False)]
     assert p.lines()[0]["evidence"] == {"error": "no node is down"}
 
@@ -226,8 +226,8 @@ def test_a_later_fault_hits_the_nodes_that_an_earlier_one_named(play: Callable[.
     first = dataclasses.replace(step(0, "crash", "minority"), name="X")
     p = play(first, step(1, "restart", "X"), step(2, "pause", "X", 1), nodes=5)
     for now in (100.0, 101.0, 102.0):
-        p.conductor.due(now)
-    hit = [run.nodes for run in p.conductor.runs]
+        p.scheduler.due(now)
+    hit = [run.nodes for run in p.scheduler.runs]
     assert len(hit[0]) == 2
     assert hit[0] == hit[1] == hit[2]
 
@@ -237,14 +237,14 @@ def test_a_pause_at_a_point_is_confirmed_when_the_node_has_stopped_itself(play: 
         step(0, "pause-at", ["node-1", "node-2"], 5, point="after-send:COMMIT"),
         step(6, "pause-at", "node-2", 1, point="after-send:COMMIT"),
     )
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     for node in (1, 2):
         p.cluster.pause(node)
-    p.conductor.due(101.0)
-    p.conductor.due(105.0)
+    p.scheduler.due(101.0)
+    p.scheduler.due(105.0)
     assert not p.cluster.paused(1)
-    p.conductor.due(106.0)
-    p.conductor.due(107.0)
+    p.scheduler.due(106.0)
+    p.scheduler.due(107.0)
     assert [(i, c) for t, i, c in p.told() if t == "heal"] == [(1, True), (2, False)]
 
 
@@ -254,9 +254,9 @@ def test_a_node_that_stands_at_another_point_has_its_own_lifted(play: Callable[.
         step(0, "pause-at", "node-1", 5, point="after-send:COMMIT"),
         step(0, "pause-at", "node-1", 5, point="before-sync:EPOCH"),
     )
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     p.cluster.pause(1)
-    p.conductor.due(105.0)
+    p.scheduler.due(105.0)
     assert not p.cluster.paused(1)
     lifted = [arguments["point"] for node, command, arguments in p.cluster.commands if command == "disarm"]
     assert sorted(lifted) == ["after-send:COMMIT", "before-sync:EPOCH"]
@@ -264,11 +264,11 @@ def test_a_node_that_stands_at_another_point_has_its_own_lifted(play: Callable[.
 
 def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, point="after-sync:TXN"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert p.lines()[0]["confirmed"] is True
     os.kill(p.cluster.pid(2), signal.SIGKILL)
     p.cluster.wait_exit(2, 5.0)
-    p.conductor.due(105.0)
+    p.scheduler.due(105.0)
     heal = p.lines()[1]
     assert heal["confirmed"] is True
     assert heal["evidence"]["2"]["exit"] == -9
@@ -277,10 +277,10 @@ def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
 
 def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", ["node-1", "node-2"], 5, point="after-sync:TXN"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     os.kill(p.cluster.pid(2), signal.SIGKILL)
     p.cluster.wait_exit(2, 5.0)
-    p.conductor.due(105.0)
+    p.scheduler.due(105.0)
     heal = p.lines()[1]
     assert heal["confirmed"] is False
     assert (heal["evidence"]["1"]["reached"], heal["evidence"]["2"]["reached"]) == (False, True)
@@ -289,17 +289,17 @@ def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., 
 
 def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "all", 5, point="before-send:NEWEPOCH", enough="one"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     os.kill(p.cluster.pid(3), signal.SIGKILL)
     p.cluster.wait_exit(3, 5.0)
-    p.conductor.due(105.0)
+    p.scheduler.due(105.0)
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
 def test_another_fault_does_not_pass_for_the_crash_point(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-1", 5, point="after-sync:TXN"), step(1, "crash", "node-1", 1))
     for now in (100.0, 101.0, 102.0, 105.0):
-        p.conductor.due(now)
+        p.scheduler.due(now)
     assert ("heal", 1, False) in p.told()
 
 
@@ -309,30 +309,30 @@ def test_a_crash_point_armed_from_the_start(play: Callable[..., Play]) -> None:
         step(1, "restart", "node-1", crash_at="after-write:NEWLEADER"),
         step(2, "restart", "node-1"),
     )
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
     assert p.cluster.status(1).armed == ["after-write:NEWLEADER"]
     os.kill(p.cluster.pid(1), signal.SIGKILL)
     p.cluster.wait_exit(1, 5.0)
-    p.conductor.due(102.0)
-    assert p.conductor.active == []
+    p.scheduler.due(102.0)
+    assert p.scheduler.active == []
     assert all(confirmed for _, _, confirmed in p.told())
 
 
 def test_a_node_that_must_refuse_its_disk(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"), step(2, "restart", "node-1"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     p.cluster.refusing = {1}
-    p.conductor.due(101.0)
+    p.scheduler.due(101.0)
     assert p.lines()[1]["confirmed"] is True
     assert p.lines()[1]["evidence"] == {"1": {"exit": 65}}
-    p.conductor.due(102.0)
+    p.scheduler.due(102.0)
     assert ("inject", 3, False) in p.told(), "a refusal that nobody expects"
 
 
 def test_a_node_that_should_have_refused_and_did_not(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1"), step(1, "restart", "node-1", refuses="must"))
-    p.conductor.due(101.0)
+    p.scheduler.due(101.0)
     assert ("inject", 2, False) in p.told()
 
 
@@ -342,7 +342,7 @@ def test_disks_at_rest_are_really_damaged(play: Callable[..., Play]) -> None:
     paths = [Path(p.cluster.disk_folder(node)) / "log-0000000001" for node in (1, 2, 3)]
     for path in paths:
         path.write_bytes(content)
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     flipped = paths[0].read_bytes()
     (offset,) = [place for place in range(500) if flipped[place] != content[place]]
     assert offset < 75
@@ -351,7 +351,7 @@ def test_disks_at_rest_are_really_damaged(play: Callable[..., Play]) -> None:
     assert not paths[2].exists()
     assert not any(p.cluster.alive(node) for node in p.cluster.nodes)
     assert all(confirmed for _, _, confirmed in p.told())
-    p.conductor.heal_all()
+    p.scheduler.heal_all()
     assert all(p.cluster.alive(node) for node in p.cluster.nodes)
 
 
@@ -366,7 +366,7 @@ def test_a_flipped_bit_in_a_records_header_is_where_it_should_be(play: Callable[
     (path,) = Path(p.cluster.disk_folder(1)).glob("log-*")
     reader = SegmentReader(1, path.read_bytes())
     headers = [0, *(record.offset for record in reader.records(None))]
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     (line,) = p.lines()
     assert line["confirmed"] is True
     offset = line["evidence"]["1"]["offset"]
@@ -377,15 +377,15 @@ def test_a_flipped_bit_in_a_records_header_is_where_it_should_be(play: Callable[
 
 def test_nothing_to_damage_is_said(play: Callable[..., Play]) -> None:
     p = play(step(0, "corrupt", "node-1", file="snapshot"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert "there is no snapshot" in p.lines()[0]["evidence"]["error"]
 
 
 def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 2), step(0, "disk-error", "node-2", 2, op="sync"))
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     p.cluster.stop(1)
-    p.conductor.due(102.0)
+    p.scheduler.due(102.0)
     assert p.cluster.alive(1)
     assert p.cluster.commands[-1] == (2, "disk-error", {"op": None})
     assert all(confirmed for _, _, confirmed in p.told())
@@ -393,31 +393,31 @@ def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
 
 def test_without_a_network_a_cut_is_unconfirmed_and_no_traceback(play: Callable[..., Play]) -> None:
     p = play(step(0, "partition", "leader", 1, shape="isolate"))
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
     assert "no toxiproxy" in p.lines()[0]["evidence"]["error"]
     assert p.lines()[0]["pairs"] == [[1, 2], [1, 3], [2, 1], [3, 1]]
 
 
 def test_a_drawn_fault_waits_until_the_ensemble_can_take_it(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1", 1), step(2, "wipe", "node-2", 1), keep_quorum=True)
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
     p.cluster.amnesiac = {3}
-    p.conductor.due(102.0)
-    assert len(p.conductor.runs) == 1, "put off while node 3 is no member"
+    p.scheduler.due(102.0)
+    assert len(p.scheduler.runs) == 1, "put off while node 3 is no member"
     p.cluster.amnesiac = set()
-    p.conductor.due(103.0)
-    assert [run.step.do for run in p.conductor.runs] == ["crash", "wipe"]
+    p.scheduler.due(103.0)
+    assert [run.step.do for run in p.scheduler.runs] == ["crash", "wipe"]
 
 
 def test_a_second_fault_waits_for_the_first(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "node-1", 4), step(1, "pause", "node-2", 1), keep_quorum=True)
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
     assert not p.cluster.paused(2)
-    p.conductor.due(104.0)
-    p.conductor.due(104.1)
+    p.scheduler.due(104.0)
+    p.scheduler.due(104.1)
     assert p.cluster.paused(2)
 
 
@@ -426,57 +426,57 @@ def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_pat
     steps = [step(0, "slow-disk", "minority", ms=5), step(0, "clock-rate", "one", rate=2.0)]
     hits = []
     for turn in range(3):
-        with Conductor(cluster, None, steps, 7, tmp_path / f"{turn}.jsonl") as conductor:
-            conductor.begin(0.0)
-            conductor.due(0.0)
-            hits.append([run.nodes for run in conductor.runs])
+        with Scheduler(cluster, None, steps, 7, tmp_path / f"{turn}.jsonl") as scheduler:
+            scheduler.begin(0.0)
+            scheduler.due(0.0)
+            hits.append([run.nodes for run in scheduler.runs])
     assert hits[0] == hits[1] == hits[2]
 
 
 def test_of_a_drawn_schedule_a_second_disk_is_not_lost_before_the_first_is_a_member(play: Callable[..., Play]) -> None:
     p = play(step(0, "wipe", "node-1", 1), step(2, "wipe", "node-2", 1), step(5, "wipe", "node-3", 1), drawn=True)
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
     p.cluster.amnesiac = {1}
-    p.conductor.due(102.0)
-    p.conductor.due(102.0 + OMITTED_SECONDS)
-    assert [run.nodes for run in p.conductor.runs] == [[1]]
+    p.scheduler.due(102.0)
+    p.scheduler.due(102.0 + OMITTED_SECONDS)
+    assert [run.nodes for run in p.scheduler.runs] == [[1]]
     p.cluster.amnesiac = set()
-    p.conductor.due(105.0)
-    assert [run.nodes for run in p.conductor.runs] == [[1], [3]]
+    p.scheduler.due(105.0)
+    assert [run.nodes for run in p.scheduler.runs] == [[1], [3]]
 
 
 def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash", "all"), step(1, "pause", "one", 1), step(3, "restart", "all"), drawn=True)
-    p.conductor.due(100.0)
-    p.conductor.due(101.0)
-    p.conductor.due(101.0 + OMITTED_SECONDS)
-    p.conductor.due(103.0)
-    assert [(run.step.do, run.injected.confirmed) for run in p.conductor.runs] == [("crash", True), ("restart", True)]
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    p.scheduler.due(101.0 + OMITTED_SECONDS)
+    p.scheduler.due(103.0)
+    assert [(run.step.do, run.injected.confirmed) for run in p.scheduler.runs] == [("crash", True), ("restart", True)]
 
 
 def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> None:
     point = {"crash-at": "after-sync:TXN", "enough": "none"}
     p = play(step(0, "crash", "node-2", 2, **point))
     first = p.cluster.pid(2)
-    p.conductor.due(100.0)
+    p.scheduler.due(100.0)
     assert p.cluster.pid(2) not in (None, first)
     assert p.cluster.armed[2] == ["after-sync:TXN"]
-    assert p.conductor.runs[0].injected.confirmed
+    assert p.scheduler.runs[0].injected.confirmed
     p.cluster.kill(2)
-    p.conductor.due(101.0)
+    p.scheduler.due(101.0)
     assert not p.cluster.alive(2)
-    p.conductor.due(102.0)
+    p.scheduler.due(102.0)
     assert p.cluster.alive(2)
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
 def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 1, point="after-sync:TXN", enough="none"))
-    p.conductor.due(100.0)
-    assert not p.conductor.unsettled
-    assert len(p.conductor.active) == 1
-    p.conductor.due(101.0)
+    p.scheduler.due(100.0)
+    assert not p.scheduler.unsettled
+    assert len(p.scheduler.active) == 1
+    p.scheduler.due(101.0)
     assert (2, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
@@ -484,10 +484,10 @@ def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play])
 def test_what_took_effect_is_told_by_name(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "pause", "node-2", 5), name="Asleep"))
-    p.conductor.due(100.0)
-    assert p.conductor.taken == set()
-    p.conductor.due(101.0)
-    assert p.conductor.taken == {"Asleep"}
+    p.scheduler.due(100.0)
+    assert p.scheduler.taken == set()
+    p.scheduler.due(101.0)
+    assert p.scheduler.taken == {"Asleep"}
     p.cluster.kill(1)
-    p.conductor.due(101.1)
-    assert p.conductor.taken == {"Asleep", "Dying"}
+    p.scheduler.due(101.1)
+    assert p.scheduler.taken == {"Asleep", "Dying"}

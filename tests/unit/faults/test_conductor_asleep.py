@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zab_chaos.faults.conductor import Conductor
 from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scheduler import Scheduler
 
 
 def test_a_disk_is_mended_when_its_node_wakes_up(sleepers: Callable[..., Any], tmp_path: Path) -> None:
@@ -14,15 +14,15 @@ def test_a_disk_is_mended_when_its_node_wakes_up(sleepers: Callable[..., Any], t
         FaultStep(at=0.0, do="slow-disk", target="node-1", lasts=1.0, params={"ms": 5}),
         FaultStep(at=0.5, do="pause", target="node-1", lasts=4.0, params={}),
     ]
-    with Conductor(cluster, None, steps, 1, tmp_path / "faults.jsonl") as conductor:
-        conductor.begin(0.0)
-        conductor.due(0.0)
-        conductor.due(0.5)
-        wish = conductor.due(1.1)
-        assert [run.step.do for run in conductor.active] == ["slow-disk", "pause"]
+    with Scheduler(cluster, None, steps, 1, tmp_path / "faults.jsonl") as scheduler:
+        scheduler.begin(0.0)
+        scheduler.due(0.0)
+        scheduler.due(0.5)
+        wish = scheduler.due(1.1)
+        assert [run.step.do for run in scheduler.active] == ["slow-disk", "pause"]
         assert wish is not None
         assert 1.1 < wish < 2.0  # it looks again soon
-        conductor.due(4.6)
-        conductor.due(4.7)
-        assert conductor.active == []
-        assert all(run.recovered is not None and run.recovered.confirmed for run in conductor.runs)
+        scheduler.due(4.6)
+        scheduler.due(4.7)
+        assert scheduler.active == []
+        assert all(run.recovered is not None and run.recovered.confirmed for run in scheduler.runs)

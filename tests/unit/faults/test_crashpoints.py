@@ -6,7 +6,7 @@ from zab_chaos.faults.crashpoints import point
 from zab_chaos.faults.rules import WrongError
 from zab_chaos.faults.scenario import ScenarioError
 from zab_chaos.faults.scenario import parse as parse_scenario
-from zab_chaos.node.crash import FAIL_STEPS, STEPS, BadPoint, CrashPoint, CrashPoints, parse, subjects
+from zab_chaos.node.crash_points import FAIL_STEPS, STEPS, BadPoint, CrashPoint, CrashPoints, parse, subjects
 
 
 def test_every_point_is_read_and_written_back() -> None:

@@ -13,7 +13,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Nemesis
 from zab_chaos.faults.shapes import has_quorum
 from zab_chaos.faults.targets import size
-from zab_chaos.node.crash import POINTS, check_action, parse
+from zab_chaos.node.crash_points import POINTS, check_action, parse
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

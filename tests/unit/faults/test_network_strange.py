@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.conductor import Conductor
 from zab_chaos.faults.network import Network, NetworkError, Toxic
 from zab_chaos.faults.proxies import Proxies, State, WedgedError
+from zab_chaos.faults.scheduler import Scheduler
 
 LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
 
@@ -141,8 +141,8 @@ class Nobody:
 
 def test_the_conductor_has_it_on_record(network: Network, server: Server, tmp_path: Path) -> None:
     log = tmp_path / "faults.jsonl"
-    with Conductor(Nobody(), network, [], 1, log) as conductor:  # type: ignore[arg-type]
-        conductor.heal_all()
+    with Scheduler(Nobody(), network, [], 1, log) as scheduler:  # type: ignore[arg-type]
+        scheduler.heal_all()
         assert log.read_text() == ""
         server.disable("1-2")
     (line,) = [json.loads(line) for line in log.read_text().splitlines()]

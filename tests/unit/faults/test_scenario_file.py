@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zab_chaos.faults.outset import PROPERTIES
+from zab_chaos.faults.initial_and_final import PROPERTIES
 from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import Disk, Expect, Operation, ScenarioError, load, parse
-from zab_chaos.model.properties import ALL
+from zab_chaos.model.oracle.properties import ALL
 
 # A busy machine is slow, not wrong.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -262,7 +262,7 @@ _KEYS = st.sampled_from(["at", "do", "target", "for", "shape", "pairs", "point",
 @unhurried
 @given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=6), max_size=4), st.integers(1, 5))
 def test_whatever_the_faults_there_is_no_traceback(faults: list[dict[str, object]], nodes: int) -> None:
-    from zab_chaos.faults.writing import _value
+    from zab_chaos.faults.toml_writing import _value
 
     written = ["\n".join(f"{key} = {_value(v)}" for key, v in one.items() if v is not None) for one in faults]
     try:

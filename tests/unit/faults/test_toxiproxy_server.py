@@ -1,4 +1,4 @@
-"""Finding and fetching the toxiproxy server; ports; the leash."""
+"""Finding and fetching the toxiproxy server; ports; commands that die with their parent."""
 
 import hashlib
 import os
@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import ports, toxiproxy_fetch
-from zab_chaos.harness.ports import NoFreePortError, free_ports, release_ports
-from zab_chaos.harness.toxiproxy import ToxiproxyError, cached, find
+from zab_chaos.harness.backends.processes import die_with_parent, ports
+from zab_chaos.harness.backends.processes.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.backends.toxiproxy import fetch
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, cached, find
 
-LEASH = Path(__file__).parents[3] / "harness" / "leash.py"
+TIED = Path(die_with_parent.__file__)
+ROOT = Path(__file__).parents[3]
 
 
 def executable(path: Path) -> Path:
@@ -71,24 +73,24 @@ def test_a_downloaded_server_must_have_the_pinned_sum(
     release: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, folder = release
-    asset = toxiproxy_fetch.platform_asset()
+    asset = fetch.platform_asset()
     assert asset is not None
     (folder / asset).write_bytes(b"not what was released")
     target = tmp_path / "cache" / "toxiproxy-server"
     with pytest.raises(ToxiproxyError, match=r"(?s)Go is not installed.*sha256.*This mends it:\n  mkdir -p .*curl"):
-        toxiproxy_fetch.fetch(target, address)
+        fetch.fetch(target, address)
     assert list(target.parent.iterdir()) == []
 
     right = hashlib.sha256(b"not what was released").hexdigest()
-    monkeypatch.setitem(toxiproxy_fetch.SHA256, asset, right)
-    assert toxiproxy_fetch.fetch(target, address) == target
+    monkeypatch.setitem(fetch.SHA256, asset, right)
+    assert fetch.fetch(target, address) == target
     assert os.access(target, os.X_OK)
 
 
 @pytest.mark.usefixtures("without_go")
 def test_a_release_that_cannot_be_reached_is_a_clear_error(release: tuple[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ToxiproxyError, match=r"(?s)404.*This mends it"):
-        toxiproxy_fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
+        fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
 
 
 def test_a_build_that_fails_is_told_and_the_release_is_tried(
@@ -98,7 +100,7 @@ def test_a_build_that_fails_is_told_and_the_release_is_tried(
     go.write_text("#!/bin/sh\necho no network for $3 $CGO_ENABLED >&2\nexit 1\n")
     monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
     with pytest.raises(ToxiproxyError, match=r"(?s)no network.*404.*This mends it:\n  CGO_ENABLED=0 .*go install"):
-        toxiproxy_fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
+        fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
 
 
 def test_a_built_server_is_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +108,7 @@ def test_a_built_server_is_put_in_place(tmp_path: Path, monkeypatch: pytest.Monk
     go.write_text('#!/bin/sh\necho "$@" > "$GOBIN/server"\n')
     monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
     target = tmp_path / "cache" / "toxiproxy-server"
-    toxiproxy_fetch.fetch(target)
+    fetch.fetch(target)
     assert "Version=2.12.0 github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0" in target.read_text()
     assert os.access(target, os.X_OK)
 
@@ -116,9 +118,9 @@ def test_ports_are_ours_alone_and_below_the_ephemeral_ones() -> None:
     try:
         assert len(set(mine)) == 20
         assert all(ports.LOWEST <= port < 32768 for port in mine)
-        ask = f"from zab_chaos.harness import ports; ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; "
+        ask = f"from zab_chaos.harness.backends.processes import ports; ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; "
         ask += f"print([p for p in {mine} if ports._take(p)])"
-        root = LEASH.parents[1]
+        root = ROOT
         answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=root)
         assert answer.stdout.strip() == "[]", "another process gets none of them"
     finally:
@@ -138,8 +140,8 @@ def test_a_dead_owners_lock_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> N
     release_ports([port])
 
 
-def test_the_leash_becomes_the_command() -> None:
-    command = [sys.executable, str(LEASH), "--parent", str(os.getpid()), "sh", "-c", "echo $$; exit 3"]
+def test_what_is_tied_becomes_the_command() -> None:
+    command = [sys.executable, str(TIED), "--parent", str(os.getpid()), "sh", "-c", "echo $$; exit 3"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         output, _ = process.communicate()
     assert int(output) == process.pid
@@ -150,8 +152,8 @@ def test_the_leash_becomes_the_command() -> None:
     ("arguments", "words"),
     [(["--parent", "1", "true"], ""), ([], "give a command"), (["/no/such/command"], "cannot run /no/such/command")],
 )
-def test_the_leash_ends_when_it_has_nothing_to_hold(arguments: list[str], words: str) -> None:
-    done = subprocess.run([sys.executable, str(LEASH), *arguments], capture_output=True, text=True, check=False)
+def test_what_is_tied_ends_when_there_is_nothing_to_run(arguments: list[str], words: str) -> None:
+    done = subprocess.run([sys.executable, str(TIED), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr

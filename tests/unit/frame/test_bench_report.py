@@ -12,11 +12,11 @@ from benchmarks.load import Loop
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness import bench
 from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.client_core import Client, Failed, Ok, Operation, Then, Unknown
-from zab_chaos.harness.commands.bench import bench as run_bench
-from zab_chaos.harness.commands.bench import chosen, show, shown
-from zab_chaos.harness.exits import BadInput, HarnessError
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.cli.bench import bench as run_bench
+from zab_chaos.harness.cli.bench import chosen, show, shown
+from zab_chaos.harness.client.core import Client, Failed, Ok, Operation, Then, Unknown
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.tree.requests import Request
 

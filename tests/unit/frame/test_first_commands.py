@@ -119,7 +119,7 @@ def test_everything_that_is_declared_is_pinned() -> None:
 @pytest.mark.parametrize("wish", ["/nowhere/toxiproxy-server"])
 def test_fetching_toxiproxy_fails_with_words(wish: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "zab_chaos.harness.toxiproxy_fetch"],
+        [sys.executable, "-m", "zab_chaos.harness.backends.toxiproxy.fetch"],
         env={**os.environ, "ZAB_TOXIPROXY": wish},
         cwd=ROOT,
         capture_output=True,

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.pipeline import shape
 from benchmarks.synthetic import EVENTS, Run, campaign
-from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.runs.judgement import judge
 
 
 @pytest.mark.parametrize(("transactions", "batch"), [(1, 1), (7, 3), (250, 100)])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from zab_chaos.harness.brief import SHOWN, brief
+from zab_chaos.harness.report.abridged import SHOWN, brief
 from zab_chaos.node.core import digest as dg
 
 

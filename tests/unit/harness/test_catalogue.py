@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import catalogue
-from zab_chaos.harness.exits import BadInput
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.runs import catalogue
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import ci
-from zab_chaos.harness.ci import Case, markdown, xml
-from zab_chaos.harness.cli import main
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report import ci
+from zab_chaos.harness.report.ci import Case, markdown, xml
 
 SMALL = """
 [scenario]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import results
-from zab_chaos.harness.cli import complete_defect, complete_scenario, main
+from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
+from zab_chaos.harness.runs import results
 
 BAD = """
 [scenario]
@@ -94,7 +94,7 @@ def test_an_error_of_ours_is_one_line_and_the_trace_is_kept(
     def fail(_results: Path) -> None:
         raise RuntimeError("unheard of")
 
-    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
+    monkeypatch.setattr("zab_chaos.harness.machine.doctor.examine", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["doctor"]) == 3
     assert "internal error: RuntimeError: unheard of" in said(capsys)
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_with_what_to_do(
     def fail(_results: Path) -> None:
         raise OSError(28, "No space left on device", "results/x")
 
-    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
+    monkeypatch.setattr("zab_chaos.harness.machine.doctor.examine", fail)
     assert main(["doctor"]) == 3
     assert "the disk is full" in said(capsys)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.descriptors import LEAST, needed
+from zab_chaos.harness.machine.file_descriptors import LEAST, needed
 
 ROOT = Path(__file__).parents[3]
 

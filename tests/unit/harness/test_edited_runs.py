@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.exits import Exit
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import Exit
 
 SCENARIO = """[scenario]
 name = "small"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos import __version__
-from zab_chaos.harness.cli import main
+from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.extras import MissingExtra, extra
 
 ROOT = Path(__file__).parents[3]
@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[3]
 
 def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`zab` in a Python that can't import `package`."""
-    program = f"import sys; sys.modules[{package!r}] = None; from zab_chaos.harness.entry import main; sys.exit(main())"
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; from zab_chaos.harness.cli.entry import main; sys.exit(main())"
+    )
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import forgotten
+from zab_chaos.harness.backends.processes import stale_files
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.keys import KeyFiles
 
@@ -12,7 +12,7 @@ from zab_chaos.node.net.keys import KeyFiles
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[KeyFiles]:
     """The keys of two runs, with a node's configuration beside them."""
-    monkeypatch.setattr(forgotten, "lock_files", list)  # of this machine, not of the test
+    monkeypatch.setattr(stale_files, "lock_files", list)  # of this machine, not of the test
     found = []
     for name in ("killed", "goes-on"):
         config = tmp_path / "scenario" / name / "config"
@@ -24,8 +24,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[KeyFiles]:
 
 def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], tmp_path: Path) -> None:
     killed, goes_on = runs
-    with forgotten.held(goes_on.links), forgotten.held(goes_on.control), forgotten.held(goes_on.clients):
-        assert forgotten.remove(tmp_path) == sorted(killed)
+    with stale_files.held(goes_on.links), stale_files.held(goes_on.control), stale_files.held(goes_on.clients):
+        assert stale_files.remove(tmp_path) == sorted(killed)
     assert not any(path.exists() for path in killed)
     assert all(path.exists() for path in goes_on)
     assert len(list(tmp_path.rglob("node-1.json"))) == 2

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from zab_chaos.harness.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
-from zab_chaos.harness.waiting import wait_until
-from zab_chaos.harness.workers import Workers
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.runs.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
+from zab_chaos.harness.runs.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long
@@ -167,7 +167,7 @@ def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
     leader, follower = os.openpty()
     code = (
         "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(1, termios.TIOCSCTTY, 0); "
-        "from zab_chaos.harness.entry import main; place = sys.argv.pop(1); sys.argv.pop(0); code = main(); "
+        "from zab_chaos.harness.cli.entry import main; place = sys.argv.pop(1); sys.argv.pop(0); code = main(); "
         "open(place, 'w').write(str(int(code)))"
     )
     words = ["zab", "run", str(tmp_path / "long.toml"), "--on", "sim", "--results", str(tmp_path / "r")]

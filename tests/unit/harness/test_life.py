@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.life import ProcessLife, spawn
+from zab_chaos.harness.backends.processes.life import ProcessLife, spawn
 
 OBEYS = "import os, sys; print('up', flush=True); sys.stdin.read(); os._exit(0)"
 STUBBORN = (

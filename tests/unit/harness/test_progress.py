@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from zab_chaos.harness.progress import Lines, Now, Panel, Quiet, display, in_a_line
+from zab_chaos.harness.report.progress import Lines, Now, Panel, Quiet, display, in_a_line
 
 
 def moment(**changes: object) -> Now:

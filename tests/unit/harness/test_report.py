@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zab_chaos.harness import report, results, timeline
-from zab_chaos.harness.results import RunFolder
+from zab_chaos.harness.report import terminal
+from zab_chaos.harness.runs import fault_timeline, results
+from zab_chaos.harness.runs.results import RunFolder
 
 SECOND = 10**9
 
@@ -67,12 +68,12 @@ def judge(run: RunFolder, **changes: Any) -> None:
 
 def shown(run: RunFolder, width: int = 80) -> str:
     out = io.StringIO()
-    report.show(run, Console(file=out, width=width))
+    terminal.show(run, Console(file=out, width=width))
     return out.getvalue()
 
 
 def test_the_pause_is_the_longest_between_two_successful_writes_around_the_fault(run: RunFolder) -> None:
-    crash, cut = timeline.spans(run)
+    crash, cut = fault_timeline.spans(run)
     # successes at 11.95, 12.74, 12.75 and 12.9 s: the pause began before the crash at 12 s; the unknown write and the
     # read do not count
     assert crash.stood_still == pytest.approx(0.79)
@@ -89,7 +90,7 @@ def test_while_nobody_writes_nothing_stands_still(run: RunFolder) -> None:
     write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 71, 71.01) + write(1, 3, 131, 131.01))
     crash = {"type": "inject", "do": "crash", "target": "one", "nodes": [2], "confirmed": True, "evidence": {}}
     write_lines(run, "faults.jsonl", [{**crash, "t": 40 * SECOND, "id": 1}, {**crash, "t": 140 * SECOND, "id": 2}])
-    first, last = timeline.spans(run)
+    first, last = fault_timeline.spans(run)
     assert first.stood_still == pytest.approx(0.01)
     assert last.stood_still == 0
 

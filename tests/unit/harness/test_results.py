@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness import results
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.exits import BadInput, HarnessError
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.runs import results
 
 
 def test_runs_of_one_seed_in_one_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.html.analysed import analysed
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.html.campaign import Run, from_verdict, read_campaign
-from zab_chaos.harness.html.campaign_page import campaign_page
-from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.html.campaign import Run, from_verdict, read_campaign
+from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
 
 

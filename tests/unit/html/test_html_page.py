@@ -13,12 +13,12 @@ import pytest
 from tests.corpus import conduct, delivery, promises
 from tests.corpus.cases import CASES, Case
 from tests.corpus.story import Story
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.html.markup import Html, element
-from zab_chaos.harness.html.page import page
-from zab_chaos.harness.html.story import read_story
-from zab_chaos.harness.html.words import in_words
-from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.html.markup import Html, element
+from zab_chaos.harness.report.html.page import page
+from zab_chaos.harness.report.html.run_data import read_story
+from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core import digest as dg
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from zab_chaos.harness.commands.lab import lab
-from zab_chaos.harness.exits import BadInput, Exit, HarnessError
+from zab_chaos.harness.cli.lab import lab
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 
 SCENARIO_E = "--seed 42 --nodes 3 --rounds 1000 --proposals 3 --partition 0,1,0,2,1,0,2,0"
 HASH_E = "5e4dbddb605e469c99fb682c00256445dcb2ed07e984f673d4296ef19719979a"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import load
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.flapping import full_protocol, judge_full
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.lab_flapping import full_protocol, judge_full
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
@@ -92,6 +92,6 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_links_that_break_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     whole = replace(lab_flapping(1), schedule=())
-    monkeypatch.setattr("zab_chaos.harness.commands.flapping.lab_flapping", lambda seed: whole)
+    monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.lab_flapping", lambda seed: whole)
     assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4
     assert "breaks nothing: there is nothing to shrink" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.lockstep.compare import Difference, first_difference
+from zab_chaos.harness.backends.lockstep.compare import Difference, first_difference
 
 FILES = {
     "run.json": b'{"backend": "sim", "command": "zab run x --on sim", "seed": 1}',

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import load
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.lockstep.compare import first_difference
-from zab_chaos.harness.lockstep.run import run_lockstep
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.run import Wish
-from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.backends.lockstep.compare import first_difference
+from zab_chaos.harness.backends.lockstep.run import run_lockstep
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.run import RunOptions
 
 SCENARIO = """
 [scenario]
@@ -46,7 +46,7 @@ def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
     path = tmp_path / "short.toml"
     path.write_text(SCENARIO)
     simulated, ran = (
-        run(load(path), Wish(seed=5, results=tmp_path / on, command=on, keep_data=True, on=on), Quiet())
+        run(load(path), RunOptions(seed=5, results=tmp_path / on, command=on, keep_data=True, on=on), Quiet())
         for on, run in (("sim", run_sim), ("lockstep", run_lockstep))
     )
     assert first_difference(simulated.folder.path, ran.folder.path) is None

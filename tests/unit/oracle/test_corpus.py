@@ -6,8 +6,8 @@ import pytest
 
 from tests.corpus.build import CASES, main, write
 from tests.corpus.cases import Case
-from zab_chaos.model.oracle import judge
-from zab_chaos.model.properties import ALL
+from zab_chaos.model.oracle.oracle import judge
+from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.verdict import Judgement
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.oracle.edits import edited
 from zab_chaos.faults.scenario import parse
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.run import Wish
-from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.run import RunOptions
 from zab_chaos.model import manifest
-from zab_chaos.model.oracle import judge
+from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Outcome
 
 SCENARIO = """
@@ -40,7 +40,7 @@ NOTICED_AT_LEAST = 0.92  # of the edits that change what traces, operations and 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that ended with PASS."""
-    wish = Wish(seed=1, results=tmp_path_factory.mktemp("results"), command="again", on="sim")
+    wish = RunOptions(seed=1, results=tmp_path_factory.mktemp("results"), command="again", on="sim")
     ran = run_sim(parse(SCENARIO), wish, Quiet())
     assert ran.verdict.verdict is Outcome.PASS, ran.verdict.reasons
     assert judge(ran.folder.path).to_json() == judge(ran.folder.path, stored=False).to_json()

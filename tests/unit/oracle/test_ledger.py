@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zab_chaos.model.events import Deliver
-from zab_chaos.model.ledger import Conflict, Ledger, Place
+from zab_chaos.model.oracle.ledger import Conflict, Ledger, Place
 from zab_chaos.node.core import digest as dg
 
 UNIVERSE = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)]

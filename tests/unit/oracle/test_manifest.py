@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.corpus.story import ensemble
 from zab_chaos.model import manifest
-from zab_chaos.model.oracle import judge
+from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Outcome, Verdict
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zab_chaos.model.facts import Facts
-from zab_chaos.model.measures import longest_unavailability, percentile, seconds
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.measures import longest_unavailability, percentile, seconds
 
 
 @pytest.mark.parametrize(

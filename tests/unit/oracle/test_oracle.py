@@ -11,8 +11,8 @@ from tests.corpus.build import CASES
 from tests.corpus.cases import Case
 from tests.corpus.story import Story, ensemble
 from zab_chaos.model.events import Run
-from zab_chaos.model.evidence import LISTED
-from zab_chaos.model.oracle import Oracle, judge
+from zab_chaos.model.oracle.evidence import LISTED
+from zab_chaos.model.oracle.oracle import Oracle, judge
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 WHOLE = [case for case in CASES if case.property != "trace integrity"]  # their damage is in the files' bytes

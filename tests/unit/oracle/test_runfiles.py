@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.model.facts import Damage
 from zab_chaos.model.manifest import seal
-from zab_chaos.model.oracle import judge
+from zab_chaos.model.oracle.facts import Damage
+from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.runfiles import Reader
 from zab_chaos.model.verdict import Outcome
 

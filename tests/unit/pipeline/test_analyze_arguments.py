@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.cli import main
+from zab_chaos.harness.cli.app import main
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

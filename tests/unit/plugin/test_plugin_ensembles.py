@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-import zab_chaos.harness.sim
-import zab_chaos.harness.testing.held  # noqa: F401  every session in this process would import them anew
+import zab_chaos.harness.backends.simulator.run
+import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
 from tests.unit.plugin.sessions import WRITES, results
 
 pytest_plugins = ["pytester"]
@@ -152,7 +152,7 @@ def test_wrong(zab_cluster):
 
 def test_an_ensemble_of_a_module_is_judged_when_the_last_test_is_over(session: pytest.Pytester) -> None:
     session.makeconftest(
-        "from zab_chaos.harness.pytest_plugin import cluster_fixture\nshared = cluster_fixture('module', nodes=3, seed=5)"
+        "from zab_chaos.harness.testing.plugin import cluster_fixture\nshared = cluster_fixture('module', nodes=3, seed=5)"
     )
     session.makepyfile(
         test_good="""
@@ -180,7 +180,7 @@ def test_a_shared_ensemble_is_kept_when_a_test_that_used_it_failed(session: pyte
     session.makepyfile(
         f"""
 import pytest
-from zab_chaos.harness.pytest_plugin import cluster_fixture
+from zab_chaos.harness.testing.plugin import cluster_fixture
 zab_cluster = cluster_fixture("module")
 def test_one(zab_cluster):{WRITES}    zab_cluster.crash('follower')
     assert False
@@ -200,7 +200,7 @@ def test_seeds_of_a_shared_ensemble_are_one_after_the_other(session: pytest.Pyte
     session.makepyfile(
         """
 import pytest
-from zab_chaos.harness.pytest_plugin import cluster_fixture
+from zab_chaos.harness.testing.plugin import cluster_fixture
 shared = cluster_fixture("module")
 seen = []
 pytestmark = pytest.mark.zab(seeds=[3, 4])
@@ -305,7 +305,7 @@ def test_nobody_pays_for_the_plugin_who_does_not_use_it(session: pytest.Pytester
         """
         import sys
         def test_it():
-            heavy = {"zab_chaos.harness.standing", "zab_chaos.harness.run"}
+            heavy = {"zab_chaos.harness.live", "zab_chaos.harness.runs.run"}
             heavy |= {"zab_chaos.faults", "zab_chaos.model", "zab_chaos.node", "zmq", "rich", "msgspec"}
             assert not heavy & set(sys.modules)
         """

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-import zab_chaos.harness.sim
-import zab_chaos.harness.testing.held  # noqa: F401  every session in this process would import them anew
+import zab_chaos.harness.backends.simulator.run
+import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
 from tests.unit.plugin.sessions import results
 
 pytest_plugins = ["pytester"]
@@ -41,7 +41,7 @@ def test_help_and_markers_tell_everything(pytester: pytest.Pytester) -> None:
     for word in ("zab_on (string)", "zab_seeds (string)", "zab_results (string)", "zab_record (bool)"):
         assert word in told
     markers = pytester.runpytest("--markers").stdout.str()
-    from zab_chaos.harness.testing.wishes import KEYS
+    from zab_chaos.harness.testing.settings import KEYS
 
     (line,) = [line for line in markers.splitlines() if line.startswith("@pytest.mark.zab(")]
     assert set(line.split("(", 1)[1].split(")")[0].split(", ")) == set(KEYS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.replay.conftest import World
-from zab_chaos.model.replay import replay
+from zab_chaos.model.replay.replay import replay
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp, Received
 from zab_chaos.node.tree.forwarding import Forward

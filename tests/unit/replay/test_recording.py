@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.model import replay_words as words
+from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core.messages import Commit, Propose, Run
 from zab_chaos.node.core.ready import (
     Deliver,

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from zab_chaos.faults.defects.durability import AckBeforeSync, PromiseNotDurable
-from zab_chaos.model.replay import Replayed, equality, recorded_lives, replay, replay_life
-from zab_chaos.model.replay_difference import Difference
-from zab_chaos.model.replay_life import Mark, Rerun
+from zab_chaos.model.replay.difference import Difference
+from zab_chaos.model.replay.life import Mark, Rerun
+from zab_chaos.model.replay.replay import Replayed, equality, recorded_lives, replay, replay_life
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role

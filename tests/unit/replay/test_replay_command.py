@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.judgement import judge
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.verdict import Judgement
 
 ROOT = Path(__file__).resolve().parents[3]

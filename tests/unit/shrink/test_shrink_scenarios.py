@@ -10,10 +10,10 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Scenario, load, parse
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.sim import simulate
-from zab_chaos.harness.simpler import fewer_nodes, plainer_faults, with_faults, with_operations
-from zab_chaos.harness.timeshift import earlier, rounder, shorter
+from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
+from zab_chaos.harness.shrink.times import earlier, rounder, shorter
 
 LOSSY = """
 [scenario]

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.commands.inject import read
-from zab_chaos.harness.exits import BadInput
-from zab_chaos.harness.ports import free_ports, release_ports
-from zab_chaos.harness.standing import Ensemble
-from zab_chaos.harness.standing.desk import Desk
+from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.cli.inject import read
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.live import Ensemble
+from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[ControlServer]:
     ports = free_ports(1)
     with Ensemble(on="sim", results=tmp_path, min_acked=0) as ensemble:
-        desk = Desk(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "control.json"))
+        desk = ControlServer(ensemble, f"127.0.0.1:{ports[0]}", keys.create(tmp_path / "control.json"))
         try:
             yield desk
         finally:
@@ -31,11 +31,11 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     assert ensemble.verdict.verdict in (Outcome.PASS, Outcome.UNKNOWN)
 
 
-def inject(desk: Desk, words: str) -> dict[str, Any]:
+def inject(desk: ControlServer, words: str) -> dict[str, Any]:
     return desk.do("inject", {"fault": read(words.split())})
 
 
-def test_a_fault_is_done_told_listed_and_healed(desk: Desk) -> None:
+def test_a_fault_is_done_told_listed_and_healed(desk: ControlServer) -> None:
     assert "partition" in inject(desk, "partition shape=isolate target=node-1")["said"]
     assert desk.do("faults", {})["faults"][0] | {"fault": ""} == {"number": 1, "fault": "", "nodes": [1], "over": False}
     assert desk.broken()
@@ -45,7 +45,7 @@ def test_a_fault_is_done_told_listed_and_healed(desk: Desk) -> None:
     assert len(desk.news) == 2
 
 
-def test_to_heal_everything_starts_who_is_down(desk: Desk) -> None:
+def test_to_heal_everything_starts_who_is_down(desk: ControlServer) -> None:
     inject(desk, "crash target=all")
     inject(desk, "restart target=node-1")
     desk.do("heal", {})
@@ -62,22 +62,24 @@ def test_to_heal_everything_starts_who_is_down(desk: Desk) -> None:
         ("inject", {"fault": {"do": "pause", "target": "nobody", "for": "x"}}, "'x' is not a number"),
     ],
 )
-def test_what_cannot_be_done_as_it_was_said(desk: Desk, order: str, arguments: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_done_as_it_was_said(
+    desk: ControlServer, order: str, arguments: dict[str, Any], words: str
+) -> None:
     assert words in desk.do(order, arguments)["wrong"]
     assert not desk.news
 
 
-def test_all_mistakes_of_a_fault_are_told_at_once(desk: Desk) -> None:
+def test_all_mistakes_of_a_fault_are_told_at_once(desk: ControlServer) -> None:
     told = inject(desk, "partition shape=isolat target=nobody for=x")["wrong"]
     assert all(wrong in told for wrong in ("'isolat'", "'nobody'", "'x' is not a number"))
 
 
 @pytest.mark.parametrize("key", ["kind", "self", "table", "lasts", "name", "step", "params"])
-def test_a_key_that_is_no_word_of_a_fault_is_a_mistake_like_any_other(desk: Desk, key: str) -> None:
+def test_a_key_that_is_no_word_of_a_fault_is_a_mistake_like_any_other(desk: ControlServer, key: str) -> None:
     assert f"{key!r} is no key of pause" in inject(desk, f"pause target=node-1 {key}=1")["wrong"]
 
 
-def test_only_who_holds_the_key_is_served(desk: Desk, tmp_path: Path) -> None:
+def test_only_who_holds_the_key_is_served(desk: ControlServer, tmp_path: Path) -> None:
     """A stranger's handshake never completes, so nothing of what it says is even read."""
     address = desk._port.socket.last_endpoint.decode().removeprefix("tcp://")
     answers = []

@@ -6,8 +6,8 @@ import msgspec
 import psutil
 import pytest
 
-from zab_chaos.harness.exits import BadInput
-from zab_chaos.harness.standing.door import FOLDER, Door, doors, opened, the_door
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.live.address_file import FOLDER, AddressFile, doors, opened, the_door
 from zab_chaos.node.net.keys import files_in
 
 
@@ -70,6 +70,6 @@ def test_which_one_is_meant_must_be_said_if_several_stand(tmp_path: Path) -> Non
         the_door(tmp_path, tmp_path / "third")
 
 
-def second(results: Path) -> Door:
+def second(results: Path) -> AddressFile:
     (door,) = doors(results)
     return msgspec.structs.replace(door, folder=str((results / "second").resolve()))

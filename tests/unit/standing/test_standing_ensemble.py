@@ -9,11 +9,11 @@ import pytest
 from zab_chaos.faults.kind import FaultError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import load
-from zab_chaos.harness.exits import BadInput
-from zab_chaos.harness.judgement import judge
-from zab_chaos.harness.results import RunFolder
-from zab_chaos.harness.standing import Done, Ensemble, Failed, Unknown
-from zab_chaos.harness.standing.verbs import STATES, kind_of, verbs
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
+from zab_chaos.harness.live.fault_methods import STATES, kind_of, verbs
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.results import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zab_chaos.harness.standing import Ensemble
-from zab_chaos.harness.standing.table import Looks, Row, in_a_line, table
+from zab_chaos.harness.live import Ensemble
+from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
 
 
 def shown(rows: list[Row], broken: list[str]) -> str:

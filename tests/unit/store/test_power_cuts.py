@@ -29,7 +29,7 @@ from tests.unit.store.shelf import (
 )
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
-from zab_chaos.node.crash import FAIL_STEPS, RECORDS
+from zab_chaos.node.crash_points import FAIL_STEPS, RECORDS
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
 from zab_chaos.node.store.errors import CorruptLog, DiskFailed
 from zab_chaos.node.store.recovery import Recovery

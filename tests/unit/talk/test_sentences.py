@@ -2,9 +2,9 @@
 
 import pytest
 
-from zab_chaos.harness.exits import BadInput, Exit
-from zab_chaos.harness.session import Done, Failed, Outcome, Unknown
-from zab_chaos.harness.talk.sentences import WORDS, answered, as_json, code, read, split
+from zab_chaos.harness.client.session import Done, Failed, Outcome, Unknown
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.live.requests import WORDS, answered, as_json, code, read, split
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
 
 

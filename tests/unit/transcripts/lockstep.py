@@ -12,7 +12,7 @@ from typing import Any
 
 from ensemble import recover
 
-from zab_chaos.model import replay_words as words
+from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.machine import MS, NotLeading, Settings

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness import catalogue
+from zab_chaos.harness.runs import catalogue
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import FaultStep, load
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.explore import Task, explore_seed
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.exploration import Task, explore_seed
 
 CUT = {"variant": "reordered", "within_ms": 500}
 

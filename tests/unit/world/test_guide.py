@@ -8,11 +8,11 @@ import pytest
 
 from zab_chaos.faults.grammar import DRAWABLE
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.exits import BadInput
-from zab_chaos.harness.explore import Explored, Task, explore
-from zab_chaos.harness.guide import BATCH, Guide, keep_weights, read_weights
-from zab_chaos.harness.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.explore.exploration import Explored, Task, explore
+from zab_chaos.harness.explore.guided import BATCH, Guide, keep_weights, read_weights
+from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.model.coverage import POINTS, Combination
 
 
@@ -70,7 +70,7 @@ def test_a_file_without_weights_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_guided_seed_is_drawn_again_with_its_batchs_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("zab_chaos.harness.guide.BATCH", 2)
+    monkeypatch.setattr("zab_chaos.harness.explore.guided.BATCH", 2)
     assert BATCH > 2
     results = ["--results", str(tmp_path), "--jobs", "1"]
     assert main(["explore", "long-mix", "--guided", "--seeds", "1..3", *results]) in (0, 2)

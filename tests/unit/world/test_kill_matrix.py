@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
-from zab_chaos.harness.cli import main
-from zab_chaos.harness.commands.kill_matrix import Tried
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.kill_matrix import Tried
 
 CHECK = ["defects", "--check", "--on", "sim", "--seeds", "2", "--jobs", "1"]
 QUICK = "truncate-error-ignored"

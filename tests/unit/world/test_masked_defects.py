@@ -8,10 +8,10 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.defects.choosing import PushesOwnHistory, VotesByZxid
 from zab_chaos.faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness import catalogue
-from zab_chaos.harness.sim import plan_of, simulate
-from zab_chaos.model.simserver import SimServer
+from zab_chaos.harness.backends.simulator.run import plan_of, simulate
+from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.world.server import SimServer
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.store import Store
@@ -72,7 +72,7 @@ def test_a_sound_recovery_refuses_the_disk_instead_of_losing_anything(
             refused.append(str(error))
             super()._fail(error)
 
-    monkeypatch.setattr("zab_chaos.model.simnode.SimServer", Watched)
+    monkeypatch.setattr("zab_chaos.model.world.machine.SimServer", Watched)
     verdict = judged(scenario_of(defect), 1, store=half)
     assert verdict.property(DEFECTS[defect].property).verdict is Judgement.PASS, verdict.reasons
     assert refused

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from zab_chaos.faults.scenario import Scenario, Workload
-from zab_chaos.harness.lockstep.compare import first_difference
-from zab_chaos.harness.lockstep.run import run_lockstep
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.run import Wish
-from zab_chaos.harness.sim import plan_of, run_sim, simulate
-from zab_chaos.model.simport import SimPort
+from zab_chaos.harness.backends.lockstep.compare import first_difference
+from zab_chaos.harness.backends.lockstep.run import run_lockstep
+from zab_chaos.harness.backends.simulator.run import plan_of, run_sim, simulate
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.messages import Ack
@@ -89,7 +89,7 @@ def test_an_error_in_the_world_is_a_failure_of_the_harness(monkeypatch: pytest.M
 @pytest.mark.processes
 def test_a_process_in_lockstep_ends_as_in_the_simulator(broken: str, tmp_path: Path) -> None:
     simulated, ran = (
-        run(replace(SCENARIO, source=""), Wish(
+        run(replace(SCENARIO, source=""), RunOptions(
             seed=1, results=tmp_path / on, command=on, keep_data=True, on=on, defect=("broken", f"{broken}:AT_ACK")
         ), Quiet())
         for on, run in (("sim", run_sim), ("lockstep", run_lockstep))

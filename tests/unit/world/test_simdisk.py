@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from zab_chaos.model.simdisk import SimDisk
+from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.node.store.disk import FaithfulDisk
 from zab_chaos.node.store.disk_faults import Variant
 

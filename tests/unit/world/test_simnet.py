@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.network import Toxic
-from zab_chaos.harness.simcluster import SimNetwork
-from zab_chaos.model.simnet import Pipe, SimNet
-from zab_chaos.model.world import World
+from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
+from zab_chaos.model.world.network import Pipe, SimNet
+from zab_chaos.model.world.world import World
 from zab_chaos.node.channel.header import Header
 
 MS = 1_000_000

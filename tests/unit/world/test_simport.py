@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
-from zab_chaos.harness.sim import SimGround
-from zab_chaos.model.simclients import SimClient, SimOperation
+from zab_chaos.harness.backends.simulator.run import SimGround
+from zab_chaos.model.world.clients import SimClient, SimOperation
+from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
-from zab_chaos.node.sessions import SHARE
 from zab_chaos.node.tree.outcomes import Ok, Outcome, Unknown
 from zab_chaos.node.tree.requests import Create, Get
 

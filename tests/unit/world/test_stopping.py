@@ -2,7 +2,7 @@
 
 import pytest
 
-from zab_chaos.model.stopping import Stoppable
+from zab_chaos.model.world.suspension import Stoppable
 
 
 def test_it_goes_on_where_it_stopped() -> None:

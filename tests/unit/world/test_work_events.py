@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.cli import main
+from zab_chaos.harness.cli.app import main
 from zab_chaos.node.core.messages import Phase
 from zab_chaos.node.recording import Reader, Stepped, Synced
-from zab_chaos.node.work import EVERY, Work
+from zab_chaos.node.work_counters import EVERY, Work
 
 SCENARIO = """
 [scenario]

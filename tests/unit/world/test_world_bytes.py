@@ -11,25 +11,25 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness import catalogue, results
-from zab_chaos.harness.judgement import judge
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.results import RunFolder
-from zab_chaos.harness.run import Wish
-from zab_chaos.harness.sim import SimGround, run_sim
+from zab_chaos.harness.backends.simulator.run import SimGround, run_sim
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs import catalogue, results
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.runs.run import RunOptions
 
 RUN = """
 import sys
 from dataclasses import replace
 from pathlib import Path
 from zab_chaos.faults.scenario import load
-from zab_chaos.harness import catalogue
-from zab_chaos.harness.progress import Quiet
-from zab_chaos.harness.run import Wish
-from zab_chaos.harness.sim import run_sim
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.backends.simulator.run import run_sim
 scenario = load(catalogue.shipped()[sys.argv[1]])
 scenario = replace(scenario, workload=replace(scenario.workload, rate=40.0))
-wish = Wish(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="again", keep_data=True, on="sim")
+wish = RunOptions(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="again", keep_data=True, on="sim")
 run_sim(scenario, wish, Quiet())
 """
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
 def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defect: str | None) -> None:
     name = scenario if defect is None else f"defects/{scenario}"
     bug = (defect, DEFECTS[defect].path) if defect is not None else None
-    wish = Wish(seed=2, results=tmp_path, command="", defect=bug, on="sim")
+    wish = RunOptions(seed=2, results=tmp_path, command="", defect=bug, on="sim")
     ran = run_sim(load(catalogue.shipped()[name]), wish, Quiet())
     assert (ran.verdict.exit == 1) == (defect is not None)
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
@@ -82,7 +82,7 @@ class Damaged(SimGround):
         path.write_bytes(content)
 
     @staticmethod
-    def opened(scenario: Scenario, wish: Wish, folder: RunFolder) -> "Damaged":
+    def opened(scenario: Scenario, wish: RunOptions, folder: RunFolder) -> "Damaged":
         ground = Damaged(scenario, wish.seed, None, folder, wish.record)
         ground.path = folder.path
         return ground
@@ -92,7 +92,7 @@ class Damaged(SimGround):
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(tmp_path: Path, damaged: bool) -> None:
-    wish = Wish(seed=2, results=tmp_path, command="", on="sim")
+    wish = RunOptions(seed=2, results=tmp_path, command="", on="sim")
     more = {"open_ground": Damaged.opened} if damaged else {}
     verdict = run_sim(load(catalogue.shipped()["leader-pause"]), wish, Quiet(), **more).verdict
     found = verdict.property("replay equality")

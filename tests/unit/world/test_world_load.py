@@ -1,12 +1,12 @@
 """The load in the simulated world, while it sets up."""
 
 from zab_chaos.faults.scenario import Scenario, Workload, load
-from zab_chaos.harness.explore import Task, try_seed
-from zab_chaos.harness.load import load_of
-from zab_chaos.harness.sim import SimGround
-from zab_chaos.harness.simload import SimLoad
-from zab_chaos.harness.workload import AGAIN_NS
-from zab_chaos.model.simnode import SimNode
+from zab_chaos.harness.backends.simulator.run import SimGround
+from zab_chaos.harness.backends.simulator.workload import SimLoad
+from zab_chaos.harness.explore.exploration import Task, try_seed
+from zab_chaos.harness.workload.open_loop import AGAIN_NS
+from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.model.world.machine import SimNode
 
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:

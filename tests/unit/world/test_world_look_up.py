@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.session import Session
-from zab_chaos.harness.standing import Ensemble, Failed, Unknown
+from zab_chaos.harness.client.session import Session
+from zab_chaos.harness.live import Ensemble, Failed, Unknown
 from zab_chaos.node.tree.requests import Set
 
 SEEDS = range(1, 6)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from zab_chaos.faults.scenario import Scenario, parse
-from zab_chaos.harness import catalogue, swarm
-from zab_chaos.harness.sim import simulate
+from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore import swarm
+from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.config import Limits
 
 SEEDS = range(1, 200)

@@ -1,0 +1,86 @@
+"""What the tables of a scenario say about its two ends: the disks before the start, and the state at the end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zab_chaos.faults.kind import Key
+from zab_chaos.faults.rules import Rule, WrongError, whole
+from zab_chaos.faults.scenario import Disk
+
+# The properties that a run may be expected to violate: the names of `zab_chaos.model.oracle.properties`, which nothing here
+# may import.
+PROPERTIES = (
+    "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
+    "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
+    "durability", "committed stays", "client order", "exactly once", "values and versions", "state equality", "recovery",
+    "progress", "channels", "sanity", "replay equality", "expected state",
+)  # fmt: skip
+
+MOST_EPOCH = 2**31 - 1
+MOST_LOGGED = 100_000  # transactions on one disk
+
+
+def state() -> Rule:
+    """What znodes hold: { path = value }; the value a text, false (no such znode) or a list of such."""
+    allowed = '{ "/key-0" = "a value", "/key-1" = ["one", "or the other"], "/key-2" = false (no such znode) }'
+
+    def read(value: Any, _nodes: int) -> dict[str, tuple[str | None, ...]]:
+        if not isinstance(value, dict) or not value:
+            raise WrongError(f"{value!r} says nothing of any znode", allowed)
+        found = {}
+        for path, held in value.items():
+            values = held if isinstance(held, list) else [held]
+            if not path.startswith("/") or not values:
+                raise WrongError(f"{path!r} = {held!r} says nothing of any znode", allowed)
+            if not all(one is False or isinstance(one, str) for one in values):
+                raise WrongError(f"{path!r} = {held!r}: a value is a text, or false", allowed)
+            found[path] = tuple(None if one is False else one for one in values)
+        return found
+
+    return Rule(allowed, read)
+
+
+def zxids() -> Rule:
+    """A log: zxids in ascending order, each epoch from its counter 1 on without gaps."""
+    allowed = "[[epoch, counter], ...], ascending, the counters of an epoch from 1 without gaps"
+
+    def read(value: Any, _nodes: int) -> tuple[tuple[int, int], ...]:
+        if not isinstance(value, list | tuple) or len(value) > MOST_LOGGED:
+            raise WrongError(f"{value!r} is no log", allowed)
+        last = (0, 0)
+        for one in value:
+            if not isinstance(one, list) or len(one) != 2 or not all(type(part) is int for part in one):
+                raise WrongError(f"{one!r} is no zxid", allowed)
+            epoch, counter = one
+            follows = counter == last[1] + 1 if epoch == last[0] else epoch > last[0] and counter == 1
+            if not follows or epoch > MOST_EPOCH:
+                raise WrongError(f"{one!r} does not follow {list(last)!r}", allowed)
+            last = (epoch, counter)
+        return tuple((one[0], one[1]) for one in value)
+
+    return Rule(allowed, read)
+
+
+DISK: tuple[Key, ...] = (
+    Key(name="node", rule=whole(1, 15), doc="whose disk"),
+    Key(name="accepted_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch promised last", default=0),
+    Key(name="current_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch whose history it holds", default=0),
+    Key(name="log", rule=zxids(), doc="the transactions, [epoch, counter] each", default=()),
+)
+
+
+def disagreements(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
+    """(index of the disk, what is wrong, what is allowed). `disks` by index."""
+    found = []
+    for index, disk in disks.items():
+        if disk.node > nodes:
+            found.append((index, f"there is no node {disk.node}", f"1 to {nodes}"))
+        if disk.node in [other.node for place, other in disks.items() if place < index]:
+            found.append((index, f"the disk of node {disk.node} is told twice", "once"))
+        if disk.current_epoch > disk.accepted_epoch:
+            wrong = f"current_epoch {disk.current_epoch} was never promised"
+            found.append((index, wrong, f"at most accepted_epoch, {disk.accepted_epoch}"))
+        if disk.log and disk.log[-1][0] > disk.current_epoch:
+            wrong = f"a transaction of epoch {disk.log[-1][0]} is not of the epochs up to current_epoch"
+            found.append((index, wrong, f"epochs up to {disk.current_epoch}"))
+    return found

@@ -1,0 +1,371 @@
+"""Injects and heals faults at their times, and keeps the fault log (results/README.md, faults.jsonl).
+
+It has no clock and no thread: its caller says what time it is, `due(now)`, as often as it can, and at the latest when
+the last call asked for. Whatever goes wrong, a fault that was begun stays on the list of what is to be healed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.host import THIS_HOST, Host
+from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
+from zab_chaos.faults.nemesis import cost, is_exclusive
+from zab_chaos.faults.network import Network, NetworkError
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import SETTLE_SECONDS, FaultStep
+from zab_chaos.faults.targets import NobodyError, resolve
+
+LEADER_SECONDS = 10.0  # how long a fault waits for what it is aimed at: a leader, a node that is down or paused
+OMITTED_SECONDS = 1.0  # how long a drawn fault waits for whom it could hit
+SOON = 0.02  # seconds until it looks again
+
+_TROUBLE = (ClusterError, NetworkError, FaultError)
+
+
+@dataclass(slots=True)
+class FaultRun:
+    """One fault of this run, from its injection on."""
+
+    id: int
+    step: FaultStep
+    nodes: list[int]
+    injected: Confirmation
+    fault: Fault | None = None  # None: nobody fitted the target
+    injected_at: float = 0.0  # the caller's clock
+    heals_at: float | None = None  # None: by another fault, or at the end
+    recovered: Confirmation | None = None  # None: still there
+    lasted: float | None = None  # seconds until it was healed by hand or with all others; None: otherwise, or not yet
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.step.do]
+
+    def describe(self) -> str:
+        """In words, for people."""
+        return self.fault.describe() if self.fault else f"{self.step.do} of {self.step.target}: nobody was hit"
+
+
+class Scheduler:
+    """Carries out one schedule. Use it as a context manager, or call `heal_all`, so that nothing stays broken."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        network: Network | None,
+        steps: Sequence[FaultStep],
+        seed: int,
+        log: Path | Callable[[dict[str, Any]], None],
+        keep_quorum: bool = False,
+        patience: float = 10.0,
+        host: Host = THIS_HOST,
+        drawn: bool = False,
+    ) -> None:
+        """`log`: faults.jsonl, or what takes its lines. `keep_quorum`: put a fault off while the ensemble has not
+        recovered enough for it. `drawn`: the schedule is; a fault that finds nobody, or would cost a second disk, is left
+        out. `patience`: seconds a fault may take to show its effect.
+        """
+        self.cluster = cluster
+        self.network = network
+        self.seed = seed
+        self.keep_quorum = keep_quorum
+        self.drawn = drawn
+        self.patience = patience
+        self.runs: list[FaultRun] = []
+        self._open: list[FaultRun] = []  # those of them that may be active: a long run has many that are over
+        self._named: dict[str, list[int]] = {}  # by a fault's `as`
+        self._lost: set[int] = set()  # whose disk was lost, and who was not seen to be a member since
+        self._waiting = sorted(steps, key=lambda step: step.at)
+        self._begun: float | None = None
+        self.host = host
+        self._closed = False
+        self._log = _Lines(log) if isinstance(log, Path) else log
+
+    def __enter__(self) -> "Scheduler":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def active(self) -> list[FaultRun]:
+        """What is broken now, oldest first."""
+        self._open = [run for run in self._open if run.recovered is None]
+        return list(self._open)
+
+    @property
+    def unsettled(self) -> list[FaultRun]:
+        """What was injected and has yet to take effect: crash points that were not reached."""
+        return [run for run in self.active if run.fault is not None and not run.fault.settled()]
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names of those faults that have taken effect, or never will."""
+        waiting = {run.step.name for run in self.unsettled}
+        return frozenset(run.step.name for run in self.runs if run.step.name and run.step.name not in waiting)
+
+    @property
+    def upcoming(self) -> FaultStep | None:
+        """What comes next; None when the schedule is through."""
+        return self._waiting[0] if self._waiting else None
+
+    def begin(self, now: float) -> None:
+        """The workload starts now: `at` is counted from here. `now` in seconds of any clock that never goes back."""
+        self._begun = now
+
+    def due(self, now: float) -> float | None:
+        """Do what is due. When to call again at the latest; None when nothing more will come by itself."""
+        if self._begun is None:
+            raise RuntimeError("begin(now) comes first")
+        wishes = [self._look_after(run, now) for run in self.active]
+        while self._waiting and self._begun + self._waiting[0].at <= now:
+            if not self._start(self._waiting[0], now):
+                wishes.append(now + SOON)  # put off
+                break
+            self._waiting.pop(0)
+        else:
+            wishes += [self._begun + step.at for step in self._waiting[:1]]
+        wishes += [run.heals_at for run in self.active if run.heals_at is not None and run.heals_at > now]
+        return min([wish for wish in wishes if wish is not None], default=None)
+
+    def inject(self, step: FaultStep) -> FaultRun:
+        """Inject a fault that is on no schedule, now: as one whose time has come, it may have to wait for a leader."""
+        while not self._start(step, self.host.now()):
+            self.due(self.host.now())
+            self.host.sleep(SOON)
+        return self.runs[-1]
+
+    def heal(self, run: FaultRun) -> None:
+        """Heal one fault now, if it is still there."""
+        if run.fault is not None and run.recovered is None:
+            self._heal(run)
+            run.lasted = self.host.now() - run.injected_at
+
+    def heal_all(self) -> list[FaultRun]:
+        """Heal what is broken, in a safe order (network, pauses, disks and clocks, dead nodes), then start every node
+        that is still down. Goes on when one thing fails. The faults that were healed now. Drops what is yet to come.
+        """
+        self._waiting.clear()
+        healed = sorted(self.active, key=lambda run: (run.kind.order, run.id))
+        for run in healed:
+            self.heal(run)
+        self._wake_and_start()
+        return healed
+
+    def close(self, heal: bool = True) -> None:
+        """Heal everything and close the log. May be called again."""
+        if not self._closed:
+            self._closed = True
+            try:
+                if heal:
+                    self.heal_all()
+            finally:
+                if isinstance(self._log, _Lines):
+                    self._log.close()
+
+    def _look_after(self, run: FaultRun, now: float) -> float | None:
+        assert run.fault is not None
+        try:
+            wish = run.fault.watch(now)
+            if run.heals_at is not None and run.heals_at <= now and self._sleeps(run):
+                return now + SOON
+            if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
+                self._heal(run)
+                return None
+            return wish
+        except _TROUBLE:
+            return None  # seen again when it is healed
+
+    def _sleeps(self, run: FaultRun) -> bool:
+        """A node that another fault has paused can't be told to mend what is inside it before it wakes up."""
+        return run.kind.order > HealOrder.PAUSE and any(
+            self.cluster.alive(node) and self.cluster.paused(node) for node in run.nodes
+        )
+
+    def _start(self, step: FaultStep, now: float) -> bool:
+        """Inject. False if it is put off: there is no leader yet, or the ensemble has not recovered enough."""
+        assert self._begun is not None
+        if self.keep_quorum and not self._affordable(step):
+            return False
+        if self.drawn and is_exclusive(step) and self._missing():
+            return now >= self._begun + step.at + OMITTED_SECONDS
+        if self._awaited(step) and now < self._begun + step.at + SETTLE_SECONDS:
+            return False
+        kind = KINDS[step.do]
+        number = len(self.runs) + 1
+        random = Random(f"fault {self.seed} {number}")
+        try:
+            nodes = self._resolve(step, kind, random)
+        except NobodyError as error:
+            if self.keep_quorum:
+                return False  # drawn for whoever is well; somebody will be
+            if self.drawn:
+                return now >= self._begun + step.at + OMITTED_SECONDS
+            may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
+            may_come = may_come or any(run.heals_at is not None for run in self.active)  # on a slow machine: late
+            if may_come and now < self._begun + step.at + LEADER_SECONDS:
+                return False
+            run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
+            self.runs.append(run)
+            self._write_inject(run, self.host.now_ns())
+            return True
+        self._inject(step, kind, number, nodes, random, now)
+        return True
+
+    def _afflicted(self) -> set[int]:
+        """With a drawn schedule: the nodes that a fault is about to take down, or has; a second one would find them
+        gone. A written schedule means what it says."""
+        if not self.keep_quorum:
+            return set()
+        return {node for run in self.active if run.kind.impairs for node in run.nodes}
+
+    def _awaited(self, step: FaultStep) -> bool:
+        """Whether the fault that `step` awaits is still to take effect."""
+        return step.awaits is not None and any(run.step.name == step.awaits for run in self.unsettled)
+
+    def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
+        if step.target is None:
+            return sorted(self.cluster.nodes)
+        nodes = resolve(step.target, self.cluster, kind.need, random, self._named, self._afflicted())
+        if step.name is not None:
+            self._named[step.name] = nodes
+        return nodes
+
+    def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
+        fault = kind.make(Scene(self.cluster, self.network, random, self.patience, self.host), nodes, step.params)
+        run = FaultRun(number, step, nodes, Confirmation(False, {}), fault, now)
+        run.heals_at = None if step.lasts is None else now + step.lasts
+        self._open.append(run)
+        self.runs.append(run)  # before anything is done: what was begun must be healed
+        self._lost.update(nodes if is_exclusive(step) else ())
+        started = self.host.now_ns()
+        try:
+            fault.inject()
+            run.injected = fault.confirm()
+        except _TROUBLE as error:
+            run.injected = Confirmation(False, {"error": str(error)})
+        self._write_inject(run, started)
+        if kind.leaves == "down":
+            for other in self.active:
+                if other is not run and other.fault is not None:
+                    other.fault.taken_down(nodes)
+        if not kind.heals:
+            self._close_what_is_over()
+
+    def _close_what_is_over(self) -> None:
+        """A restart or a resume has healed older faults: their heal lines belong here, not at the end of the run."""
+        for run in self.active:
+            if run.fault is not None and run.fault.over():
+                self._heal(run)
+
+    def _heal(self, run: FaultRun) -> None:
+        assert run.fault is not None
+        try:
+            run.fault.heal()
+            run.recovered = run.fault.confirm(after_heal=True)
+        except _TROUBLE as error:
+            run.recovered = Confirmation(False, {"error": str(error)})
+        self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
+        self._tell_strange()
+        if run.fault.refused:
+            self._replace(run.fault.refused)
+
+    def _replace(self, nodes: Sequence[int]) -> None:
+        """Give nodes that refuse their disks new ones: a fault of its own, that is over at once."""
+        kind, number = KINDS["wipe"], len(self.runs) + 1
+        target = tuple(f"node-{node}" for node in nodes)
+        params = {key.name: key.default for key in kind.keys}
+        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=0.0, params=params)
+        self._inject(step, kind, number, list(nodes), Random(f"fault {self.seed} {number}"), self.host.now())
+        self._heal(self.runs[number - 1])
+
+    def _wake_and_start(self) -> None:
+        """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""
+        if self.network is not None:
+            try:
+                self.network.heal_all()
+            except NetworkError as error:
+                self._write_trouble("network", str(error))
+            self._tell_strange()
+        for node in self.cluster.nodes:
+            try:
+                if self.cluster.alive(node) and self.cluster.paused(node):
+                    self.cluster.resume(node)
+                elif not self.cluster.alive(node):
+                    self.cluster.start(node)
+            except ClusterError as error:
+                self._write_trouble(f"node-{node}", str(error))
+
+    def _affordable(self, step: FaultStep) -> bool:
+        """Would a quorum of well nodes remain? Those under an active fault count as lost for as much as it costs."""
+        spent = sum(cost(run.step, len(self.cluster.nodes)) for run in self.active)
+        if (is_exclusive(step) and spent) or any(is_exclusive(run.step) for run in self.active):
+            return False
+        if spent + cost(step, len(self.cluster.nodes)) > (len(self.cluster.nodes) - 1) // 2:
+            return False
+        hit = {node for run in self.active for node in run.nodes}
+        return all(self._well(node) for node in self.cluster.nodes if node not in hit)
+
+    def _missing(self) -> set[int]:
+        """Those whose disk was lost and who do not count again yet."""
+        self._lost = {node for node in self._lost if not self._well(node)}
+        return self._lost
+
+    def _well(self, node: int) -> bool:
+        if not self.cluster.alive(node) or self.cluster.paused(node):
+            return False
+        status = self.cluster.status(node)
+        return status is not None and status.established and not status.amnesiac
+
+    def _write_inject(self, run: FaultRun, started: int) -> None:
+        pairs = run.fault.pairs if run.fault is not None else ()
+        line: dict[str, Any] = {
+            "type": "inject",
+            "t": started,
+            "id": run.id,
+            "do": run.step.do,
+            "target": run.step.target,
+            "nodes": run.nodes,
+            "params": dict(run.step.params),
+        }
+        if pairs:
+            line["pairs"] = pairs
+        self._write(line | _verdict(run.injected))
+
+    def _tell_strange(self) -> None:
+        """What somebody else did to the links: from then on the faults of this run are not known."""
+        found = self.network.strange() if self.network is not None else []
+        if found:
+            self._write_trouble("tampered", found)
+
+    def _write_trouble(self, where: str, error: str | list[str]) -> None:
+        """A healing of last resort that failed, or who else changed the links, as an unconfirmed heal of no fault in
+        particular (id 0)."""
+        evidence = {where: error}
+        self._write({"type": "heal", "t": self.host.now_ns(), "id": 0, "confirmed": False, "evidence": evidence})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._log(line)
+
+
+class _Lines:
+    """A file of JSON lines, each written with one write(2)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def __call__(self, line: dict[str, Any]) -> None:
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _verdict(confirmation: Confirmation) -> dict[str, Any]:
+    return {"confirmed": confirmation.confirmed, "evidence": confirmation.evidence}

@@ -1,0 +1,173 @@
+"""What docker-compose.yml's ensemble needs beside its nodes.
+
+    python -m zab_chaos.harness.backends.containers.compose prepare|keep|seal
+
+`prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
+harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
+nodes had come together; so that `zab verify` can judge the folder like any run's. `seal` is brought down after the nodes, and
+writes the folder's manifest.
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.scenario import Expect, Scenario
+from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
+from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
+from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
+from zab_chaos.harness.runs.ensemble_state import disagreement, leader_of
+from zab_chaos.harness.runs.results import PARTS, RunFolder, write_whole
+from zab_chaos.harness.runs.run import RunOptions, facts_of, utc
+from zab_chaos.harness.runs.walk import FINISHED
+from zab_chaos.model import manifest
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.control import ControlClient, ControlError
+from zab_chaos.node.net.keys import KeyFiles
+
+NODES = (1, 2, 3)  # as docker-compose.yml has them
+ANSWER_SECONDS = 1.0
+LOOK_SECONDS = 0.2
+CONVERGES_SECONDS = 20.0  # less than docker-compose.yml lets the keeper have
+SOURCE = """[scenario]
+name = "compose"
+about = "A standing ensemble, used and broken by hand."
+record = false
+"""
+SCENARIO = Scenario(
+    name="compose", about="A standing ensemble, used and broken by hand.", record=False, expect=Expect(min_acked=0)
+)
+
+
+def prepare(folder: RunFolder) -> None:
+    """Once in an ensemble's life: what is there stays as it is."""
+    if folder.file("run.json").exists():
+        return
+    for part in PARTS:
+        folder.file(part).mkdir(exist_ok=True)
+    files = keys.files_in(folder.file("config"))
+    for path in files:
+        if not path.exists():
+            keys.create(path)
+    pairs = [(source, target) for source in NODES for target in NODES if source != target]
+    links = {pair: FIRST_LINK + number for number, pair in enumerate(pairs)}
+    for node in NODES:
+        peers = {target: f"{PROXY}:{port}" for (source, target), port in links.items() if source == node}
+        encoded = msgspec.json.encode(_config(node, peers, files))
+        write_whole(folder.file("config", f"node-{node}.json"), msgspec.json.format(encoded).decode() + "\n")
+    proxies = [
+        {"name": f"{i}-{j}", "listen": f"0.0.0.0:{port}", "upstream": f"node-{j}:{LISTEN}", "enabled": True}
+        for (i, j), port in links.items()
+    ]
+    write_whole(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
+    write_whole(folder.file("scenario.toml"), SOURCE)
+    wish = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
+    folder.milestone("started", seed=0)
+    folder.write_run(facts_of(SCENARIO, wish, folder))  # last: with it everything is there
+
+
+def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
+    return NodeConfig(
+        id=node,
+        cluster="compose",
+        listen=f"0.0.0.0:{LISTEN}",
+        client=f"0.0.0.0:{CLIENT}",
+        control=f"0.0.0.0:{CONTROL}",
+        peers=peers,
+        link_keys=str(files.links),
+        control_keys=str(files.control),
+        client_keys=str(files.clients),
+        data=DATA,
+        trace=f"{INSIDE}/trace",
+    )
+
+
+class Keeper:
+    """Asks the nodes, and keeps run.json and harness.jsonl."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        pair = keys.load(keys.files_in(folder.file("config")).control)
+        self._folder = folder
+        self._clients = {node: ControlClient(f"node-{node}:{CONTROL}", pair) for node in NODES}
+
+    def keep(self, over: threading.Event) -> None:
+        """Until `over` is set; then see the nodes come together, as long as that may take."""
+        self._outcome("unfinished")
+        while not over.is_set():
+            answers = self._ask(NODES)
+            leader = leader_of(answers, len(NODES))
+            if leader is not None:
+                self._folder.milestone("established", leader=leader, epoch=answers[leader].epoch)
+                break
+            over.wait(LOOK_SECONDS)
+        over.wait()
+        self._converge()
+        for client in self._clients.values():
+            client.close()
+
+    def _converge(self) -> None:
+        begun = time.monotonic()
+        why = disagreement(answers := self._ask(NODES), NODES)
+        self._folder.milestone("safety-ended")
+        while why is not None and time.monotonic() - begun < CONVERGES_SECONDS:
+            time.sleep(LOOK_SECONDS)
+            why = disagreement(answers := self._ask(NODES), NODES)
+        if why is None:
+            zxid = answers[NODES[0]].delivered
+            self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
+            self._outcome(FINISHED)
+        else:
+            self._outcome(f"it was brought down while something was still broken: {why}")
+
+    def _outcome(self, words: str) -> None:
+        facts = self._folder.read_run()
+        self._folder.write_run({**facts, "outcome": words, "ended": utc() if words != "unfinished" else None})
+
+    def _ask(self, nodes: Iterable[int]) -> dict[int, Status]:
+        answers = {}
+        for node in nodes:
+            try:
+                answers[node] = msgspec.convert(self._clients[node].call("status", ANSWER_SECONDS), Status)
+            except ControlError:
+                continue
+        return answers
+
+
+def seal(folder: RunFolder, over: threading.Event) -> None:
+    """While the ensemble stands, its folder has no manifest."""
+    folder.file(manifest.NAME).unlink(missing_ok=True)
+    over.wait()
+    manifest.seal(folder.path)
+
+
+def _told_to_end() -> threading.Event:
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    return over
+
+
+def main(arguments: list[str]) -> int:
+    folder = RunFolder(Path(INSIDE))
+    match arguments:
+        case ["prepare"]:
+            prepare(folder)
+        case ["keep"]:
+            Keeper(folder).keep(_told_to_end())
+        case ["seal"]:
+            seal(folder, _told_to_end())
+        case _:
+            sys.stderr.write("usage: python -m zab_chaos.harness.backends.containers.compose prepare|keep|seal\n")
+            return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

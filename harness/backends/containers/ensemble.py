@@ -1,0 +1,211 @@
+"""An ensemble of containers: the `containers` backend of `zab_chaos.faults.cluster.Cluster`."""
+
+import io
+import shutil
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import psutil
+
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.host import THIS_HOST
+from zab_chaos.harness.backends.containers.container import ContainerLife
+from zab_chaos.harness.backends.containers.engine import translated
+from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
+from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
+from zab_chaos.harness.backends.processes.ensemble import Nodes, Plan
+from zab_chaos.harness.backends.processes.life import Life
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.node.config import NodeConfig
+
+LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # inside, every node has the same ports
+_T = TypeVar("_T")
+
+
+class Containers(Nodes):
+    """Every node is a container, a new one for each life, and its disk a volume.
+
+    Damage at rest is done to a copy of the disk in the run's folder, which the next life gets.
+    """
+
+    def __init__(self, folder: RunFolder, plan: Plan, site: EngineResources) -> None:
+        self._site = site
+        self._boxes: dict[int, ContainerLife] = {}
+        self._lent: set[int] = set()  # nodes whose disk lies in the run's folder
+        self._unplugged: set[int] = set()
+        super().__init__(folder, plan)
+
+    def _node_config(self, node: int) -> NodeConfig:
+        keys = self._plan.keys
+        return msgspec.structs.replace(
+            super()._node_config(node),
+            listen=f"0.0.0.0:{LISTEN}",
+            client=f"0.0.0.0:{CLIENT}",
+            control=f"0.0.0.0:{CONTROL}",
+            link_keys=f"{INSIDE}/config/{keys.links.name}",
+            control_keys=f"{INSIDE}/config/{keys.control.name}",
+            client_keys=f"{INSIDE}/config/{keys.clients.name}",
+            data=DATA,
+            trace=f"{INSIDE}/trace",
+            record=f"{INSIDE}/record" if self._plan.record else None,
+            silence_ms=SILENCE_MS,
+        )
+
+    def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+        """At once: what the engine is asked takes it a while."""
+        if items:
+            with ThreadPoolExecutor(len(items)) as pool:
+                list(pool.map(call, items))
+
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+        self._discard(node)
+        own = self._plan.addresses[node]
+        ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
+        command = ["python", "-m", "zab_chaos.node", "--config", f"{INSIDE}/config/{self._config(node).name}"]
+        command += ["--life", str(number)]
+        command += ["--bootstrap"] if number == 1 else []
+        command += ["--crash-at", crash_at] if crash_at is not None else []
+        name = f"node-{node}"
+        container = self._site.create(f"{name}-{number}", command, log, ports, disk=name)
+        if node not in self._unplugged:
+            self._site.connect(container, name)
+        if node in self._lent:
+            _put(container, self._data(node))
+            shutil.rmtree(self._data(node))
+            self._lent.discard(node)
+        self._site.start(container, name)
+        self._boxes[node] = ContainerLife(node, number, log, crash_at, container)
+        return self._boxes[node]
+
+    def _discard(self, node: int) -> None:
+        """Remove the container of the life that is over; its address and ports are free then."""
+        box = self._boxes.pop(node, None)
+        if box is not None:
+            with translated(f"removing the container of node {node}"):
+                box.container.remove(force=True)
+
+    # The disk
+
+    def wipe(self, node: int) -> None:
+        if self.alive(node):
+            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        self._discard(node)
+        self._site.remove_volume(f"node-{node}")
+        self._lent.discard(node)
+        shutil.rmtree(self._data(node), ignore_errors=True)
+
+    def disk_folder(self, node: int) -> str:
+        """A copy of the dead node's disk; its next life begins with what is there then."""
+        folder = self._data(node)
+        if node not in self._lent and node in self._boxes:
+            _get(self._boxes[node].container, folder)
+            self._lent.add(node)
+        return str(folder)
+
+    def close(self, ask: bool = True) -> list[int]:
+        """End all nodes; their disks are left in the run's folder, unless they were not even asked."""
+        killed = super().close(ask)
+        for node in self.nodes if ask else ():
+            self.disk_folder(node)
+        return killed
+
+    # What only containers can do
+
+    def unplug(self, node: int) -> None:
+        self._site.disconnect(self._box(node).container, f"node-{node}")
+        self._unplugged.add(node)
+
+    def plug_in(self, node: int) -> None:
+        self._unplugged.discard(node)
+        if self.alive(node):
+            self._site.connect(self._box(node).container, f"node-{node}")
+
+    def plugged_in(self, node: int) -> bool:
+        container = self._box(node).container
+        with translated(f"looking at node {node}"):
+            container.reload()
+        return self._site.links.name in container.attrs["NetworkSettings"]["Networks"]
+
+    def limit_cpu(self, node: int, cores: float | None) -> None:
+        container = self._box(node).container
+        with translated(f"limiting node {node}"):
+            container.update(cpu_period=CPU_PERIOD, cpu_quota=int(CPU_PERIOD * cores) if cores is not None else -1)
+
+    def throttled(self, node: int) -> int:
+        container = self._box(node).container
+        with translated(f"looking at node {node}"):
+            stats = container.stats(stream=False, one_shot=True)
+        return int(stats["cpu_stats"]["throttling_data"]["throttled_periods"])
+
+    def _box(self, node: int) -> ContainerLife:
+        self._up(node)
+        return self._boxes[node]
+
+    def process_state(self, pid: int | None) -> str | None:
+        """As `zab_chaos.faults.host.Host` has it, of this ensemble's containers."""
+        box = next((box for box in self._boxes.values() if box.pid == pid), None)
+        if box is None or not box.alive:
+            return None
+        return psutil.STATUS_STOPPED if box.held() else psutil.STATUS_RUNNING
+
+
+CPU_PERIOD = 100_000  # microseconds, the kernel's default
+
+
+class Harbour:
+    """The machine that containers run on, as faults look at it: this one's clock, the containers' processes."""
+
+    def __init__(self, nodes: Containers) -> None:
+        self._nodes = nodes
+
+    def now(self) -> float:
+        return THIS_HOST.now()
+
+    def now_ns(self) -> int:
+        return THIS_HOST.now_ns()
+
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
+        return THIS_HOST.sleep(seconds, until)
+
+    def process_state(self, pid: int | None) -> str | None:
+        return self._nodes.process_state(pid)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _get(container: object, folder: Path) -> None:
+    """Copy a container's disk to a folder."""
+    with translated("copying a disk out of its container"), tempfile.TemporaryFile() as file:
+        chunks, _ = container.get_archive(DATA)  # type: ignore[attr-defined]
+        for chunk in chunks:
+            file.write(chunk)
+        file.seek(0)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        with tarfile.open(fileobj=file) as archive:
+            for member in archive.getmembers():
+                if member.isfile():
+                    member.name = Path(member.name).name  # a disk is flat, see node/store/disk.py
+                    archive.extract(member, folder, filter="data")
+
+
+def _put(container: object, folder: Path) -> None:
+    """Replace the files on a container's disk by those of a folder."""
+
+    def owned(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid, member.gid = user()
+        return member
+
+    with translated("copying a disk into its container"), io.BytesIO() as file:
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for path in sorted(folder.iterdir()):
+                archive.add(path, path.name, filter=owned)
+        container.put_archive(DATA, file.getvalue())  # type: ignore[attr-defined]

@@ -1,0 +1,72 @@
+"""What a run on containers stands on: its site on the engine, toxiproxy in a container, a proxy for each link."""
+
+import contextlib
+from contextlib import ExitStack
+from typing import Any
+
+from zab_chaos.faults.network import Network
+from zab_chaos.harness.backends.containers import engine, image, leftovers
+from zab_chaos.harness.backends.containers.ensemble import LISTEN, Containers, Harbour
+from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
+from zab_chaos.harness.backends.containers.resources import EngineResources
+from zab_chaos.harness.backends.processes.ensemble import Addresses
+from zab_chaos.harness.backends.processes.stage import HOST, Stage
+from zab_chaos.harness.backends.toxiproxy import server
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
+from zab_chaos.node.net import keys
+
+API, FIRST_LINK = 8474, 9001  # toxiproxy's ports inside: its HTTP interface, then one for each link
+PROXY = "toxiproxy"
+# toxiproxy sets no limit to its calls, and while one of a proxy's is under way, a change to that proxy holds up all others.
+# To a container that has just vanished the kernel alone would go on calling for two minutes; so it is three seconds.
+SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
+
+
+class ContainerStage(Stage):
+    """Raises HarnessError."""
+
+    @classmethod
+    def check(cls) -> None:
+        with contextlib.closing(engine.connect()) as client:
+            image.find(client)
+
+    def _populate(self, stack: ExitStack) -> None:
+        client = stack.enter_context(contextlib.closing(engine.connect()))
+        leftovers.remove_over(client)
+        site = EngineResources(client, image.find(client).tags[0], self._folder)
+        stack.callback(site.remove)
+        site.open()
+        nodes = range(1, self._scenario.nodes + 1)
+        ports = self._ports(2 * len(nodes) + 1, stack)
+        addresses = {
+            n: Addresses(f"{site.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n]))
+            for n in nodes
+        }
+        links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs())}
+        self.network = Network(f"{HOST}:{ports[-1]}")
+        self._proxy_server(site, ports[-1])
+        own = site.address(PROXY)
+        self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
+        plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
+        cluster = self.cluster = Containers(self._folder, plan, site)
+        self.host = Harbour(cluster)
+        pair = keys.load(plan.keys.control)
+        stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
+
+    def _proxy_server(self, site: EngineResources, port: int) -> None:
+        """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""
+        log = self._folder.file("log", "toxiproxy.log")
+        command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
+        container = site.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
+        site.connect(container, PROXY)
+        site.start(container, PROXY)
+        version = server.answer(f"{HOST}:{port}", lambda: _ended(container))
+        if version is None:
+            tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
+            raise ToxiproxyError(f"toxiproxy did not answer in its container. It wrote: {tail or '(nothing)'}")
+        self.toxiproxy_version = version
+
+
+def _ended(container: Any) -> bool:
+    container.reload()
+    return bool(container.status != "running")

@@ -1,0 +1,48 @@
+"""A machine's disk whose files lie in a folder, seen from outside of the process that uses it.
+
+What survives a power cut is decided there, by `zab_chaos.node.store.faithful` and a SIGKILL: nothing of it is left to do here.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from zab_chaos.node.store.platter import VOLATILE
+
+
+class FolderDisk:
+    """Implements `zab_chaos.model.world.interfaces.MachineDisk`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`:
+    that more."""
+
+    def __init__(self, root: Path, draw_sync: Callable[[], int]) -> None:
+        self.root = root
+        self.owed = 0
+        self.slow_ms = 0.0
+        self._draw_sync = draw_sync
+
+    def new_life(self) -> None:
+        self.owed, self.slow_ms = 0, 0.0
+
+    def sync_time(self) -> int:
+        return self._draw_sync() + int(self.slow_ms * 1_000_000)
+
+    def spend(self, slow_ms: float) -> None:
+        """There was a sync for which no time has passed."""
+        self.owed += self._draw_sync() + int(slow_ms * 1_000_000)
+
+    def lose_power(self) -> None:
+        """The process is gone, and with it what it had not made durable."""
+
+    def wipe(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def export_to(self, folder: Path) -> None:
+        """What the next life would find."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.root / VOLATILE, ignore_errors=True)
+        if folder != self.root:
+            shutil.copytree(self.root, folder, dirs_exist_ok=True)
+
+    def import_from(self, folder: Path) -> None:
+        self.wipe()
+        shutil.copytree(folder, self.root)

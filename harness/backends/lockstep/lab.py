@@ -1,0 +1,131 @@
+"""The db-19 lab with one OS process a node: the simulator decides deliveries, the processes are the nodes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+import zmq
+
+from zab_chaos.harness.backends.lockstep import lab_wire as wire
+from zab_chaos.harness.backends.lockstep.hub import Hub
+from zab_chaos.harness.backends.processes.life import environment
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.model.lab import LabArguments, LabSimulator, Message, Observer, Role, Txn
+from zab_chaos.model.lab.node import Outgoing
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.net.keys import Keys
+
+END_SECONDS = 10.0  # what a process gets to end by itself
+
+
+class RemoteLabNode:
+    """Implements `zab_chaos.model.lab.simulator.Node` with a process. From the main thread only: it dies with that thread."""
+
+    life = 1
+
+    def __init__(self, hub: Hub[wire.Answer], keys: Keys, node_id: int, nodes: int, seed: int) -> None:
+        self.id = self.node = node_id
+        self.role = Role.LOOKING
+        self.synced = False
+        self._hub = hub
+        self._state: wire.State | None = None
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "zab_chaos.harness.backends.lockstep.lab_node", "--parent", str(os.getpid())],
+                stdin=subprocess.PIPE, env=environment(), start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise HarnessError(f"node {node_id} cannot be started: {error.strerror or error}") from error
+        given = wire.Given(node_id, nodes, seed, hub.address, keys.public.decode(), keys.secret.decode())
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(given) + b"\n")
+        self._process.stdin.flush()
+        self._greeted = False
+
+    @property
+    def code(self) -> int | None:
+        return self._process.poll()
+
+    def last_words(self) -> str:
+        return ""  # they are on our stderr
+
+    # ---- inputs ----
+
+    def start(self, now: int) -> Outgoing:
+        return self._ask(wire.Start(now)).sent
+
+    def receive(self, source: int, message: Message, now: int) -> Outgoing:
+        return self._ask(wire.Receive(source, message, now)).sent
+
+    def tick(self, now: int) -> Outgoing:
+        return self._ask(wire.Tick(now)).sent
+
+    def propose(self, payload: bytes, now: int) -> Outgoing:
+        return self._ask(wire.Propose(payload, now)).sent
+
+    def _ask(self, request: wire.Request) -> wire.Answer:
+        if not self._greeted:
+            self._hub.hear(self)  # it is there
+            self._greeted = True
+        answer = self._hub.ask(self, request)
+        self.role, self.synced, self._state = answer.role, answer.synced, answer.state
+        return answer
+
+    # ---- what the dump says of it ----
+
+    @property
+    def state(self) -> wire.State:
+        state = self._state or self._ask(wire.Tell()).state
+        assert state is not None
+        return state
+
+    @property
+    def current_epoch(self) -> int:
+        return self.state.current_epoch
+
+    @property
+    def accepted_epoch(self) -> int:
+        return self.state.accepted_epoch
+
+    @property
+    def last_committed(self) -> Zxid:
+        return self.state.last_committed
+
+    @property
+    def history(self) -> list[Txn]:
+        return self.state.history
+
+    def last_zxid(self) -> Zxid:
+        return self.history[-1].zxid if self.history else ZERO
+
+    def committed(self) -> list[Txn]:
+        return [txn for txn in self.history if txn.zxid <= self.last_committed]
+
+    def close(self) -> None:
+        """It ends when its stdin is closed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def lab_in_lockstep(arguments: LabArguments, observe: Observer | None = None) -> Iterator[LabSimulator]:
+    """A simulator whose nodes are processes until it is left. Raises HarnessError."""
+    keys = Keys(*zmq.curve_keypair())
+    with ExitStack() as stack:
+        hub = Hub(keys, wire.decode_answer)
+        stack.callback(hub.close)
+
+        def make(node_id: int, nodes: int, seed: int) -> RemoteLabNode:
+            node = RemoteLabNode(hub, keys, node_id, nodes, seed)
+            stack.callback(node.close)
+            return node
+
+        yield LabSimulator(arguments, observe, make)

@@ -1,0 +1,196 @@
+"""A node that lives in a process of its own, as the simulated server drives it: each step is a request.
+
+What a step asks of the world is done here, in the order in which the process asked for it: so the world draws the same
+delays, in the same order, as if the node's code had run here.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from zab_chaos.model.world.server import Died
+from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.commands import CommandError
+from zab_chaos.node.events import (
+    ClientEvent,
+    ClientGone,
+    ClientRequests,
+    ClientUp,
+    LinkDown,
+    LinkEvent,
+    LinkUp,
+    Received,
+)
+from zab_chaos.node.lockstep import wire
+from zab_chaos.node.lockstep.wire import Answer, Next, Standing, When
+from zab_chaos.node.net import frame
+
+if TYPE_CHECKING:
+    from zab_chaos.harness.backends.lockstep.server import LockstepServer
+
+
+class RemoteReplica:
+    """Implements `zab_chaos.model.world.interfaces.Replicating`. `machine`, `application` and `driver` say what the last answer
+    said."""
+
+    def __init__(self, server: "LockstepServer") -> None:
+        self.standing = Standing()
+        self.machine = RemoteCore(self)
+        self.application = RemotePatience(self)
+        self.driver = RemoteDriver()
+        self._server = server
+        self._cluster = frame.cluster_hash(server.config.cluster)
+        self._limit = server.config.limits.frame_bytes
+        links, port, clock = server.links, server.port, server.clock
+        self._do: dict[type, Callable[[Any], None]] = {
+            wire.Send: self._send,
+            wire.Reset: lambda effect: links.reset(effect.peer, effect.why),
+            wire.Answers: lambda effect: port.send(effect.client, effect.items),
+            wire.Drop: lambda effect: port.drop(effect.client, effect.why),
+            wire.Spend: lambda effect: server.disk.spend(effect.slow_ms),
+            wire.Rate: lambda effect: setattr(clock, "rate", effect.rate),
+            wire.Jump: lambda effect: clock.jump(effect.nanoseconds),
+            wire.Settle: lambda effect: server.settle(),
+            wire.Stop: lambda effect: server.stop(effect.why),
+        }
+
+    # ---- the rounds ----
+
+    def boot(self) -> None:
+        """Let it recover. Raises Died."""
+        server = self._server
+        self.ask(wire.Boot(self.when(), server.node.pid(server.life)))
+
+    def start(self, now: int) -> Iterator[None]:
+        return self._steps(wire.Start(self.when(now)))
+
+    def round(
+        self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
+    ) -> Iterator[None]:
+        links = [self._link_event(event) for event in frames]
+        return self._steps(wire.Round(self.when(now()), links, [_client_event(event) for event in clients]))
+
+    def _steps(self, request: wire.Request) -> Iterator[None]:
+        answer = self.ask(request)
+        while answer.next is not Next.OVER:
+            if answer.next is Next.SYNCING:
+                self._server.disk.slow_ms = answer.slow_ms
+                yield
+            else:
+                self._server.pause_here()
+            answer = self.ask(wire.GoOn(self.when()))
+
+    # ---- the conversation ----
+
+    def ask(self, request: wire.Request) -> Answer:
+        """One exchange, and what it asks of the world. Raises Died, OutOfStep."""
+        server = self._server
+        answer = server.hub.ask(server.process, request)
+        server.world.stamped = answer.stamp
+        self.standing = answer.standing
+        for effect in answer.effects:
+            self._do[type(effect)](effect)
+        if answer.next is Next.DEAD:
+            raise Died
+        if answer.next is Next.ENDED:
+            raise Died(answer.code)
+        return answer
+
+    def when(self, now: int | None = None) -> When:
+        """`now`: the node's clock, if it has been looked at: looking changes a clock that was set back."""
+        world = self._server.world
+        shown = copy.copy(self._server.clock).now_ns() if now is None else now
+        return When(world.now, shown, world.stamped)
+
+    def _send(self, effect: wire.Send) -> None:
+        """A frame leaves the process. The world carries its payload, and gives it its place in a session."""
+        try:
+            frame.parse(effect.frame, self._cluster, effect.peer, self._limit)
+        except frame.BadFrame as error:
+            raise self._server.hub.trouble(self._server.process, f"sent what is no frame: {error.reason}") from None
+        payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
+        self._server.links.send(effect.peer, payload)
+
+    def _link_event(self, event: LinkEvent) -> wire.Frame | wire.Up | wire.Down:
+        if isinstance(event, Received):
+            header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
+            return wire.Frame(event.peer, bytes(frame.pack(header, event.messages)))
+        if isinstance(event, LinkUp):
+            return wire.Up(event.peer, event.session)
+        assert isinstance(event, LinkDown)
+        return wire.Down(event.peer, event.session, event.why)
+
+
+def _client_event(event: ClientEvent) -> wire.Arrived | wire.Requests | wire.Gone:
+    if isinstance(event, ClientUp):
+        return wire.Arrived(event.client, event.seen, event.fence)
+    if isinstance(event, ClientRequests):
+        return wire.Requests(event.client, event.items)
+    assert isinstance(event, ClientGone)
+    return wire.Gone(event.client, event.why)
+
+
+class RemoteCore:
+    """Implements `zab_chaos.model.world.interfaces.Core`."""
+
+    def __init__(self, replica: RemoteReplica) -> None:
+        self._replica = replica
+
+    @property
+    def in_broadcast(self) -> bool:
+        return self._replica.standing.in_broadcast
+
+    def wakes_at(self) -> int:
+        return self._replica.standing.wakes_at
+
+
+class RemotePatience:
+    """Implements `zab_chaos.model.world.interfaces.Patience`."""
+
+    def __init__(self, replica: RemoteReplica) -> None:
+        self._replica = replica
+
+    def wakes_at(self) -> int | None:
+        return self._replica.standing.patience
+
+
+class RemoteDriver:
+    """Implements `zab_chaos.model.world.interfaces.Flushing`: the process has written what it has told."""
+
+    def flush(self) -> None:
+        pass
+
+
+class RemoteCommands:
+    """Implements `zab_chaos.model.world.interfaces.Commanding`, and `Crashing`."""
+
+    def __init__(self, server: "LockstepServer", replica: RemoteReplica) -> None:
+        self._server = server
+        self._replica = replica
+
+    @property
+    def pausing(self) -> bool:
+        return self._replica.standing.pausing
+
+    def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        frames = self._server.links.frames
+        answer = self._replica.ask(wire.Command(self._replica.when(), command, arguments, frames))
+        if answer.refused is not None:
+            raise CommandError(answer.refused)
+        return answer.reply or {}
+
+    def due(self, now: int) -> None:
+        at = self.wakes_at()
+        if at is not None and now >= at:
+            self._replica.ask(wire.Due(self._replica.when(now)))
+
+    def wakes_at(self) -> int | None:
+        return self._replica.standing.command
+
+    def status(self) -> dict[str, Any]:
+        """Asked without a word to the world: nothing comes of it."""
+        answer = self._server.hub.ask(self._server.process, wire.Status(self._server.links.frames))
+        assert answer.reply is not None
+        return answer.reply

@@ -1,0 +1,122 @@
+"""One life of one node in a process of its own, and the machine that it lives on."""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zab_chaos.harness.backends.lockstep.disk import FolderDisk
+from zab_chaos.harness.backends.lockstep.hub import Hub
+from zab_chaos.harness.backends.lockstep.replica import RemoteCommands, RemoteReplica
+from zab_chaos.harness.backends.processes import life
+from zab_chaos.harness.runs.results import RunFolder, write_whole
+from zab_chaos.model.world.interfaces import MachineDisk
+from zab_chaos.model.world.machine import SimNode
+from zab_chaos.model.world.network import SimNet
+from zab_chaos.model.world.server import KILLED, SimServer
+from zab_chaos.model.world.world import Plan, Sink, World
+from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.lockstep import wire
+
+END_SECONDS = 30.0  # from a process's last word to its exit
+
+
+class LockstepServer(SimServer):
+    """The world's rounds around a process. SIGKILL, SIGSTOP and SIGCONT are the kernel's."""
+
+    replica: RemoteReplica
+
+    def __init__(self, node: "LockstepNode", number: int, crash_at: str | None) -> None:
+        super().__init__(node, number, crash_at)
+        self.hub = node.hub
+        self.config = node.config
+        self.disk = node.folder_disk
+        self.process = life.spawn(
+            node.id, number, node.config_file, node.folder.file("log", f"node-{node.id}-{number}.log"),
+            bootstrap=number == 1, crash_at=crash_at, lockstep=node.hub.address,
+        )  # fmt: skip
+
+    def recover(self) -> None:
+        """Let the process begin."""
+        self.hub.hear(self.process)  # it is there
+        self.replica = RemoteReplica(self)
+        self.commands = self.crash = RemoteCommands(self, self.replica)
+        self.replica.boot()
+
+    def _trace_runs(self, runs: list[Any]) -> None:
+        """Also without any: what the process has gathered is written here."""
+        self.replica.ask(wire.Channels(self.replica.when(), runs))
+
+    def last_words(self, why: str) -> None:
+        """Raises Died: with them it ends."""
+        self.replica.ask(wire.Close(self.replica.when(), self.links.runs(), why))
+
+    def pause(self) -> None:
+        self.process.pause()
+        super().pause()
+
+    def pause_here(self) -> None:
+        self.process.pause()
+        super().pause_here()
+
+    def resume(self) -> None:
+        self.process.resume()
+        super().resume()
+
+    def end(self, code: int) -> None:
+        if self.alive:
+            self._end_process(code)
+        super().end(code)
+
+    def _end_process(self, code: int) -> None:
+        """What the world says comes to pass. Raises OutOfStep if it does not."""
+        status = self.process.kill() if code == KILLED else self.process.wait(END_SECONDS)
+        if status is None:
+            raise self.hub.trouble(self.process, "does not end, although it has said so")
+        self.process.release()
+        if status != code:
+            raise self.hub.trouble(self.process, f"ended with status {status} where the world has {code}")
+
+
+class LockstepNode(SimNode):
+    """`defect`: as NodeConfig.defect has it."""
+
+    def __init__(
+        self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, SimNode],
+        *, hub: Hub[wire.Answer], key_file: Path, folder: RunFolder, record: bool, defect: str | None,
+    ) -> None:  # fmt: skip
+        self.hub = hub
+        self.folder = folder
+        self.folder_disk = FolderDisk(folder.file("data", f"node-{number}"), world.chance.sync)
+        super().__init__(number, world, net, plan, sink, machines)
+        self.config = msgspec.structs.replace(
+            plan.config(number),
+            control_keys=str(key_file),
+            data=str(self.folder_disk.root),
+            trace=str(folder.file("trace")),
+            record=str(folder.file("record")) if record else None,
+            defect=defect,
+            parent=os.getpid(),
+        )
+        self.config_file = folder.file("config", f"node-{number}.json")
+        write_whole(self.config_file, _readable(self.config))
+
+    def make_disk(self) -> MachineDisk:
+        return self.folder_disk
+
+    def make_server(self, crash_at: str | None) -> SimServer:
+        return LockstepServer(self, self.life, crash_at)
+
+    def end_process(self) -> None:
+        """Whatever the world says: nothing of this run stays."""
+        if isinstance(self.server, LockstepServer):
+            self.server.process.signal(signal.SIGKILL)
+            self.server.process.wait(END_SECONDS)
+            self.server.process.release()
+
+
+def _readable(config: NodeConfig) -> str:
+    return msgspec.json.format(msgspec.json.encode(config)).decode() + "\n"

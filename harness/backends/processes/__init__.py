@@ -1,0 +1,1 @@
+"""The `processes` backend: each node is an OS process of this machine."""

@@ -1,0 +1,47 @@
+"""What a harness that was killed has left in the file system: its run's key files, and the locks of its ports.
+
+A killed harness takes its processes with it, but not its files. Whoever still holds the lock of such a file is alive.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zab_chaos.harness.backends.processes.ports import lock_files
+from zab_chaos.node.net import keys
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a file's lock: it belongs to a run that goes on."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove(results: Path) -> list[Path]:
+    """Remove what nobody holds: key files of runs below `results`, and port locks; what was removed."""
+    names = {path.name for path in keys.files_in(results)}
+    key_files = [path for path in results.glob("**/config/*.json") if path.name in names]
+    candidates = [*key_files, *lock_files()]
+    return [path for path in sorted(candidates) if _remove_free(path)]
+
+
+def _remove_free(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False  # gone meanwhile, or another user's
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,263 @@
+"""A simulated ensemble and its links, as the faults see them: the same faults break it in virtual time."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
+from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY, START_SECONDS, STOP_SECONDS
+from zab_chaos.harness.runs import ensemble_state
+from zab_chaos.model.world.machine import SimNode
+from zab_chaos.model.world.network import SimNet, Toxic, Wire
+from zab_chaos.model.world.world import World
+from zab_chaos.node.commands import CommandError
+
+NANO = 1_000_000_000
+
+
+class SimHost:
+    """The world as a `zab_chaos.faults.host.Host`: sleeping lets it go on."""
+
+    def __init__(self, world: World, machines: dict[int, SimNode]) -> None:
+        self._world = world
+        self._machines = machines
+
+    def now(self) -> float:
+        return self._world.now / NANO
+
+    def now_ns(self) -> int:
+        return self._world.stamp()
+
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
+        if until is not None and until.is_set():
+            return True
+        self._world.pass_time(max(0, ceil(seconds * NANO)))  # not a moment too soon
+        return until is not None and until.is_set()
+
+    def process_state(self, pid: int | None) -> str | None:
+        for machine in self._machines.values():
+            if machine.alive and machine.pid(machine.life) == pid:
+                return psutil.STATUS_STOPPED if machine.stopped else psutil.STATUS_RUNNING
+        return None
+
+
+class SimCluster:
+    """Implements `zab_chaos.faults.cluster.Cluster`. `faithful`: whether unsynced bytes are lost with a process."""
+
+    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool) -> None:
+        self.nodes: Sequence[int] = sorted(machines)
+        self.faithful = faithful
+        self._world = world
+        self._machines = machines
+        self._exported: dict[int, Path] = {}  # disks that lie in a folder, for damage at rest
+
+    # ---- what is ----
+
+    def alive(self, node: int) -> bool:
+        return self._machines[node].alive
+
+    def pid(self, node: int) -> int | None:
+        machine = self._machines[node]
+        return machine.pid(machine.life) if machine.alive else None
+
+    def paused(self, node: int) -> bool:
+        return self._machines[node].stopped
+
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        machine = self._machines[node]
+        if machine.server is None or not machine.up or machine.stopped:
+            return None
+        answer = machine.server.commands.status()
+        answer["last_zxid"], answer["delivered"] = tuple(answer["last_zxid"]), tuple(answer["delivered"])
+        return Status(**answer)
+
+    def leader(self) -> int | None:
+        return ensemble_state.leader_of(ensemble_state.statuses(self), len(self.nodes))
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        raise ClusterError("a simulated link has no address")
+
+    def last_words(self, node: int) -> str:
+        return f"node-{node} ended with exit code {self._machines[node].exit}"
+
+    # ---- what is done to it ----
+
+    def start(self, node: int, crash_at: str | None = None) -> None:
+        self._spawn(node, crash_at)
+        self._await([node])
+
+    def start_all(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            self._spawn(node, None)
+        self._await(nodes)
+
+    def _spawn(self, node: int, crash_at: str | None) -> None:
+        machine = self._machines[node]
+        if machine.alive:
+            raise ClusterError(f"node {node} is to be started but is up (pid {self.pid(node)})")
+        folder = self._exported.pop(node, None)
+        if folder is not None:
+            if folder.is_dir():
+                machine.disk.import_from(folder)
+            shutil.rmtree(folder.parent)
+        machine.spawn(crash_at)
+
+    def _await(self, nodes: Iterable[int]) -> None:
+        machines = [self._machines[node] for node in nodes]
+        self._world.until(lambda: all(one.up or not one.alive for one in machines), int(START_SECONDS * NANO))
+
+    def kill(self, node: int) -> int:
+        return self.kill_all([node])[node]
+
+    def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
+        missing = [node for node in nodes if self._machines[node].server is None]
+        if missing:
+            raise ClusterError(f"{ensemble_state.names(missing)} cannot be killed: never started")
+        for node in nodes:
+            self._machines[node].kill()
+        exits = {node: self._machines[node].exit for node in nodes}
+        return {node: status for node, status in exits.items() if status is not None}
+
+    def pause(self, node: int) -> None:
+        self._up(node).pause()
+
+    def resume(self, node: int) -> None:
+        self._up(node).resume()
+
+    def stop(self, node: int) -> int:
+        machine = self._up(node)
+        machine.ask_to_stop()
+        if self.wait_exit(node, STOP_SECONDS) is None:
+            machine.kill()
+        assert machine.exit is not None
+        return machine.exit
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        machine = self._machines[node]
+        if machine.server is None or not self._world.until(lambda: not machine.alive, int(timeout * NANO)):
+            return None
+        return machine.exit
+
+    def wipe(self, node: int) -> None:
+        if self.alive(node):
+            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        folder = self._exported.pop(node, None)
+        if folder is not None:
+            shutil.rmtree(folder.parent)
+        self._machines[node].disk.wipe()
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        """A command is taken between two rounds; a process that is stopped takes none."""
+        machine = self._machines[node]
+        server = machine.server
+        if server is None or not machine.alive:
+            raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
+        if command in DEADLY:
+            machine.armed = True
+        answers: list[dict[str, Any] | CommandError] = []
+        server.ask(command, arguments, answers.append)
+        self._world.until(lambda: bool(answers) or not server.alive, int(CONTROL_SECONDS * NANO))
+        if not answers and server.alive:
+            raise ClusterError(f"node {node} did not answer {command} within {CONTROL_SECONDS:g} s")
+        if not answers:
+            return {"ended": machine.exit}
+        if isinstance(answers[0], CommandError):
+            raise ClusterError(f"node {node}: {answers[0]}")
+        return answers[0]
+
+    def disk_folder(self, node: int) -> str:
+        """The disk as files, until the node is started again."""
+        if node not in self._exported:
+            folder = Path(tempfile.mkdtemp(prefix="zab-sim-")) / f"node-{node}"
+            self._machines[node].disk.export_to(folder)
+            self._exported[node] = folder
+        return str(self._exported[node])
+
+    def export_disks(self, folder: Path) -> None:
+        """All disks as they are now."""
+        for node, machine in self._machines.items():
+            machine.disk.export_to(folder / f"node-{node}")
+
+    def close(self) -> list[int]:
+        """End all nodes: they are asked. Returns those that had to be killed."""
+        up = [machine for machine in self._machines.values() if machine.alive]
+        for machine in up:
+            if machine.stopped:
+                machine.resume()
+            machine.ask_to_stop()
+        self._world.until(lambda: not any(machine.alive for machine in up), int(STOP_SECONDS * NANO))
+        late = [machine.id for machine in up if machine.alive]
+        for machine in up:
+            machine.kill()
+        for folder in self._exported.values():
+            shutil.rmtree(folder.parent, ignore_errors=True)
+        self._exported.clear()
+        return late
+
+    def _up(self, node: int) -> SimNode:
+        machine = self._machines[node]
+        if not machine.alive:
+            raise ClusterError(f"node {node} is not up")
+        return machine
+
+
+class SimProxies(Proxies):
+    """toxiproxy's server, simulated: the same `Network` heals and breaks through it."""
+
+    def __init__(self, net: SimNet) -> None:
+        self._wires = {f"{source}-{target}": wire for (source, target), wire in net.wires.items()}
+
+    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
+        if enabled:
+            self._wire(name).enable()
+
+    def names(self) -> list[str]:
+        return sorted(self._wires)
+
+    def delete(self, name: str) -> None:
+        self._wire(name).delete()
+
+    def enable(self, name: str) -> None:
+        self._wire(name).enable()
+
+    def disable(self, name: str) -> None:
+        self._wire(name).disable()
+
+    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
+        if attributes.get("rate", 0) < 0:
+            raise NetworkError(f"a bandwidth of {attributes['rate']} KB/s would end the toxiproxy server; 0 stalls")
+        self._wire(name).add(toxic, Toxic(kind, stream, attributes))
+
+    def remove(self, name: str, toxic: str) -> None:
+        self._wire(name).remove(toxic)
+
+    def toxics(self, name: str) -> dict[str, dict[str, Any]]:
+        return {
+            label: {"type": toxic.kind, "stream": toxic.stream, "toxicity": 1.0, "attributes": toxic.attributes}
+            for label, toxic in self._wire(name).toxics.items()
+        }
+
+    def _wire(self, name: str) -> Wire:
+        if name not in self._wires:
+            raise MissingError(f"there is no simulated proxy {name}")
+        return self._wires[name]
+
+
+class SimNetwork(Network):
+    """The links of a simulated run, where there is nobody else who could change them."""
+
+    def compare(self) -> None:
+        return
+
+    def __init__(self, net: SimNet) -> None:
+        super().__init__("simulated:0")
+        self._proxies = SimProxies(net)
+        self.create_links(dict.fromkeys(net.wires, ("", "")))

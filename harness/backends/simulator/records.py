@@ -1,0 +1,136 @@
+"""What a simulated run leaves behind: the lines of a real run's folder, for the oracle at once and, if wanted, as files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zab_chaos.harness.runs.final_state import MILESTONE
+from zab_chaos.harness.workload.log import described, told
+from zab_chaos.model import events as ev
+from zab_chaos.model.oracle.oracle import Oracle
+from zab_chaos.model.world.clients import SimOperation
+from zab_chaos.model.world.trace import as_dict, as_event
+from zab_chaos.model.world.world import Line, World
+from zab_chaos.node.recording import Recording
+from zab_chaos.node.tree.outcomes import Outcome
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Recorded(Recording):
+    """A recording whose life may end without a word."""
+
+    open = True
+
+    def close(self) -> None:
+        self.open = False
+        super().close()
+
+    def drop(self) -> None:
+        if self.open:
+            self._file.close()
+
+
+class Records:
+    """Implements `zab_chaos.model.world.world.Sink`.
+
+    `folder`: a run's folder, or None to write nothing; `record`: also recordings.
+    """
+
+    def __init__(self, world: World, folder: Path | None, record: bool) -> None:
+        self.oracle = Oracle()
+        self.invoked = 0  # operations of the clients, so far
+        self.events = 0  # lines of the nodes' traces, so far
+        self.state: dict[str, Any] | None = None  # the milestone of that name
+        self._world = world
+        self._folder = folder
+        self._record = record and folder is not None
+        self._recordings: list[_Recorded] = []
+        self._lines: dict[str, list[bytes]] = {}
+        self._counts: dict[str, int] = {}
+
+    # ---- the nodes ----
+
+    def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
+        self.events += len(lines)
+        for line in lines:
+            self.oracle.take(as_event(node, life, line))
+        if self._folder is not None:
+            kept = self._lines.setdefault(ev.trace_name(node, life), [])
+            kept.extend(_encode(as_dict(node, life, line)) for line in lines)
+
+    def recording(self, node: int, life: int) -> Recording | None:
+        if not self._record:
+            return None
+        assert self._folder is not None
+        self._recordings.append(_Recorded(str(self._folder / "record"), node, life))
+        return self._recordings[-1]
+
+    def ended(self, node: int, life: int, code: int, armed: bool) -> None:
+        self.milestone("ended", node=node, life=life, code=code, armed=armed)
+
+    # ---- the clients ----
+
+    def invoke(self, client: int, node: int, operation: SimOperation) -> None:
+        self.invoked += 1
+        t, due, seq, request = operation.submitted_ns, operation.due, operation.seq, operation.request
+        asked = described(request)
+        line = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked}
+        number = self._keep("ops.jsonl", line)
+        steps = asked.get("steps")
+        self.oracle.take_operation(
+            ev.Invoke(
+                t=t, line=number, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
+                value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
+                steps=[ev.Step(**step) for step in steps] if steps is not None else None,
+            )
+        )  # fmt: skip
+
+    def complete(self, client: int, node: int, operation: SimOperation, outcome: Outcome) -> tuple[str, int]:
+        """The outcome's name, and when it was known."""
+        fields = told(outcome)
+        t = self._world.stamp()
+        seen = node if operation.node is None else operation.node
+        line = {"type": "complete", "t": t, "client": client, "seq": operation.seq, "node": seen, **fields}
+        number = self._keep("ops.jsonl", line)
+        self.oracle.take_operation(
+            ev.Complete(
+                t=t, line=number, client=client, seq=operation.seq, node=seen, outcome=fields["outcome"],
+                error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),
+                value=fields.get("value"), path=fields.get("path"), children=fields.get("children"),
+                steps=[(path, version) for path, version in fields["steps"]] if "steps" in fields else None,
+            )
+        )  # fmt: skip
+        return fields["outcome"], t
+
+    # ---- the harness ----
+
+    def milestone(self, event: str, **fields: Any) -> None:
+        line = {"t": self._world.stamp(), "event": event, **fields}
+        numbered = line | {"line": self._keep("harness.jsonl", line)}
+        if event == MILESTONE:
+            self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file has it
+        self.oracle.feed_milestone(numbered)
+
+    def fault(self, line: dict[str, Any]) -> None:
+        line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line
+        # As a reader of the file would have it: node ids as keys become text.
+        plain = msgspec.json.decode(_encode(line))
+        self.oracle.feed_fault(plain | {"line": self._keep("faults.jsonl", line)})
+
+    def _keep(self, name: str, line: dict[str, Any]) -> int:
+        """The line's number."""
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        if self._folder is not None:
+            self._lines.setdefault(name, []).append(_encode(line))
+        return number
+
+    def close(self) -> None:
+        """Write the files."""
+        for recording in self._recordings:
+            recording.drop()
+        if self._folder is not None:
+            for name, lines in self._lines.items():
+                self._folder.joinpath(name).write_bytes(b"\n".join(lines) + b"\n")

@@ -1,0 +1,1 @@
+"""The toxiproxy server of a run: found or fetched, started, and closed to strangers."""

@@ -1,0 +1,129 @@
+"""Fetching the toxiproxy server, once: built by Go from the tagged source, else the release's binary.
+
+Go checks the source against its public checksum database. The binary is checked against the sums pinned here, which are
+those of the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import requests
+
+from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
+
+MODULE = "github.com/Shopify/toxiproxy/v2"
+RELEASE = f"https://github.com/Shopify/toxiproxy/releases/download/v{VERSION}"
+SHA256 = {
+    "toxiproxy-server-linux-amd64": "556d891134a3c582dc1e1a3f7335fd55142e5965769855a00b944e13e48302fc",
+    "toxiproxy-server-linux-arm64": "53e770c1c3035b5a9f1bc629fce537db1f95f62b26f4ebe6e756afd701cf077c",
+    "toxiproxy-server-darwin-amd64": "9625bba4bd96117eedae49f982aba4c2f462b268dd406c9ff18186f9b1ef8afe",
+    "toxiproxy-server-darwin-arm64": "aa299966b52f16a8594f1cd0d1e9049dc2e8fe2c04a90c19860e2719b2b95d15",
+}
+BUILD_SECONDS = 600
+DOWNLOAD_SECONDS = 30  # without a byte
+
+
+def fetch(target: Path, release: str = RELEASE) -> Path:
+    """Put the server at `target`, whole or not at all (two runs may fetch at once). Raises ToxiproxyError."""
+    tried = []
+    for way in (_build, lambda folder: _download(folder, release)):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # A folder on the same file system, so that the finished binary is put in place by one rename.
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder:
+                binary = way(Path(folder))
+                binary.chmod(0o755)
+                binary.replace(target)
+            return target
+        except (OSError, _FailedError) as error:  # requests' errors are OSErrors
+            tried.append(f"  - {error}")
+    raise ToxiproxyError(
+        f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and fetching it failed:\n"
+        + "\n".join(tried)
+        + f"\nThis mends it:\n  {remedy(target)}"
+    )
+
+
+def remedy(target: Path) -> str:
+    """The one command that puts the server where `find` looks."""
+    if shutil.which("go"):
+        build = " ".join([*_go_settings(target.parent), *_quoted(_go_command())])
+        return f"{build} && mv {target.parent}/server {target}"
+    asset = platform_asset()
+    if asset:
+        return f"mkdir -p {target.parent} && curl -fL -o {target} {RELEASE}/{asset} && chmod +x {target}"
+    return "install toxiproxy with your system's packages, or set ZAB_TOXIPROXY to a toxiproxy-server"
+
+
+def platform_asset() -> str | None:
+    """The release's name for this machine's binary, or None where there is none with a pinned sum."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine().lower(), platform.machine().lower())
+    name = f"toxiproxy-server-{platform.system().lower()}-{machine}"
+    return name if name in SHA256 else None
+
+
+class _FailedError(Exception):
+    """One way of fetching did not work; why."""
+
+
+def _go_settings(folder: Path) -> list[str]:
+    return ["CGO_ENABLED=0", f"GOBIN={folder}"]
+
+
+def _go_command() -> list[str]:
+    flags = f"-s -w -X {MODULE}.Version={VERSION}"
+    return ["go", "install", "-ldflags", flags, f"{MODULE}/cmd/server@v{VERSION}"]
+
+
+def _quoted(command: list[str]) -> list[str]:
+    return [f'"{word}"' if " " in word else word for word in command]
+
+
+def _build(folder: Path) -> Path:
+    if not shutil.which("go"):
+        raise _FailedError("building it: Go is not installed")
+    settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
+    try:
+        done = subprocess.run(
+            _go_command(), env={**os.environ, **settings}, capture_output=True, text=True, timeout=BUILD_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise _FailedError(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
+    if done.returncode != 0:
+        raise _FailedError(f"building it: `go install` said: {done.stderr.strip()[-400:]}")
+    return folder / "server"
+
+
+def _download(folder: Path, release: str) -> Path:
+    asset = platform_asset()
+    if asset is None:
+        raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
+    binary, digest = folder / asset, hashlib.sha256()
+    with requests.get(f"{release}/{asset}", stream=True, timeout=DOWNLOAD_SECONDS) as answer, binary.open("wb") as file:
+        answer.raise_for_status()
+        for chunk in answer.iter_content(1 << 20):
+            digest.update(chunk)
+            file.write(chunk)
+    if digest.hexdigest() != SHA256[asset]:
+        raise _FailedError(f"downloading it: {asset} has sha256 {digest.hexdigest()}, but {SHA256[asset]} was expected")
+    return binary
+
+
+def main() -> int:
+    """`python -m zab_chaos.harness.backends.toxiproxy.fetch`: the server is on this machine before a first run needs it."""
+    try:
+        sys.stdout.write(f"toxiproxy-server: {locate()}\n")
+    except ToxiproxyError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""`zab bench`: measure, show, and keep what was measured."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.figures import NORMAL, QUICK, Scale
+from zab_chaos.harness.bench import MEASUREMENTS, measure, store
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.runs import catalogue
+
+
+def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, json: bool) -> int:
+    """Measure what was asked for; a number is never a failure. Raises BadInput, HarnessError."""
+    names = chosen(only, full=full)
+    words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
+    words += ["--quick"] * quick + ["--full"] * full
+    return bench(names, QUICK if quick else NORMAL, results, shlex.join(words), json=json)
+
+
+def chosen(only: list[str], *, full: bool) -> list[str]:
+    """The measurements that are named, or all ordinary ones, or with `full` all. Raises BadInput: all wrong names."""
+    unknown = [name for name in only if name not in MEASUREMENTS]
+    if unknown:
+        raise BadInput(
+            "\n".join(
+                f"no measurement is called {name!r}. {catalogue.did_you_mean(name, MEASUREMENTS)}" for name in unknown
+            )
+        )
+    return [name for name, one in MEASUREMENTS.items() if name in only or (not only and (full or not one.full))]
+
+
+def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: bool) -> int:
+    """Measure these at this scale, show them, store them. The exit code is 3 if something could not be measured."""
+    console = console_for(json=json)
+    with console.status("measuring") as status:
+        report = measure(names, scale, results, command, status.update)
+    if not report["complete"]:
+        show(report, console)
+        console.print("\ninterrupted: nothing is kept", highlight=False)
+        if json:
+            print_json(report)
+        return Exit.UNKNOWN
+    path = store(report, results)
+    show(report, console)
+    console.print(Text(f"\nsummary  {path}"), soft_wrap=True)
+    if path.with_suffix(".svg").exists():
+        console.print(Text(f"picture  {path.with_suffix('.svg')}"), soft_wrap=True)
+    if json:
+        print_json(report)
+    measured = report["measurements"].values()
+    return Exit.PASS if all(one["figures"] or one["lacking"] for one in measured) else Exit.HARNESS_ERROR
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    """The machine in a line, then a row a figure; beside a median, its lowest and highest round."""
+    machine, load = report["machine"], report["load_before"]
+    console.print(
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GiB, {machine['kernel']}, "
+        f"Python {report['versions']['python']}, fdatasync {machine['fdatasync_ms']:.3f} ms, "
+        f"load {load[0]:.1f} when it began",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measured")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("of rounds from .. to", justify="right", style="dim")
+    for name, measured in report["measurements"].items():
+        for number, figure in enumerate(measured["figures"]):
+            rounds = figure["rounds"]
+            span = f"{len(rounds)}: {shown(min(rounds))} .. {shown(max(rounds))}" if len(rounds) > 1 else ""
+            first = name if number == 0 else ""
+            table.add_row(first, figure["name"], shown(figure["value"]), figure["unit"], span)
+    console.print()
+    console.print(table)
+    for name, measured in report["measurements"].items():
+        if measured["lacking"] is not None:
+            console.print(Text(f"{name}: left out, since {measured['lacking']}"), soft_wrap=True)
+        for words in measured["failed"]:
+            again = "measured again" if measured["figures"] else "not measured"
+            console.print(Text(f"{name}: {again}, since {words}"), soft_wrap=True)
+
+
+def shown(value: float) -> str:
+    """Three digits that count, or all digits of a large number: 0.123, 1.23, 123, 12,345."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.{2 if value >= 1 else 3}f}"

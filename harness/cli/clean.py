@@ -1,0 +1,70 @@
+"""`zab clean`: remove what runs that are over have left behind, on the container engine and in the file system."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from zab_chaos.harness.backends.processes import stale_files
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.errors import Exit, HarnessError
+from zab_chaos.harness.extras import MissingExtra, extra
+
+if TYPE_CHECKING:
+    from zab_chaos.harness.backends.containers.leftovers import Left
+
+
+def clean_command(results: Path, *, everything: bool, json: bool) -> int:
+    """`everything`: also what runs of other machines, or from before a restart, have. Raises HarnessError."""
+    console = console_for(json=json)
+    files = [str(path) for path in stale_files.remove(results)]
+    removed, kept = _on_engine(everything, console)
+    secrets = [path for path in files if path.endswith(".json")]
+    for path in secrets:
+        console.print(Text(f"removed {path}"), soft_wrap=True)
+    if len(files) > len(secrets):
+        console.print(f"removed the locks of {len(files) - len(secrets)} ports", highlight=False)
+    for folder, names in removed.items():
+        console.print(Text(f"removed {', '.join(names)}, which were left by the run {folder}"), soft_wrap=True)
+    for left in kept:
+        console.print(Text(f"kept what the run {left.folder} has: {_why(left)}"), soft_wrap=True)
+    if not files and not removed:
+        console.print("nothing was left by runs that are over", highlight=False)
+    if json:
+        print_json({"files": files, "removed": removed, "kept": [left.folder for left in kept]})
+    return Exit.PASS
+
+
+def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["Left"]]:
+    """The names of what was removed, by run; and the runs whose things were kept. Nothing, where there is no engine."""
+    removed: dict[str, list[str]] = {}
+    kept: list[Left] = []
+    try:
+        with extra("containers", "looking for what containers have left"):
+            from zab_chaos.harness.backends.containers import engine, leftovers
+    except MissingExtra as error:
+        console.print(Text(f"no container engine was looked at: {error}", "dim"), soft_wrap=True)
+        return removed, kept
+    try:
+        with contextlib.closing(engine.connect()) as client:
+            for left in leftovers.runs(client):
+                if left.over or (everything and not left.ours):
+                    removed[left.folder] = leftovers.remove(client, left.token)
+                else:
+                    kept.append(left)
+    except HarnessError as error:
+        if os.environ.get("DOCKER_HOST") or Path(engine.STANDARD.removeprefix("unix://")).exists():
+            raise
+        console.print(Text(f"no container engine was looked at: {error}", "dim"))
+    return removed, kept
+
+
+def _why(left: "Left") -> Any:
+    if left.ours:
+        return "it goes on"
+    return (
+        "it was made on another machine, or before this one was started; --all removes it, if you know that it is over"
+    )

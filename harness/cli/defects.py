@@ -1,0 +1,150 @@
+"""`zab defects`: the known bugs, and the proof that each is caught (see `kill_matrix`)."""
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.faults.defects import DEFECTS, Defect
+from zab_chaos.harness.cli.explore import log_to
+from zab_chaos.harness.cli.output import console_for, print_json, tell
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
+from zab_chaos.harness.machine import environment
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.interrupt import Stopped
+
+PLACES = ("both", "sim", "processes")
+
+
+def chosen(only: list[str]) -> list[Defect]:
+    """Those named, or all. Raises BadInput."""
+    unknown = [name for name in only if name not in DEFECTS]
+    if unknown:
+        raise BadInput(
+            "\n".join(f"no defect is called {name!r}. {catalogue.did_you_mean(name, DEFECTS)}" for name in unknown)
+        )
+    return [DEFECTS[name] for name in only or DEFECTS]
+
+
+def show(only: list[str], *, json: bool) -> int:
+    defects = chosen(only)
+    if json:
+        names = ("name", "about", "ticket", "property", "scenario", "probabilistic")
+        print_json([{name: getattr(defect, name) for name in names} for defect in defects])
+        return Exit.PASS
+    console = console_for(json=json)
+    for defect in defects:
+        title = Text(defect.name, "bold").append(f"  {defect.ticket or ''}  breaks: {defect.property}", "dim")
+        console.print(title, highlight=False)
+        console.print(Text(textwrap.indent(textwrap.fill(defect.about, 76), "  ")), highlight=False)
+    console.print("\nzab run defects/NAME --defect NAME shows one being caught.", highlight=False)
+    return Exit.PASS
+
+
+def check(
+    only: list[str], *, on: str, seeds: int, times: int, swarm: int, jobs: int | None, results: Path, out: Path | None,
+    json: bool,
+) -> int:  # fmt: skip
+    """Run every defect's scenario with and without it. Exit 1 if one survives. Raises BadInput, HarnessError."""
+    defects = chosen(only)
+    if on not in PLACES:
+        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, PLACES)}")
+    effort = Effort(
+        seeds=seeds if on != "processes" else 0,
+        times=times if on != "sim" else 0,
+        swarm=swarm,
+        jobs=jobs or environment.cores(),
+        results=results,
+    )
+    console = console_for(json=json)
+    rows: list[Row] = []
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    with log_to(results, "defects"):
+        try:
+            for defect in defects:
+                rows.append(try_defect(defect, effort))
+                _say(rows[-1], console)
+        except (Stopped, Interrupted):
+            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is not complete", highlight=False)
+    console.print()
+    console.print(matrix(rows))
+    answer = {
+        "command": _command(only, on, effort),
+        "started": started,
+        "commit": environment.commit(),
+        "machine": environment.facts() | {"processor": environment.processor()},
+        "versions": environment.versions(None),
+        "complete": len(rows) == len(defects),
+        "defects": [row.facts() for row in rows],
+    }
+    tell(answer, out, json=json)
+    if any(row.survives for row in rows):
+        return Exit.VIOLATION
+    return Exit.PASS if len(rows) == len(defects) else Exit.UNKNOWN
+
+
+def _command(only: list[str], on: str, effort: Effort) -> str:
+    """What repeats it."""
+    words = ["zab", "defects", "--check", "--on", on]
+    words += [word for name in only for word in ("--only", name)]
+    for name, value in (("--seeds", effort.seeds), ("--times", effort.times), ("--swarm", effort.swarm)):
+        words += [name, str(value)] if value else []
+    return shlex.join(words)
+
+
+def _say(row: Row, console: Console) -> None:
+    """One line as soon as a defect is through, and what is to be looked at."""
+    word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
+    console.print(Text(f"{row.defect.name}: ").append_text(word), highlight=False, soft_wrap=True)
+    for where in [where for tried in row.tried() for where in tried.strange]:
+        console.print(Text(f"  {where}"), soft_wrap=True)
+
+
+def matrix(rows: Sequence[Row]) -> Table:
+    """The kill matrix, for a terminal."""
+    table = Table(box=None, pad_edge=False)
+    heads = {
+        "defect": True,
+        "must break": True,
+        "sim, of seeds": any(row.sim for row in rows),
+        "after": any(row.sim for row in rows),
+        "processes, of runs": any(row.processes for row in rows),
+        "without it": True,
+        f"swarm ({SWARM})": any(row.swarm for row in rows),
+    }
+    for name, wanted in heads.items():
+        if wanted:
+            table.add_column(name)
+    for row in rows:
+        chance = row.defect.probabilistic is not None
+        passed = sum(tried.passed for tried in row.tried())
+        honest = sum(len(tried.honest) for tried in row.tried())
+        cells: tuple[str | Text, ...] = (
+            Text(row.defect.name, "bold red" if row.survives else ""),
+            row.defect.property,
+            _caught(row.sim, chance),
+            str(row.sim.first or "never") if row.sim else "",
+            _caught(row.processes, chance),
+            Text(f"{passed}/{honest} PASS", "green" if passed == honest else "bold red"),
+            _found(row),
+        )
+        table.add_row(*(cell for cell, wanted in zip(cells, heads.values(), strict=True) if wanted))
+    return table
+
+
+def _caught(tried: Tried | None, chance: bool) -> Text:
+    if tried is None:
+        return Text("")
+    return Text(f"{tried.caught}/{tried.runs}", "green" if tried.holds(chance) else "bold red")
+
+
+def _found(row: Row) -> str:
+    if row.swarm is None:
+        return ""
+    return f"after {row.swarm.first}" if row.swarm.first is not None else f"not in {row.swarm.seeds}"

@@ -1,0 +1,26 @@
+"""`zab image`: build the image that `zab run --on containers` and docker-compose.yml start."""
+
+import contextlib
+
+from zab_chaos.harness.backends.containers import engine, image
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.errors import Exit
+
+
+def image_command(base: str | None, *, json: bool) -> int:
+    """Build and name it. Raises HarnessError."""
+    console = console_for(json=json)
+    with contextlib.closing(engine.connect()) as client:
+        chosen = base or image.choose_base(client)
+        with console.status(f"building {image.tag()} on {chosen}") as status:
+            built = image.build(client, chosen, lambda words: status.update(words.replace("[", "\\[")))
+        facts = {"image": image.tag(), "base": chosen, "bytes": built.attrs["Size"]}
+        facts["over_base"] = facts["bytes"] - client.images.get(chosen).attrs["Size"]
+    console.print(
+        f"{facts['image']}, also {image.LATEST}: {facts['bytes'] / 1e6:.0f} MB, {facts['over_base'] / 1e6:.0f} MB more "
+        f"than its base {chosen}",
+        highlight=False,
+    )
+    if json:
+        print_json(facts)
+    return Exit.PASS

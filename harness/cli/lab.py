@@ -1,0 +1,148 @@
+"""`zab lab`: the db-19 lab, byte-exact.
+
+The numbers are read as text, so that every mistake of a command line is reported at once: typer would stop at the
+first one.
+"""
+
+import hashlib
+import re
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+
+if TYPE_CHECKING:
+    from zab_chaos.model.lab import LabArguments, LabSimulator, Link
+
+WORLDS = ("sim", "lockstep")
+NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+
+
+def lab(
+    seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Draws delays and timeouts.")] = None,
+    nodes: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many nodes.")] = None,
+    rounds: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many ticks.")] = None,
+    proposals: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many, evenly spread.")] = None,
+    partition: Annotated[
+        str, typer.Option(metavar="FROM,TO,...", help="Links that lose everything, one direction a pair.")
+    ] = "",
+    dump: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the raw dump here.", show_default=False)
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="First print what the dump says.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="First print every message, a line each.")] = False,
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="WORLD", help="Where the nodes are: sim (here), or lockstep (a process each)."),
+    ] = "sim",
+) -> int:
+    """Run the db-19 lab, and print the sha256 of its dump, without a newline."""
+    arguments = _read(
+        {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump, on=on
+    )
+    with _simulator(arguments, on=on, trace=trace) as simulator:
+        content = simulator.run()
+        if dump:
+            _write(dump, content)
+        if show:
+            from zab_chaos.model.lab.dump import show_dump
+
+            sys.stdout.write(show_dump(simulator.nodes))
+    sys.stdout.write(hashlib.sha256(content).hexdigest())
+    sys.stdout.flush()
+    return Exit.PASS
+
+
+def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractContextManager[LabSimulator]":
+    from zab_chaos.model.lab import LabSimulator, Message
+    from zab_chaos.model.lab.transcript import transcript_line
+
+    def print_line(now: int, source: int, destination: int, message: Message, arrives: bool) -> None:
+        sys.stdout.write(transcript_line(now, source, destination, message, arrives) + "\n")
+
+    observe = print_line if trace else None
+    if on == "lockstep":
+        from zab_chaos.harness.backends.lockstep.lab import lab_in_lockstep
+
+        return lab_in_lockstep(arguments, observe)
+    return nullcontext(LabSimulator(arguments, observe))
+
+
+def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
+    """The arguments of the command line. Raises BadInput with all mistakes, a line each."""
+    from zab_chaos.model.lab import BadLabArguments, LabArguments
+
+    mistakes: list[str] = []
+    numbers = {name: _number(name, text, mistakes) for name, text in texts.items()}
+    links = _links(partition, mistakes)
+    _check_dump(dump, mistakes)
+    if on not in WORLDS:
+        mistakes.append(f"--on is {on!r}; the lab's nodes are in {' or '.join(WORLDS)}")
+    try:
+        arguments = LabArguments(
+            seed=_or_legal(numbers["seed"]),
+            nodes=_or_legal(numbers["nodes"]),
+            rounds=_or_legal(numbers["rounds"]),
+            proposals=_or_legal(numbers["proposals"]),
+            # With no number of nodes there is nothing to compare the partition's ids with.
+            partition=frozenset() if numbers["nodes"] is None else links,
+        )
+    except BadLabArguments as error:
+        mistakes += [f"--{mistake}" for mistake in error.mistakes]
+    if mistakes:
+        raise BadInput("\n".join(["zab lab can't run with these arguments:", *(f"  {line}" for line in mistakes)]))
+    return arguments
+
+
+def _or_legal(number: int | None) -> int:
+    """A legal number in the place of one that is missing or unreadable, so that the rest can still be checked."""
+    return 1 if number is None else number
+
+
+def _number(name: str, text: str | None, mistakes: list[str]) -> int | None:
+    if text is None:
+        mistakes.append(f"--{name} is missing; it needs a whole number")
+    elif NUMBER.fullmatch(text.strip()):
+        return int(text)
+    else:
+        mistakes.append(f"--{name} is {text!r}; it needs a whole number")
+    return None
+
+
+def _links(text: str, mistakes: list[str]) -> "frozenset[Link]":
+    """The pairs of `from,to,from,to,...`; an empty text cuts nothing. Of a wrong list, every id that can be read."""
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    unreadable = [part for part in parts if not NUMBER.fullmatch(part)]
+    if unreadable:
+        mistakes.append(
+            f"--partition has {', '.join(map(repr, unreadable))} where node ids belong (from,to,from,to,...)"
+        )
+    if len(parts) % 2:
+        mistakes.append(f"--partition lists pairs from,to,from,to,...; of {len(parts)} entries the last has no partner")
+    ids = [int(part) for part in parts if part not in unreadable]
+    if unreadable or len(parts) % 2:
+        return frozenset(zip(ids, ids, strict=True))
+    return frozenset(zip(ids[::2], ids[1::2], strict=True))
+
+
+def _check_dump(dump: Path | None, mistakes: list[str]) -> None:
+    if dump is None:
+        return
+    try:
+        if dump.is_dir():
+            mistakes.append(f"--dump is {dump}, a folder; name a file")
+        elif not dump.parent.is_dir():
+            mistakes.append(f"--dump is {dump}, but there is no folder {dump.parent}; create it first")
+    except OSError as error:  # a name that is too long, for one
+        mistakes.append(f"--dump is {dump}, which can't be a file here: {error.strerror}")
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise HarnessError(f"could not write the dump to {file}: {error.strerror}") from error

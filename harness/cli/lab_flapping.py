@@ -1,0 +1,109 @@
+"""`zab explore lab-flapping` and `zab shrink lab-flapping`: what the lab's protocol does not survive, and the full one does."""
+
+import shlex
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from zab_chaos.harness.cli.output import print_json, tell
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.explore.lab_flapping import Compared, compare, full_protocol, judge_full
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import events, shrink_flapping
+from zab_chaos.model.lab.story import story
+
+LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
+
+
+def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
+    """Exit 1 if the lab's protocol (or the full one) breaks under a seed's links."""
+    compared: list[Compared] = []
+    interrupted = False
+    with Workers(jobs) as workers:
+        try:
+            for one in workers.answers(compare, seeds):
+                compared.append(one)
+                if one.lab is not None and not keep_going:
+                    break
+        except Stopped:
+            interrupted = True
+    failed = [one for one in compared if one.lab is not None]
+    fallen = [one for one in compared if one.verdict != "PASS"]
+    for one in failed if keep_going is False else fallen:
+        _say_one(one, console)
+    console.print(
+        f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} with {len(failed)}, under the same links "
+        f"the full protocol holds with {len(compared) - len(fallen)}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
+    if failed:
+        console.print(f"again    {again}", highlight=False)
+        console.print(f"smaller  zab shrink {LAB} --seed {failed[0].seed}", highlight=False)
+    answer = {
+        "seeds": len(compared),
+        "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab} for one in failed],
+        "full_protocol": [{"seed": one.seed, "verdict": one.verdict, "reasons": one.reasons} for one in fallen],
+        "command": again,
+    }
+    tell(answer, out, json=json)
+    if interrupted:
+        console.print("interrupted", highlight=False)
+    if failed or fallen:
+        return Exit.VIOLATION
+    return Exit.UNKNOWN if interrupted else Exit.PASS
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def _say_one(one: Compared, console: Console) -> None:
+    line = Text(f"seed {one.seed}: ")
+    if one.lab is not None:
+        line.append("VIOLATION", "bold red").append(f" of the lab's protocol  {one.lab}")
+    console.print(line.append(f"; the full protocol: {one.verdict}"), soft_wrap=True)
+    for reason in one.reasons:
+        console.print(Text(f"  {reason}"), soft_wrap=True)
+
+
+def shrink_lab(
+    console: Console, *, seed: int | None, out: Path | None, unfit: dict[str, bool], json: bool, quiet: bool
+) -> int:
+    """Tell the shrunk run as a story; `out`: its links as a scenario's file, for the full protocol. Exit 0: shrunk; raises
+    BadInput if the seed breaks nothing. `unfit`: options that mean nothing here, and whether they were given."""
+    given = [name for name, was_given in unfit.items() if was_given]
+    if given:
+        raise BadInput(f"{LAB} is the lab's own protocol, in its own world: leave {', '.join(given)} out")
+    before = lab_flapping(1 if seed is None else seed)
+    if judge_flapping(before).violation is None:
+        raise BadInput(f"{LAB} with seed {before.seed} breaks nothing: there is nothing to shrink")
+    after, tries = shrink_flapping(before, lambda arguments, tried: None)
+    lines = story(after)
+    for line in () if quiet else lines:
+        console.print(Text(line), soft_wrap=True)
+    verdict, reasons = judge_full(before)
+    console.print(
+        f"\nseed {before.seed}: {events(before)} events (links cut and healed, proposals), {before.nodes} nodes, "
+        f"{before.rounds} ticks; now {events(after)} events, {after.nodes} nodes, {after.rounds} ticks ({tries} tries)\n"
+        f"the full protocol under the links that were not shrunk: {verdict}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    if out is not None:
+        _write(out, full_protocol(after).source)
+        console.print(Text(f"file     {out}, the shrunk links for the full protocol"), soft_wrap=True)
+    if json:
+        facts = {"events": [events(before), events(after)], "tries": tries, "story": lines}
+        print_json({"exit": int(Exit.PASS), **facts, "full_protocol": verdict, "reasons": reasons})
+    return Exit.PASS
+
+
+def _write(place: Path, text: str) -> None:
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None

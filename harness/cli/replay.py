@@ -1,0 +1,204 @@
+"""`zab replay`: a recorded run, re-executed in the model; with --until and --show a debugger that can go to any event."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.runs import results as stored
+from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model.replay.difference import Difference
+from zab_chaos.model.replay.life import Mark, Rerun
+from zab_chaos.model.replay.replay import Replayed, recorded_lives, replay, replay_life
+from zab_chaos.model.replay.state import state
+from zab_chaos.node.core.broadcast import Peer
+
+AHEAD = 5  # inputs that are shown beyond the one at which it stopped
+_UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")
+
+
+def replay_command(
+    run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool
+) -> int:
+    """Exit 0: all equal; 1: something differs; 2: nothing is recorded, or by a core that is not here. Raises BadInput."""
+    folder = stored.find(results, run)
+    console = console_for(json=json)
+    try:
+        peer_type = core_of(folder.read_run())
+    except UnknownDefect as error:
+        return _unknown(str(error), console, json=json)
+    recorded = recorded_lives(folder.path)
+    mark, chosen = _understand(recorded, node, life, until, show=show)
+    if not recorded:
+        return _unknown("nothing is recorded (`zab run --no-record`, or record = false)", console, json=json)
+    try:
+        return _replay(
+            folder, mark, chosen, peer_type, console, show=show, json=json, whole=node is None and life is None
+        )
+    except OSError as error:
+        raise HarnessError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _replay(
+    folder: RunFolder, mark: Mark | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
+    *, show: bool, json: bool, whole: bool,
+) -> int:  # fmt: skip
+    """`whole`: every life of the run, also those of which there should be a recording and is none."""
+    if mark is not None or show:
+        return _visit(folder, chosen[0], mark, peer_type, console, show=show, json=json)
+    lives = replay(folder.path, peer_type) if whole else (replay_life(folder.path, *one, peer_type) for one in chosen)
+    return _all(folder, lives, console, json=json)
+
+
+def _understand(
+    recorded: list[tuple[int, int]], node: int | None, life: int | None, until: str | None, *, show: bool
+) -> tuple[Mark | None, list[tuple[int, int]]]:
+    """Where to stop, and which lives are meant. Raises BadInput with everything that is wrong."""
+    mistakes = []
+    match = _UNTIL.fullmatch(until) if until is not None else None
+    if until is not None and match is None:
+        mistakes.append(f"--until {until}: give a trace event's number (its `n`), e.g. 120, or an input's: i120")
+    chosen = [one for one in recorded if node in (None, one[0]) and life in (None, one[1])]
+    if recorded and not chosen:
+        mistakes.append(f"there is no recording of that life. Recorded are {_lives(recorded)}")
+    elif len(chosen) > 1 and (until is not None or show):
+        mistakes.append(f"--until and --show look into one life; say which (--node, --life): {_lives(chosen)}")
+    if mistakes:
+        raise BadInput("\n".join(mistakes))
+    return (Mark(int(match[2]), input=bool(match[1])) if match else None), chosen
+
+
+def _lives(lives: Iterable[tuple[int, int]]) -> str:
+    numbers: dict[int, list[str]] = {}
+    for node, life in lives:
+        numbers.setdefault(node, []).append(str(life))
+    return "; ".join(f"node {node} life {', '.join(of)}" for node, of in numbers.items())
+
+
+def _unknown(why: str, console: Console, *, json: bool) -> int:
+    console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
+    if json:
+        print_json({"exit": int(Exit.UNKNOWN), "equal": None, "why": why, "lives": []})
+    return Exit.UNKNOWN
+
+
+# ---- whole lives ----
+
+
+def _all(folder: RunFolder, lives: Iterable[Replayed], console: Console, *, json: bool) -> int:
+    done: list[Replayed] = []
+    interrupted = False
+    try:
+        done.extend(lives)
+    except Stopped:
+        interrupted = True
+    equal = all(one.difference is None for one in done)
+    console.print(_table(done))
+    for one in done:
+        if one.difference is not None:
+            _show_difference(one.difference, console)
+    if equal and interrupted:
+        console.print(Text("interrupted: EQUAL so far"))
+    else:
+        console.print(Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
+    _say_version(folder, console, equal=equal)
+    code = Exit.VIOLATION if not equal else Exit.UNKNOWN if interrupted else Exit.PASS
+    if json:
+        whole = equal if not (equal and interrupted) else None
+        print_json({"exit": int(code), "equal": whole, "lives": msgspec.to_builtins(done)})
+    return code
+
+
+def _table(lives: list[Replayed]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("node", "life", "inputs", "outputs", "events"):
+        table.add_column(name, justify="right")
+    table.add_column("replay")
+    for one in lives:
+        numbers = map(str, (one.node, one.life, one.inputs, one.outputs, one.events))
+        table.add_row(*numbers, Text("DIFFERENT", "bold red") if one.difference else Text("equal", "green"))
+    return table
+
+
+def _show_difference(difference: Difference, console: Console) -> None:
+    at = "line" if difference.file.endswith("jsonl") else "offset"
+    lines = [
+        "",
+        f"node {difference.node}, life {difference.life}: {difference.what}",
+        f"  where        input {difference.input}, after trace event {difference.event} "
+        f"({difference.file}, {at} {difference.place})",
+    ]
+    if difference.expected or difference.got:
+        lines += [f"  recorded     {difference.expected}", f"  re-executed  {difference.got}"]
+    if difference.inputs:
+        lines += ["  the last inputs:", *(f"    {words}" for words in difference.inputs)]
+    _print(lines, console)
+
+
+def _say_version(folder: RunFolder, console: Console, *, equal: bool) -> None:
+    words = None if equal else other_version(folder.read_run())
+    if words is not None:
+        _print([words], console)
+
+
+# ---- one life, to a point ----
+
+
+def _visit(
+    folder: RunFolder, one: tuple[int, int], mark: Mark | None, peer_type: type[Peer], console: Console,
+    *, show: bool, json: bool,
+) -> int:  # fmt: skip
+    """Go there, and show what is there. A difference on the way is where it ends."""
+    if not folder.file("trace", f"node-{one[0]}-{one[1]}.jsonl").is_file():
+        return _all(folder, [replay_life(folder.path, *one, peer_type)], console, json=json)
+    rerun = Rerun(folder.path, *one, peer_type)
+    reached = rerun.run(mark)
+    if mark is not None and not reached and rerun.difference is None:
+        last = f"its last event is {rerun.match.event}, its last input i{rerun.inputs}"
+        raise BadInput(f"node {one[0]}, life {one[1]} ends before that: {last}")
+    here: dict[str, Any] = {
+        "node": one[0],
+        "life": one[1],
+        "input": rerun.inputs,
+        "event": rerun.match.event,
+        "difference": msgspec.to_builtins(rerun.difference),
+        "state": dict(state(rerun.machine, rerun.tree)) if show and rerun.booted else None,
+        "inputs": rerun.recent(),
+        "coming": rerun.coming(AHEAD) if reached else [],
+    }
+    _show_place(here, rerun.difference, console, show=show)
+    _say_version(folder, console, equal=rerun.difference is None)
+    code = Exit.PASS if rerun.difference is None else Exit.VIOLATION
+    if json:
+        print_json({"exit": int(code), "equal": rerun.difference is None, **here})
+    return code
+
+
+def _show_place(here: dict[str, Any], difference: Difference | None, console: Console, *, show: bool) -> None:
+    lines = [f"node {here['node']}, life {here['life']}, after input i{here['input']} (trace event {here['event']})"]
+    if here["state"] is not None:
+        width = max(map(len, here["state"]))
+        lines += ["", *(f"  {name:{width}}  {words}" for name, words in here["state"].items())]
+    if show and difference is None:
+        lines += ["", "  inputs:", *(f"    {words}" for words in here["inputs"])]
+        lines += ["    ---- here ----", *(f"    {words}" for words in here["coming"])]
+    _print(lines, console)
+    if difference is None:
+        console.print(Text("EQUAL so far" if here["coming"] else "EQUAL", "green"))
+    else:
+        _show_difference(difference, console)
+        console.print(Text("DIFFERENT", "bold red"))
+
+
+def _print(lines: list[str], console: Console) -> None:
+    """Plain lines: brackets in them are not markup, and long ones wrap where the terminal ends."""
+    console.print(Text("\n".join(lines)), highlight=False, soft_wrap=True)

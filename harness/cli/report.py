@@ -1,0 +1,66 @@
+"""`zab report`: one run, or many, as a single HTML file."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from zab_chaos.harness.cli.output import print_json
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.report.html.campaign import read_campaign
+from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.report.html.page import page
+from zab_chaos.harness.report.html.run_data import read_story
+from zab_chaos.harness.runs import results as stored
+
+
+def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:
+    """Write the report and print where it is. A run that failed has a report like any other, so the exit code is 0.
+
+    `run`: a run's folder, or one with runs below it. Raises BadInput for a run or a file that can't be, HarnessError if
+    the file can't be written.
+    """
+    several = Path(run)
+    if not several.joinpath("run.json").exists() and next(several.glob("**/run.json"), None) is not None:
+        return _campaign(several.resolve(), out, json=json)
+    folder = stored.find(results, run)
+    file = _free(folder.file("report.html"), out)
+    story = read_story(folder.path)
+    _write(file, page(story))
+    verdict, damages = story.judged.verdict, len(story.source.damages) + story.source.more
+    if damages:
+        Console(stderr=True).print(f"{damages} places could not be read; the report lists them", highlight=False)
+    answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
+    return _say(file, answer, json=json)
+
+
+def _campaign(root: Path, out: Path | None, *, json: bool) -> int:
+    file = _free(root / "campaign.html", out)
+    runs = read_campaign(root)
+    _write(file, campaign_page(runs, str(root)))
+    surprising = sum(not run.as_expected for run in runs)
+    return _say(file, {"folder": str(root), "runs": len(runs), "not_as_expected": surprising}, json=json)
+
+
+def _free(usual: Path, out: Path | None) -> Path:
+    """Where to write. Raises BadInput before any work is done."""
+    file = usual if out is None else out.absolute()
+    if file.is_dir() or not file.parent.is_dir():
+        what = "is a folder" if file.is_dir() else f"can't be written: there is no folder {file.parent}"
+        raise BadInput(f"--out {out} {what}. Give the name of a file in a folder that exists.")
+    return file
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        stored.write_whole(file, text)
+    except OSError as error:
+        raise HarnessError(f"{file} can't be written: {error.strerror}. Name another file with --out FILE.") from error
+
+
+def _say(file: Path, answer: dict[str, Any], *, json: bool) -> int:
+    if json:
+        print_json({"report": str(file), "bytes": file.stat().st_size, **answer})
+    else:
+        print(file)  # noqa: T201
+    return Exit.PASS

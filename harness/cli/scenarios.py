@@ -1,0 +1,133 @@
+"""`zab scenarios`: what there is to run, and whether each ends as it says."""
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from zab_chaos.faults.registry import impossible
+from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.run import known_world, unseen, wish_for
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.interrupt import Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How often a scenario ended with which exit code, and the folders of the runs that did not end as expected."""
+
+    name: str
+    expected: int
+    exits: list[int]
+    strange: list[Path]
+
+    @property
+    def holds(self) -> bool:
+        return not self.strange
+
+
+def shipped(only: list[str]) -> dict[str, Scenario]:
+    """The shipped scenarios, or those named. Defects' scenarios are only there when they are named. Raises BadInput."""
+    known = catalogue.shipped()
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise BadInput(
+            "\n".join(f"no scenario is called {name!r}. {catalogue.did_you_mean(name, known)}" for name in unknown)
+        )
+    chosen = only or [name for name in known if not name.startswith("defects/")]
+    try:
+        return {name: load(known[name]) for name in chosen}
+    except ScenarioError as error:
+        raise BadInput(str(error)) from None
+
+
+def show(only: list[str], *, json: bool) -> int:
+    scenarios = shipped(only)
+    if json:
+        print_json([_facts(name, scenario) for name, scenario in scenarios.items()])
+        return Exit.PASS
+    console = console_for(json=json)
+    for name, scenario in scenarios.items():
+        facts = _facts(name, scenario)
+        title = Text(name, "bold")
+        title.append(
+            f"  {facts['nodes']} nodes, {facts['duration']:g} s, {', '.join(facts['faults']) or 'no faults'}", "dim"
+        )
+        if facts["expects"] != "PASS":
+            title.append(f"  expects {facts['expects']}", "yellow")
+        console.print(title, highlight=False)
+        console.print(Text(textwrap.indent(textwrap.fill(scenario.about, 76), "  ")), highlight=False)
+    console.print("\nzab run NAME runs one; zab run FILE one of your own.", highlight=False)
+    return Exit.PASS
+
+
+def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
+    kinds = scenario.nemesis.faults if scenario.nemesis else dict.fromkeys(step.do for step in scenario.faults)
+    return {
+        "name": name,
+        "about": scenario.about,
+        "nodes": scenario.nodes,
+        "duration": scenario.duration,
+        "faults": list(kinds),
+        "expects": scenario.expect.verdict,
+        "exit": scenario.expect.exit,
+        "file": scenario.file,
+    }
+
+
+def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
+    """Run each so often, where it can be run. Exit 1 if one ends otherwise than it says. Raises BadInput."""
+    known_world(on)
+    console = console_for(json=json)
+    checked: list[Checked] = []
+    chosen, interrupted = shipped(only), False
+    try:
+        for name, scenario in chosen.items():
+            wrong = impossible(scenario, on)
+            if wrong:
+                console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
+                continue
+            checked.append(_check(name, scenario, on, times, results))
+            _say(checked[-1], console)
+    except (Stopped, Interrupted):
+        interrupted = True
+    good = sum(one.holds for one in checked)
+    console.print(f"\n{good} of {len(checked)} scenarios end as they say.", highlight=False)
+    if interrupted:
+        console.print(f"interrupted: there are {len(chosen)}", highlight=False)
+    if json:
+        print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
+    if good < len(checked):
+        return Exit.VIOLATION
+    return Exit.UNKNOWN if interrupted else Exit.PASS
+
+
+def _say(checked: Checked, console: Console) -> None:
+    """One line as soon as a scenario is through, and what is to be looked at."""
+    mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
+    console.print(Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark), highlight=False)
+    for folder in checked.strange:
+        console.print(Text(f"  {folder}"), soft_wrap=True)
+
+
+def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
+    checked = Checked(name, scenario.expect.exit, [], [])
+    for number in range(times):
+        wish = wish_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
+        ran = unseen(scenario, wish)
+        checked.exits.append(ran.verdict.exit)
+        if not scenario.expect.met(ran.verdict.exit, ran.verdict.violated):
+            checked.strange.append(ran.folder.path)
+    return checked
+
+
+def _counts(exits: list[int]) -> str:
+    """`0`, or `0 (9 times), 2 (once)`."""
+    if len(set(exits)) == 1:
+        return str(exits[0])
+    return ", ".join(f"{code} ({exits.count(code)} of {len(exits)})" for code in sorted(set(exits)))

@@ -1,0 +1,254 @@
+"""`zab shrink`: the smallest scenario that still fails in the same way, as a file."""
+
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.run import unseen, wish_for
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.machine import environment
+from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.shrink.candidates import shrink
+from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
+from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, witnesses
+from zab_chaos.model.verdict import Judgement
+
+PERIOD = 2.0  # seconds from one line of progress to the next
+TRIES = 3  # on real processes
+OTHER_SEEDS = 20  # that the result is tried with
+FOLDER = "shrunk/"  # before the name of what was shrunk
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One line now and then: how far it is."""
+
+    console: Console
+    quiet: bool
+    said: float = field(default_factory=time.monotonic)
+    words: str = ""
+
+    def step(self, scenario: Scenario) -> None:
+        load = f"{len(scenario.operations)}" if scenario.operations else f"{scenario.workload.rate:g} a second"
+        faults = f"{len(scenario.faults)} fault{'' if len(scenario.faults) == 1 else 's'}"
+        self.words = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
+
+    def tried(self, search: Search) -> None:
+        if not self.quiet and time.monotonic() - self.said > PERIOD:
+            self.said = time.monotonic()
+            self.console.print(f"{search.tries} tries: {self.words}", highlight=False)
+
+
+def shrink_command(
+    what: str, *, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None, out: Path | None,
+    budget: str, jobs: int | None, confirm: bool, results: Path, json: bool, quiet: bool,
+) -> int:  # fmt: skip
+    """Exit 0: shrunk; 2: it does not fail in the simulated world, or the user ended the search, and the smallest so far is
+    kept. Raises BadInput, also for what did not fail."""
+    limit = read_budget(budget)
+    console = console_for(json=json)
+    if what == LAB:
+        unfit = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
+        return shrink_lab(console, seed=seed, out=out, unfit=unfit, json=json, quiet=quiet)
+    culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes)
+    place = _place(culprit, out)
+    if not quiet:
+        console.print("looking how it fails in the simulated world", highlight=False)
+    with Workers(jobs or environment.cores()) as workers:
+        start = find_start(culprit, workers)
+        if start is None:
+            return _not_there(culprit, console, json=json)
+        result = _shrink(culprit, start, workers, limit, console, quiet=quiet)
+    _write(place, result.scenario)
+    again = shlex.join(["zab", "run", str(place), "--on", "sim"])
+    _show(start, result, place, again, console)
+    wanted = confirm and not result.interrupted
+    confirmed = _confirm(result.scenario, start, place, results, console) if wanted else None
+    console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
+    if json:
+        print_json(_answer(start, result, place, again, confirmed))
+    return Exit.UNKNOWN if result.interrupted else Exit.PASS
+
+
+def read_budget(text: str) -> Budget:
+    """`500` tries, or a time: `90s`, `5m`. Raises BadInput."""
+    match = re.fullmatch(r"([1-9][0-9]{0,8})(s|m)?", text.strip())
+    if match is None:
+        raise BadInput(f"--budget is {text!r}; it needs a number of tries, such as 500, or a time, such as 90s or 5m")
+    number, unit = int(match[1]), match[2]
+    if unit is None:
+        return Budget(number, None)
+    return Budget(None, float(number * (60 if unit == "m" else 1)))
+
+
+def _place(culprit: Culprit, out: Path | None) -> Path:
+    """Where the file goes. Raises BadInput if nothing can be written there: better now than in the end."""
+    name = f"shrunk-{culprit.scenario.name.removeprefix(FOLDER).replace('/', '-')}-{culprit.seed}.toml"
+    place = out or (culprit.folder.path / "shrunk.toml" if culprit.folder is not None else Path(name))
+    if place.is_dir() or not place.parent.is_dir():
+        what = "is a folder" if place.is_dir() else f"cannot be written: there is no folder {place.parent}"
+        raise BadInput(f"--out: {place} {what}; name a file")
+    return place
+
+
+def _write(place: Path, scenario: Scenario) -> None:
+    try:
+        place.write_text(scenario.source, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    """What is left. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well; both None if the
+    user ended the search."""
+
+    scenario: Scenario
+    after: Explored | None
+    search: Search
+    stopped: bool
+    others: int | None
+    seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        return self.after is None
+
+
+def _shrink(
+    culprit: Culprit, start: Start, workers: Workers, limit: Budget, console: Console, *, quiet: bool
+) -> _Result:  # fmt: skip
+    begun = time.monotonic()
+    scenario, failure, defect = start.scenario, start.failure, culprit.defect
+    seeds = witnesses(workers, defect, failure, scenario, scenario.seed)
+    console.print(
+        f"{scenario.name}, seed {scenario.seed}: {failure}; what is kept must fail with "
+        f"{'the seed' if len(seeds) == 1 else 'each of the seeds'} {', '.join(map(str, seeds))}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    progress = _Progress(console, quiet)
+    progress.step(scenario)
+    search = Search(workers, defect, failure, seeds, limit, progress.tried)
+    after: Explored | None = None
+    others: int | None = None
+    try:
+        small = _named(shrink(search, scenario, progress.step), culprit, start)
+        found, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
+        seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
+        others = len(failing_seeds(workers, defect, failure, small, seeds_after))
+        after = found
+    except Stopped:
+        small = _named(search.best or scenario, culprit, start)
+    return _Result(
+        scenario=small, after=after, search=search, stopped=search.over, seconds=time.monotonic() - begun, others=others
+    )
+
+
+def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
+    """As a file of its own: what it was, and what it shows."""
+    origin = culprit.scenario.name.removeprefix(FOLDER)
+    defect = f" with the defect {culprit.scenario.defect}" if culprit.scenario.defect is not None else ""
+    about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
+    named = checked(replace(small, name=FOLDER + origin, about=about, defect=culprit.scenario.defect, record=True))
+    assert named is not None  # every part of it was read before
+    return named
+
+
+def _not_there(culprit: Culprit, console: Console, *, json: bool) -> int:
+    """The failure does not show in the simulated world."""
+    why = (
+        f"{culprit.scenario.name} (seed {culprit.seed}) does not fail in the simulated world, neither with its schedule nor as "
+        "the run had it, and only what fails there can be shrunk. A seed fixes the faults and the load on real "
+        "processes, not the interleaving; `zab replay` shows what this run did, step by step."
+    )
+    console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
+    if json:
+        print_json({"exit": int(Exit.UNKNOWN), "file": None, "why": why})
+    return Exit.UNKNOWN
+
+
+def _show(start: Start, result: _Result, place: Path, again: str, console: Console) -> None:
+    console.print()
+    console.print(Syntax(result.scenario.source.rstrip(), "toml", background_color="default", word_wrap=True))
+    console.print()
+    rows = {"before": facts_of(start.scenario, start.before)}
+    if result.after is not None:
+        rows["after"] = facts_of(result.scenario, result.after)
+    table = Table(box=None, pad_edge=False)
+    for name in ("", *rows["before"]):
+        table.add_column(name, justify="right" if name else "left")
+    for words, facts in rows.items():
+        table.add_row(words, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
+    console.print(table)
+    words = f"{result.search.tries} tries in {result.seconds:.0f} s"
+    if result.others is not None:
+        words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
+    console.print(f"\n{words}", highlight=False)
+    if result.interrupted:
+        console.print("interrupted: this is the smallest so far that still fails", highlight=False)
+    elif result.stopped:
+        console.print("The budget is spent: a larger --budget may find a smaller one.", highlight=False)
+    if result.after is not None and set(start.before.violated) != set(result.after.violated):
+        console.print(
+            f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    console.print(Text(f"file     {place}"), highlight=False, soft_wrap=True)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, console: Console) -> dict[str, Any]:
+    """The same on real processes, where a seed fixes less: up to TRIES times."""
+    verdicts = []
+    for number in range(TRIES):
+        wish = wish_for(str(place), scenario, seed=scenario.seed + number, results=results)
+        ran = unseen(scenario, wish)
+        violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
+        verdicts.append(str(ran.verdict.verdict))
+        if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):
+            console.print(Text("confirmed", "green").append(f" on real processes: {start.failure}; {ran.folder.path}"))
+            return {"confirmed": True, "tries": number + 1, "run": str(ran.folder.path)}
+        if ran.verdict.exit == Exit.HARNESS_ERROR:
+            break
+    why = (
+        ran.verdict.reasons[0] if ran.verdict.exit == Exit.HARNESS_ERROR and ran.verdict.reasons
+        else "real processes draw their own delays and disk times, so they may not get to the same moment"
+    )  # fmt: skip
+    console.print(
+        Text("not reproduced", "yellow").append(f" on real processes ({', '.join(verdicts)}): {why}"), soft_wrap=True
+    )
+    return {"confirmed": False, "tries": len(verdicts), "run": str(ran.folder.path), "why": why}
+
+
+def _answer(start: Start, result: _Result, place: Path, again: str, confirmed: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "exit": int(Exit.UNKNOWN if result.interrupted else Exit.PASS),
+        "file": str(place),
+        "failure": {"verdict": start.failure.verdict, "property": start.failure.property},
+        "before": {**facts_of(start.scenario, start.before), "violated": start.before.violated},
+        "after": None
+        if result.after is None
+        else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
+        "tries": result.search.tries,
+        "complete": not (result.stopped or result.interrupted),
+        "other_seeds": {"tried": OTHER_SEEDS, "failed": result.others},
+        "processes": confirmed,
+        "command": again,
+    }

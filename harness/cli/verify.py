@@ -1,0 +1,54 @@
+"""`zab verify`: judge stored runs again."""
+
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.report import ci, terminal
+from zab_chaos.harness.runs import results as stored
+from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model.manifest import write_verdict
+from zab_chaos.model.verdict import Outcome, Verdict, worst
+
+
+def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
+    """Judge each, write its verdict.json anew, show it. The exit code is the worst verdict's. Raises BadInput."""
+    ci.prepare(junit)
+    folders = [stored.find(results, name) for name in runs]  # a wrong name is told before the first is judged
+    console = console_for(json=json)
+    verdicts, cases = [], []
+    try:
+        for folder in folders:
+            verdict = judge(folder.path)
+            _keep(folder, verdict, console)
+            terminal.show(folder, console, brief=quiet, judged=verdict)
+            verdicts.append(verdict)
+            cases.append(ci.case_of(folder, verdict))
+    except Stopped:
+        console.print(f"interrupted: {len(verdicts)} of {len(folders)} runs were judged", highlight=False)
+    judged = [verdict.verdict for verdict in verdicts]
+    overall = worst(judged if len(verdicts) == len(folders) else [*judged, Outcome.UNKNOWN])
+    if len(folders) > 1:
+        console.print(f"\n{len(verdicts)} runs: {overall}", highlight=False)
+    if json:
+        answers = [
+            {"folder": str(folder.path), **msgspec.to_builtins(verdict)}
+            for folder, verdict in zip(folders, verdicts, strict=False)
+        ]
+        print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
+    ci.publish("zab verify", cases, junit)
+    return overall.exit_code
+
+
+def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
+    """Write verdict.json anew; where that can't be done, say so: the judgement stands all the same."""
+    try:
+        write_verdict(folder.path, verdict.to_json())
+    except OSError as error:
+        words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the judgement is below"
+        console.print(Text(words, "yellow"), soft_wrap=True)

@@ -1,0 +1,84 @@
+"""The client of an ensemble, as a library: for one thread, and for asyncio. docs/client.md explains it.
+
+    with connect({1: "127.0.0.1:20001", 2: "127.0.0.1:20002"}, "config/clients.json") as client:
+        client.create("/a", b"hello")
+
+    async with connect_async(addresses, "config/clients.json") as client:
+        await asyncio.gather(*(client.set("/a", b"%d" % n) for n in range(1000)))
+
+What was done is returned as `Done`; what certainly had no effect is raised as `Failed`, and what nobody can tell about as
+`Unknown`. A session goes on with another node when its own goes away, and never reads backwards.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.asyncio
+
+from zab_chaos.harness.client.async_session import AsyncSession
+from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.session import ANY, Done, Failed, Pending, Session, Unknown
+from zab_chaos.harness.client.transport import SocketLine
+from zab_chaos.harness.workload.log import Book
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.keys import KeyFileError, Keys
+from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set
+
+TIMEOUT = 10.0  # seconds after which an operation is unknown
+
+Addresses = Mapping[int, str]  # host:port, by the node's id
+
+__all__ = [
+    "ANY",
+    "AsyncSession",
+    "Check",
+    "Children",
+    "Create",
+    "Delete",
+    "Done",
+    "Exists",
+    "Failed",
+    "Get",
+    "KeyFileError",
+    "Keys",
+    "Multi",
+    "Pending",
+    "Session",
+    "Set",
+    "Unknown",
+    "connect",
+    "connect_async",
+]
+
+
+def connect(
+    addresses: Addresses, secret: str | Path | Keys, *, node: int | None = None, timeout: float = TIMEOUT,
+    record: Path | None = None,
+) -> Session:  # fmt: skip
+    """A session for one thread, which begins at `node` (else at the first).
+
+    `secret`: the ensemble's client key file, or what is in it. `timeout`: seconds after which an operation is unknown.
+    `record`: a run's ops.jsonl, to which its operations are added. Nothing is waited for here: the first operation does
+    that. Raises ValueError (no such node) and KeyFileError.
+    """
+    return Session(_line(addresses, secret, node, timeout, record))
+
+
+def connect_async(
+    addresses: Addresses, secret: str | Path | Keys, *, node: int | None = None, timeout: float = TIMEOUT,
+    record: Path | None = None,
+) -> AsyncSession:  # fmt: skip
+    """A session for asyncio: use it with `async with`, in one event loop. Arguments and errors as for `connect`."""
+    poller = zmq.asyncio.Poller()
+    return AsyncSession(_line(addresses, secret, node, timeout, record, poller), poller)
+
+
+def _line(
+    addresses: Addresses, secret: str | Path | Keys, node: int | None, timeout: float, record: Path | None,
+    poller: Any = None,
+) -> SocketLine:  # fmt: skip
+    pair = secret if isinstance(secret, Keys) else keys.load(secret)
+    client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
+    return SocketLine(client, Book(record) if record is not None else None, own=True)

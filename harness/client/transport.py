@@ -1,0 +1,62 @@
+"""What carries a session's requests over ZeroMQ."""
+
+from collections.abc import Callable
+
+from zab_chaos.harness.client.core import Client, Operation
+from zab_chaos.harness.workload.log import Book
+from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.requests import Request
+
+CLOSED = "this client is closed, or its ensemble is over"
+
+Then = Callable[[Outcome], None]
+
+
+class SocketLine:
+    """Implements `zab_chaos.harness.client.session.Line` over ZeroMQ.
+
+    `book`: where its operations are written down; `own`: closed with it.
+    """
+
+    def __init__(self, client: Client, book: Book | None, *, own: bool = False) -> None:
+        self.client = client
+        self._book = book
+        self._own = own
+        self._closed = False
+
+    @property
+    def number(self) -> int:
+        return self.client.number
+
+    @property
+    def node(self) -> int:
+        return self.client.node
+
+    def submit(self, request: Request, then: Then) -> None:
+        self.take(request, then)
+        self.client.flush()
+
+    def take(self, request: Request, then: Then) -> None:
+        """Submit without sending: whoever calls this flushes when all is there that is to travel together."""
+
+        def known(operation: Operation, outcome: Outcome) -> None:
+            if self._book is not None:
+                self._book.complete(self.client, operation, outcome)
+            then(outcome)
+
+        if self._closed:
+            raise ValueError(CLOSED)
+        operation = self.client.submit(request, known)
+        if self._book is not None:
+            self._book.invoke(self.client, operation)
+
+    def wait(self, known: Callable[[], bool], seconds: float) -> None:
+        self.client.poll(seconds)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.client.close()
+        if self._book is not None and self._own:
+            self._book.close()

@@ -1,0 +1,108 @@
+"""Many seeds of one scenario in the simulated world, on all cores, or on all those of a Spark cluster.
+
+Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.simulator.run import plan_of, simulate
+from zab_chaos.harness.errors import Exit
+from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
+from zab_chaos.harness.explore.workers import Crew, Workers
+from zab_chaos.model.coverage import Book, Combination, covering
+
+AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
+LOG = logging.getLogger("zab.explore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What every seed is run with. `defect` as NodeConfig.defect has it."""
+
+    scenario: Scenario
+    defect: str | None = None
+    swarm: bool = False
+    coverage: bool = False
+    weights: Weights = EVEN
+
+    def scenario_of(self, seed: int) -> Scenario:
+        return draw_swarm(self.scenario, seed, self.weights) if self.swarm else self.scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """One seed's answer. `exit` as the run's; `expected`: the scenario's; `met`: it is all that the scenario expects.
+    `seconds`: of virtual time. `faults`: how many of each kind were injected; `operations`: of the clients, by outcome;
+    `invoked`: all of them; `events`: lines of the nodes' traces."""
+
+    seed: int
+    verdict: str
+    exit: int
+    expected: int
+    violated: list[str]
+    reasons: list[str]
+    seconds: float
+    faults: Counter[str]
+    operations: dict[str, int]
+    invoked: int = 0
+    events: int = 0
+    reached: set[Combination] = field(default_factory=set)
+    met: bool = True
+    trouble: str = ""  # where the harness failed, if it did
+
+    @property
+    def failed(self) -> bool:
+        """Something is wrong: not what the scenario says, and not only too little to tell."""
+        return not self.met and self.exit != Exit.UNKNOWN
+
+
+def explore_seed(task: Task, seed: int) -> Explored:
+    """Run one seed."""
+    found, trouble = try_seed(task, seed)
+    return replace(found, trouble=trouble)
+
+
+def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
+    """Run one seed; its answer and, if the harness failed, where."""
+    scenario = task.scenario_of(seed)
+    book, plan = Book(), None
+    if task.coverage:
+        replica, points = covering(book)
+        plan = replace(plan_of(scenario, task.defect), replica_type=replica, crash_type=points)
+    done = simulate(scenario, seed, task.defect, plan, book)
+    verdict = done.verdict
+    found = Explored(
+        seed=seed,
+        verdict=str(verdict.verdict),
+        exit=verdict.exit,
+        expected=scenario.expect.exit,
+        violated=verdict.violated,
+        met=scenario.expect.met(verdict.exit, verdict.violated),
+        reasons=verdict.reasons[:5],
+        seconds=done.seconds,
+        faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),
+        operations={name: verdict.metrics[name] for name in ("acked", "failed", "unknown")},
+        invoked=done.invoked,
+        events=done.events,
+        reached=book.reached,
+    )
+    return found, done.trouble
+
+
+def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[Explored]:
+    """All seeds' answers, in their order, from so many processes."""
+    with Workers(jobs, AHEAD) as workers:
+        yield from explore_with(workers, task, seeds)
+
+
+def explore_with(crew: Crew, task: Task, seeds: Sequence[int]) -> Iterator[Explored]:
+    """Likewise, from any crew. A failure goes to the log, here and not in a worker: those end when enough is known."""
+    for found in crew.answers(partial(explore_seed, task), seeds):
+        if found.failed:
+            LOG.error("seed %d: %s\n%s", found.seed, found.verdict, "\n".join([*found.reasons, found.trouble]))
+        yield found

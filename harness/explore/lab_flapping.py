@@ -1,0 +1,72 @@
+"""The lab's flapping links under the full protocol: the same cuts and proposals at the same times, in the simulated world."""
+
+from dataclasses import dataclass
+
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
+from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.model.lab import LabArguments, lab_flapping
+from zab_chaos.model.lab.flapping import judge_flapping
+from zab_chaos.model.lab.shrink import proposal_ticks, stretches
+
+TICK_SECONDS = 0.01  # a lab's heartbeat is then 0.5 s, and a message takes 10 to 30 ms
+SHORTEST = 0.5  # seconds of load that a scenario has at least
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One seed of both protocols. `lab`: the lab's violation in words, or None; `verdict` and `reasons`: the full
+    protocol's."""
+
+    seed: int
+    lab: str | None
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+def compare(seed: int) -> Compared:
+    """Run what is drawn from `seed` under both protocols."""
+    arguments = lab_flapping(seed)
+    violation = judge_flapping(arguments).violation
+    verdict, reasons = judge_full(arguments)
+    return Compared(seed, str(violation) if violation is not None else None, verdict, reasons)
+
+
+def judge_full(arguments: LabArguments, defect: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The full protocol's verdict under the lab's schedule, and why. `defect`: a known bug's name."""
+    scenario = full_protocol(arguments)
+    verdict = simulate(scenario, scenario.seed, DEFECTS[defect].path if defect is not None else None).verdict
+    return str(verdict.verdict), tuple(verdict.reasons)
+
+
+def full_protocol(arguments: LabArguments) -> Scenario:
+    """The lab's schedule as a scenario: node ids count from 1, a partition for each stretch in which links are cut, a write
+    for each proposal."""
+    faults = tuple(
+        FaultStep(
+            at=seconds(begin), do="partition", target=None, lasts=seconds(end - begin),
+            params={"shape": "pairs", "how": "timeout", "direction": "out", "pairs": _pairs(links)},
+        )
+        for begin, end, links in stretches(arguments)
+    )  # fmt: skip
+    ticks = proposal_ticks(arguments.rounds, arguments.proposals)
+    scenario = Scenario(
+        name=f"lab-flapping-{arguments.seed}",
+        about=f"The links of the lab's run with seed {arguments.seed}, which come and go, under the full protocol.",
+        nodes=arguments.nodes,
+        seed=arguments.seed,
+        duration=max(SHORTEST, seconds(arguments.rounds)),
+        workload=Workload(clients=1, keys=1),
+        operations=tuple(Operation(at=seconds(tick)) for tick in ticks),
+        faults=faults,
+    )
+    return parse(scenario.to_toml())
+
+
+def seconds(ticks: int) -> float:
+    """A lab's ticks in the full protocol's time."""
+    return round(ticks * TICK_SECONDS, 3)
+
+
+def _pairs(links: frozenset[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((source + 1, to + 1) for source, to in links))

@@ -1,0 +1,16 @@
+"""Seeds as people write them: `A..B`, both ends included, or one."""
+
+import re
+
+from zab_chaos.harness.errors import BadInput
+
+
+def read_seeds(text: str, option: str = "--seeds") -> range:
+    """Raises BadInput, which names the option."""
+    match = re.fullmatch(r"(\d{1,18})(?:\.\.(\d{1,18}))?", text.strip())
+    if match is None:
+        raise BadInput(f"{option} is {text!r}; it needs a whole number, or two as in 1..1000")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise BadInput(f"{option} is {text!r}: {last} comes before {first}")
+    return range(first, last + 1)

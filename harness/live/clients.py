@@ -1,0 +1,42 @@
+"""The clients of whoever holds the ensemble, as a run's load."""
+
+from collections.abc import Sequence
+
+from zab_chaos.harness.client.session import Session
+from zab_chaos.harness.live.transport import OutcomeCounts
+from zab_chaos.harness.runs.final_state import Held
+from zab_chaos.harness.workload.open_loop import Counters
+
+
+class InteractiveLoad:
+    """Implements `zab_chaos.harness.runs.walk.Load` for clients that begin and end as they like.
+
+    `sessions`: those there are by then.
+    """
+
+    def __init__(self, tally: OutcomeCounts, sessions: Sequence[Session]) -> None:
+        self._tally = tally
+        self._sessions = sessions
+
+    @property
+    def counters(self) -> Counters:
+        return self._tally.counters
+
+    def start(self) -> None:
+        """They begin when they like."""
+
+    def wait_begun(self, timeout: float) -> bool:
+        return True
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """Nobody waits for a fault."""
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """Nobody expects anything of the state."""
+        return {}
+
+    def stop(self, grace: float = 0.0) -> Counters:
+        """What is still outstanding is nobody's any more: unknown."""
+        for session in self._sessions:
+            session.close()
+        return self.counters

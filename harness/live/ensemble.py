@@ -1,0 +1,286 @@
+"""A standing ensemble: started, used and broken by whoever holds it, and judged in the end like any other run.
+
+    with Ensemble(on="sim", nodes=3) as cluster, cluster.client() as client:
+        client.create("/a", b"1")
+        with cluster.partitioned("leader"):
+            client.set("/a", b"2")
+        print(cluster.finish().verdict)
+
+It stands on what a run stands on (`zab_chaos.harness.runs.walk.Ground`), takes the same steps and leaves the same folder. In
+the simulated world time passes only in what is called here: an operation lets it go on until the answer, a wait until its
+condition.
+"""
+
+import contextlib
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.kind import FaultError, Kind
+from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.harness.client.session import STEP, Session
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.live.backends import WORLDS
+from zab_chaos.harness.live.clients import InteractiveLoad
+from zab_chaos.harness.live.fault_methods import Broken, Hand, kind_of, verbs
+from zab_chaos.harness.live.scenario import checked, told
+from zab_chaos.harness.live.state import Standing
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs import catalogue, results
+from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
+from zab_chaos.harness.runs.interrupt import Interrupt
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.runs.run import RunOptions, reason
+from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
+from zab_chaos.harness.testing.hidden_frames import hidden_for
+from zab_chaos.model.verdict import Verdict
+
+SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
+OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
+
+__tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
+
+
+class Ensemble(Standing):
+    """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
+
+    `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
+    for the report. Entered, a leader is established, and as a rule all nodes follow it. Left, nothing is there but the
+    folder, judged, unless an exception was what ended it. Use it from one thread, on processes the main thread; clients
+    may have others there.
+    """
+
+    def __init__(
+        self,
+        *,
+        on: str = "processes",
+        nodes: int = 3,
+        seed: int = 1,
+        name: str = "ensemble",
+        record: bool = True,
+        defect: str | None = None,
+        disk: str = "faithful",
+        timing: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] | None = None,
+        min_acked: int = 1,
+        converges_within: float = 20.0,
+        results: Path | str = "results",
+        keep_data: bool = False,
+        command: str | None = None,
+    ) -> None:
+        """Raises BadInput, with all mistakes at once."""
+        head = {"name": name, "about": "An ensemble that was used and broken by hand.", "nodes": nodes, "seed": seed}
+        head |= {"record": record, "disk": disk} | ({"defect": defect} if defect is not None else {})
+        expect = {"min_acked": min_acked, "converges_within": converges_within}
+        tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
+        self.scenario = checked(tables, on)
+        self._world_of = WORLDS[on]
+        self._wish = RunOptions(
+            seed=seed,
+            results=Path(results),
+            command=command or "",
+            defect=(defect, DEFECTS[defect].path) if defect is not None else None,
+            record=record,
+            keep_data=keep_data,
+            on=on,
+        )
+        self.folder: RunFolder | None = None
+        self.verdict: Verdict | None = None  # once it is finished
+        self._owner = threading.get_ident()
+        self.faults: list[FaultRun] = []  # so far, in the order in which they were injected
+        self._sessions: list[Session] = []
+        self._open = False
+
+    # ---- its life ----
+
+    def __enter__(self) -> Self:
+        """Raises HarnessError, or `zab_chaos.harness.runs.walk.Unfinished` if no leader was established."""
+        self._world_of.possible(self.on)
+        self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
+        with results.private():
+            self._enter(self.folder)
+        return self
+
+    def _enter(self, folder: RunFolder) -> None:
+        folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
+        self._world = self._world_of(self.scenario, self._wish, folder)
+        self._world.facts["command"] = self._wish.command or None
+        folder.write_run(self._world.facts)
+        self._world.records.milestone("started", seed=self._wish.seed)
+        self._open = True
+        try:
+            self._world.__enter__()
+            self._begin()
+        except BaseException as error:
+            self.abandon(error)
+            raise
+
+    def _begin(self) -> None:
+        world, seed = self._world, self._wish.seed
+        watch, load = world.onlooker, InteractiveLoad(world.tally, self._sessions)
+        self._walk = Walk(self.scenario, seed, world.records, Quiet(), world.ground, watch, Interrupt(), load)
+        self._walk.birth()
+        self._scheduler = self._walk.begin()
+        self.faults = self._scheduler.runs
+        assert watch.begun is not None
+        self._begun = watch.begun
+        self._hand = Hand(self._scheduler, self._until, watch.begun)
+        with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
+            self.until_converged(SETTLE_SECONDS)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not self._open:
+            return
+        if error is None or isinstance(error, Exception):
+            self.finish()
+        else:
+            self.abandon(error)
+
+    def finish(self) -> Verdict:
+        """Heal everything, let the nodes come together, end them, and judge. May be called again."""
+        if self.verdict is None:
+            if not self._open:
+                raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
+            with results.private():
+                outcome = self._close()
+                self._keep(outcome)
+                self.verdict = self._judge(outcome)
+        return self.verdict
+
+    def _close(self) -> str:
+        """The run's outcome (results/README.md, run.json)."""
+        try:
+            self._world.check()
+            self._walk.converge()
+            outcome = FINISHED
+        except Exception as error:
+            outcome = str(error) if isinstance(error, Unfinished) else f"harness-error: {reason(error)}"
+            self._folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
+        try:
+            self._walk.close()
+        finally:
+            self._open = False
+            self._world.__exit__(None, None, None)
+        return outcome
+
+    def abandon(self, error: BaseException) -> None:
+        """There is no time, or nothing to be judged: the nodes are killed, and the folder says why."""
+        if not self._open:
+            return
+        self._open = False
+        for session in self._sessions:
+            session.close()
+        ours = isinstance(error, Exception)
+        outcome = INTERRUPTED if not ours else f"harness-error: {reason(error)}"  # type: ignore[arg-type]
+        if isinstance(error, Unfinished):
+            outcome = str(error)
+        if not ours:
+            self._world.records.milestone("interrupted")
+        self._world.__exit__(type(error), error, None)
+        self._keep(outcome)
+
+    def _keep(self, outcome: str) -> None:
+        """What it was, on record: run.json, and the faults as a scenario."""
+        self._world.facts["outcome"] = outcome
+        self._folder.write_run(self._world.facts)
+        self._folder.file("scenario.toml").write_text(told(self.scenario, self.faults), encoding="utf-8")
+
+    def _judge(self, outcome: str) -> Verdict:
+        verdict = self._world.judge(outcome)
+        self._folder.store(verdict, keep_data=self._wish.keep_data)
+        return verdict
+
+    @property
+    def _folder(self) -> RunFolder:
+        assert self.folder is not None, "enter the ensemble first"
+        return self.folder
+
+    # ---- using it ----
+
+    def client(self, node: int | None = None, timeout: float = OPERATION_SECONDS) -> Session:
+        """A new client, which begins at `node` (else they take turns). After `timeout` seconds an operation is unknown."""
+        number = len(self._sessions) + 1
+        if node is not None and node not in self.nodes:
+            raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
+        first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
+        session = Session(self._world.line(number, first, timeout), self.look_after)
+        self._sessions.append(session)
+        return session
+
+    def look_after(self) -> None:
+        """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""
+        if threading.get_ident() == self._owner and self._open:
+            self._world.check()
+            self._scheduler.due(self._world.ground.host.now())
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass, while the faults are looked after. In the simulated world it costs next to none."""
+        host = self._world.ground.host
+        end = host.now() + seconds
+        while (left := end - host.now()) > 0:
+            host.sleep(min(STEP, left))
+            self.look_after()
+
+    def until_established(self, timeout: float = 30.0) -> int:
+        """Wait until there is an established leader that a quorum follows; its id. Raises TimeoutError."""
+        found: list[int] = []
+
+        def there() -> bool:
+            leader = self.leader
+            found[:] = [leader] if leader is not None else []
+            return bool(found)
+
+        self._until(there, timeout, "no leader was established")
+        return found[0]
+
+    def until_converged(self, timeout: float | None = None) -> None:
+        """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says who differs."""
+        cluster, why = self._world.ground.cluster, ["not asked yet"]
+
+        def together() -> bool:
+            why[:] = filter(None, [disagreement(statuses(cluster), cluster.nodes)])
+            return not why
+
+        seconds = self.scenario.expect.converges_within if timeout is None else timeout
+        self._until(together, seconds, lambda: f"the nodes did not converge: {'; '.join(why)}")
+
+    def until(self, condition: Callable[[], bool], timeout: float = 30.0) -> None:
+        """Wait until something of your own holds. Raises TimeoutError."""
+        self._until(condition, timeout, "the condition did not come to hold")
+
+    def _until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
+        host = self._world.ground.host
+        end = host.now() + timeout
+        while not condition():
+            if host.now() >= end:
+                raise TimeoutError(f"{words if isinstance(words, str) else words()} (after {timeout:g} s)")
+            host.sleep(STEP)
+            self.look_after()
+
+    # ---- breaking it ----
+
+    def heal(self) -> None:
+        """Undo every fault, and start every node that is down."""
+        self._scheduler.heal_all()
+
+    def inject(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
+        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `Hand.say`."""
+        return self._hand.say(kind, table)
+
+    def __getattr__(self, word: str) -> Callable[..., Broken]:
+        """A verb for every kind of fault: (target, lasts=, name=, its keys).
+
+        See `zab_chaos.harness.live.fault_methods` and `Hand.do`.
+        """
+        kind = None if word.startswith("_") else kind_of(word)
+        if kind is None:
+            raise AttributeError(f"an ensemble has no {word!r}. {catalogue.did_you_mean(word, dir(self))}")
+        return partial(self._hand.do, kind)
+
+    def __dir__(self) -> list[str]:
+        return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]

@@ -1,0 +1,40 @@
+"""A standing ensemble as a scenario: what was wished for is checked like a file, and what was done can be run again."""
+
+import dataclasses
+from typing import Any
+
+from zab_chaos.faults.grammar import build
+from zab_chaos.faults.scenario import Scenario, ScenarioError
+from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.live.backends import WORLDS
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.testing.hidden_frames import hidden_for
+
+__tracebackhide__ = hidden_for(BadInput)
+
+
+def told(scenario: Scenario, runs: list[FaultRun]) -> str:
+    """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
+    steps = []
+    for run in runs:
+        lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
+        steps.append(dataclasses.replace(run.step, at=round(run.step.at, 3), lasts=lasts))
+    ends = [step.at + (step.lasts or 0.0) for step in steps]
+    whole = dataclasses.replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
+    return (
+        "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
+        "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + whole.to_toml()
+    )
+
+
+def checked(tables: dict[str, Any], on: str) -> Scenario:
+    """The scenario of these tables, and a world that there is. Raises BadInput, with all mistakes at once."""
+    wrong = [] if on in WORLDS else [f"on {on!r}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}"]
+    try:
+        scenario = build(tables, "ensemble")
+    except ScenarioError as error:
+        wrong += [str(mistake) for mistake in error.mistakes]
+    if wrong:
+        raise BadInput("\n".join(wrong))
+    return scenario

@@ -1,0 +1,107 @@
+"""How a standing ensemble stands, node by node, for people: a table on a terminal, a line elsewhere."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.live.ensemble import Ensemble
+from zab_chaos.harness.runs.ensemble_state import leader_of
+
+COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}
+COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "hears")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One node. `lag`: transactions that the leader has delivered and this node has not, None if that cannot be said.
+
+    `hears`: the peers of whom a frame came since the last look; None before the second.
+    """
+
+    node: int
+    address: str
+    role: str  # leading, following, looking; amnesiac; down, paused, silent
+    phase: str = ""
+    epoch: int | None = None
+    last_zxid: tuple[int, int] | None = None
+    lag: int | None = None
+    hears: list[int] | None = None
+
+
+class Looks:
+    """Looks at an ensemble again and again. What a node hears shows only between two looks."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+        self._frames: dict[tuple[int, int], dict[int, int]] = {}  # by node and life
+
+    def look(self) -> list[Row]:
+        answers = self._ensemble.status()
+        leader = leader_of(answers, len(self._ensemble.nodes))
+        first = answers[leader] if leader is not None else None
+        rows = [self._row(node, answers.get(node), first) for node in self._ensemble.nodes]
+        self._frames = {(answer.node, answer.life): dict(answer.frames) for answer in answers.values()}
+        return rows
+
+    def _row(self, node: int, answer: Status | None, leader: Status | None) -> Row:
+        address = self._ensemble.addresses.get(node, "")
+        if answer is None:
+            alive, paused = self._ensemble.alive(node), self._ensemble.asleep(node)
+            return Row(node=node, address=address, role="paused" if paused else "silent" if alive else "down")
+        before = self._frames.get((node, answer.life))
+        return Row(
+            node=node,
+            address=address,
+            role="amnesiac" if answer.amnesiac else answer.role.lower(),
+            phase=answer.phase.lower(),
+            epoch=answer.epoch,
+            last_zxid=answer.last_zxid,
+            lag=lag(answer, leader),
+            hears=None
+            if before is None
+            else sorted(peer for peer, n in answer.frames.items() if n > before.get(peer, 0)),
+        )
+
+
+def lag(answer: Status, leader: Status | None) -> int | None:
+    """How many transactions of the leader's epoch a node has yet to deliver."""
+    if leader is None or answer.delivered[0] != leader.delivered[0]:
+        return None
+    return max(0, leader.delivered[1] - answer.delivered[1])
+
+
+def table(rows: Iterable[Row], broken: Iterable[str]) -> Group:
+    """The table, and what is broken now."""
+    drawn = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        drawn.add_column(name, justify="right" if name in ("epoch", "last zxid", "lag") else "left", no_wrap=True)
+    for row in rows:
+        drawn.add_row(
+            str(row.node), row.address, Text(row.role, COLOURS.get(row.role, "red")), row.phase, _or_dash(row.epoch),
+            _or_dash(_zxid(row.last_zxid)), _or_dash(row.lag), _hears(row),
+        )  # fmt: skip
+    words = list(broken)
+    return Group(drawn, Text("broken: " + "; ".join(words), "yellow") if words else Text("nothing is broken", "dim"))
+
+
+def in_a_line(rows: Iterable[Row]) -> str:
+    """`1 following 3:17 | 2 leading 3:17 | 3 down`: only what changes when something happened."""
+    return " | ".join(
+        f"{row.node} {row.role}" + (f" epoch {row.epoch}" if row.epoch is not None else "") for row in rows
+    )
+
+
+def _hears(row: Row) -> str:
+    return "" if row.hears is None else " ".join(map(str, row.hears)) or "nobody"
+
+
+def _zxid(zxid: tuple[int, int] | None) -> str | None:
+    return None if zxid is None else f"{zxid[0]}:{zxid[1]}"
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)

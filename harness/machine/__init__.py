@@ -1,0 +1,1 @@
+"""This machine: what it is, what it lacks, where things are kept on it."""

@@ -1,0 +1,222 @@
+"""Looks at the machine: what is there, what is missing, and the one command that mends it."""
+
+import contextlib
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+import zmq
+from rich.console import Console
+from rich.table import Table
+
+from zab_chaos.harness.backends.processes.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.backends.toxiproxy import server
+from zab_chaos.harness.backends.toxiproxy.fetch import platform_asset, remedy
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.extras import MissingExtra, extra
+from zab_chaos.harness.machine import checkout, environment
+from zab_chaos.pipeline import java as jvm
+
+PYTHON = (3, 11)
+SLOW_SYNC_MS = 20.0  # a disk on which a run's rate says more about the disk than about Zab
+LARGEST = 9  # nodes; larger ensembles are not what this machine is asked for
+MEMORY = 2**30  # bytes available; five nodes, toxiproxy and the clients stay below
+
+State = Literal["ok", "warning", "missing", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `warning`: it works, but; `missing`: runs fail without it; `absent`: optional."""
+
+    name: str
+    state: State
+    found: str
+    mend: str = ""  # what to do: where possible, the one command
+
+
+def examine(results: Path) -> list[Finding]:
+    """Look at everything. Never raises: what cannot be looked at is a finding."""
+    return [
+        python(),
+        packages(),
+        curve(),
+        toxiproxy(),
+        compiler(),
+        folder(results),
+        disk(results),
+        ports(),
+        cores(),
+        memory(),
+        java(),
+        containers(),
+    ]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    return all(finding.state != "missing" for finding in findings)
+
+
+def as_json(findings: list[Finding]) -> dict[str, Any]:
+    return {"healthy": healthy(findings), "findings": [asdict(finding) for finding in findings]}
+
+
+def show(findings: list[Finding], console: Console) -> None:
+    """A table, then the commands that mend what is missing."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
+    for finding in findings:
+        table.add_row(finding.name, f"[{colours[finding.state]}]{finding.state}[/]", finding.found)
+    console.print(table)
+    for finding in findings:
+        if finding.mend and finding.state != "ok":
+            console.print(f"\n{finding.name}: {finding.mend}", highlight=False, markup=False, soft_wrap=True)
+    console.print("\nReady to run." if healthy(findings) else "\nNot ready: mend what is missing.", highlight=False)
+
+
+def python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] >= PYTHON:
+        return Finding("python", "ok", found)
+    return Finding("python", "missing", found, f"install Python {PYTHON[0]}.{PYTHON[1]} or newer")
+
+
+def packages() -> Finding:
+    """All that the distribution requires is installed: as its metadata says, or in a checkout its pyproject.toml."""
+    try:
+        wanted = importlib.metadata.requires("zab-chaos") or []
+    except importlib.metadata.PackageNotFoundError:
+        folder = checkout.root()
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"] if folder is not None else {}
+        wanted = project.get("dependencies", [])
+    names = [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in wanted if "extra ==" not in line]
+    lacking = [name for name in names if environment.package(name) is None]
+    if lacking:
+        return Finding("packages", "missing", "lacking: " + ", ".join(lacking), "pip install " + " ".join(lacking))
+    return Finding("packages", "ok", f"all {len(names)} there")
+
+
+def curve() -> Finding:
+    found = f"pyzmq {zmq.pyzmq_version()}, libzmq {zmq.zmq_version()}"
+    if zmq.has("curve"):
+        return Finding("CURVE", "ok", found)
+    return Finding("CURVE", "missing", f"{found}, built without it", "pip install --force-reinstall pyzmq")
+
+
+def toxiproxy() -> Finding:
+    """The server that runs would use; it is not fetched here, only said how."""
+    try:
+        path = server.find()
+    except HarnessError as error:
+        return Finding("toxiproxy", "missing", str(error), "unset ZAB_TOXIPROXY")
+    if path is None:
+        words = "not here yet; a first run with network faults fetches it"
+        state: State = "warning" if shutil.which("go") or platform_asset() else "missing"
+        return Finding("toxiproxy", state, words, remedy(server.cached()))
+    try:
+        told = subprocess.run([str(path), "-version"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("toxiproxy", "missing", f"{path} does not run: {error}", remedy(server.cached()))
+    version = re.search(r"\d+\.\d+\.\d+", told.stdout + told.stderr)
+    found = f"{version.group() if version else 'unknown version'} at {path}"
+    if version is not None and version.group() == server.VERSION:
+        return Finding("toxiproxy", "ok", found)
+    return Finding("toxiproxy", "warning", f"{found}; tested with {server.VERSION}", remedy(server.cached()))
+
+
+def compiler() -> Finding:
+    path = shutil.which("go")
+    if path:
+        return Finding("go", "ok", path)
+    return Finding("go", "absent", "only needed to build toxiproxy", "https://go.dev/dl/")
+
+
+def folder(results: Path) -> Finding:
+    try:
+        with tempfile.TemporaryDirectory(dir=_existing(results)):
+            pass
+    except OSError as error:
+        words = f"{results}: {error.strerror or error}"
+        return Finding("results", "missing", words, "choose another folder with --results DIR")
+    return Finding("results", "ok", f"{results} is writable")
+
+
+def disk(results: Path) -> Finding:
+    """How long 4 KiB take to be durable: the floor under every commit."""
+    try:
+        median, worst = environment.sync_latency(_existing(results))
+    except OSError as error:
+        return Finding("disk sync", "missing", error.strerror or str(error), "choose another folder with --results DIR")
+    found = f"fdatasync of 4 KiB: median {median:.2f} ms, worst {worst:.2f} ms"
+    if median > SLOW_SYNC_MS:
+        return Finding("disk sync", "warning", found, "put the results on a faster disk: --results DIR")
+    return Finding("disk sync", "ok", found)
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder that is there already: looking must not create anything."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def ports() -> Finding:
+    """As many as the largest ensemble takes: three a node, one for each ordered pair, one for toxiproxy."""
+    wanted = 3 * LARGEST + LARGEST * (LARGEST - 1) + 1
+    try:
+        taken = free_ports(wanted)
+    except NoFreePortError as error:
+        return Finding("ports", "missing", str(error), "ss -ltnp")
+    release_ports(taken)
+    return Finding("ports", "ok", f"{wanted} free on 127.0.0.1, between {LOWEST} and {HIGHEST}")
+
+
+def cores() -> Finding:
+    count = int(environment.facts()["cores"])
+    if count >= 2:
+        return Finding("cores", "ok", str(count))
+    return Finding("cores", "warning", str(count), "expect slow elections: raise the scenario's timeouts")
+
+
+def memory() -> Finding:
+    free = psutil.virtual_memory().available
+    found = f"{free / 2**30:.1f} GiB available"
+    if free >= MEMORY:
+        return Finding("memory", "ok", found)
+    return Finding("memory", "warning", found, "end other programs, or run with --nodes 3")
+
+
+def java() -> Finding:
+    try:
+        return Finding("java", "ok", jvm.version(jvm.find()))
+    except jvm.JavaMissing as error:
+        return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.remedy())
+
+
+def containers() -> Finding:
+    """The container engine that `--on containers` would use, and whether it has the image of this code."""
+    try:
+        with extra("containers", "`--on containers`"):
+            from zab_chaos.harness.backends.containers import engine, image
+    except MissingExtra as error:
+        return Finding("containers", "absent", "only `--on containers` and `zab image` need them", str(error))
+    try:
+        with contextlib.closing(engine.connect()) as client:
+            found = f"version {client.version()['Version']} at {engine.address()}"
+            image.find(client)
+    except image.NoImage as error:
+        return Finding("containers", "warning", f"{found}, without the image of this code", str(error))
+    except engine.EngineError as error:
+        return Finding(
+            "containers", "absent", "only `--on containers` and docker-compose.yml need an engine", str(error)
+        )
+    return Finding("containers", "ok", f"{found}, with {image.tag()}")

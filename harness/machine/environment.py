@@ -1,0 +1,90 @@
+"""What a run's numbers depend on: the machine, the versions, the disk's sync latency."""
+
+import importlib.metadata
+import os
+import platform
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import zmq
+
+from zab_chaos import __version__
+from zab_chaos.harness.machine import checkout
+
+PAGE = 4096
+
+
+def facts() -> dict[str, Any]:
+    """Cores this process may use, memory in bytes, kernel."""
+    return {
+        "cores": cores(),
+        "memory": psutil.virtual_memory().total,
+        "kernel": f"{platform.system()} {platform.release()}",
+    }
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The processor's own name where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def versions(toxiproxy: str | None) -> dict[str, str | None]:
+    """What the run was made with."""
+    return {
+        "zab-chaos": __version__,
+        "python": platform.python_version(),
+        "pyzmq": zmq.pyzmq_version(),
+        "toxiproxy": toxiproxy,
+    }
+
+
+def package(name: str) -> str | None:
+    """An installed distribution's version, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The checkout's commit, with `+changes` if the tree differs from it; None outside of a checkout."""
+    root = checkout.root()
+    if root is None or not root.joinpath(".git").exists():
+        return None
+    git = ["git", "-C", str(root)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        changes = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + ("+changes" if changes.stdout.strip() else "")
+
+
+def sync_latency(folder: Path, times: int = 20) -> tuple[float, float]:
+    """Median and worst milliseconds of a 4 KiB write made durable with fdatasync in this folder. Raises OSError."""
+    taken = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(times):
+            begin = time.perf_counter()
+            os.write(file.fileno(), b"\0" * PAGE)
+            os.fdatasync(file.fileno())
+            taken.append((time.perf_counter() - begin) * 1000)
+    return statistics.median(taken), max(taken)

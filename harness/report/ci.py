@@ -1,0 +1,150 @@
+"""What judged runs say to a CI: a JUnit file, and a Markdown summary where GitHub's actions, and whoever copies them, look.
+
+A case fails when its verdict is not the one that its scenario expects, so that a scenario which shows a lost quorum of
+disks can be part of a suite. The command's exit code stays the verdict's.
+"""
+
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.report import summary
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model.verdict import Outcome, Verdict
+
+SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
+FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
+NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One judged run. `seconds`: of the clock on the wall, if known; `told`: what the reader of a failure needs; `again`:
+    the command that repeats it.
+    """
+
+    scenario: str
+    seed: int
+    on: str
+    verdict: str
+    expected: str = Outcome.PASS
+    seconds: float = 0.0
+    folder: str | None = None
+    violated: list[str] = field(default_factory=list)
+    told: str = ""
+    again: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.verdict != self.expected
+
+    @property
+    def words(self) -> str:
+        """`VIOLATION: durability`."""
+        expected = "" if self.expected == Outcome.PASS else f" (expected: {self.expected})"
+        return f"{self.verdict}{expected}" + (f": {', '.join(self.violated)}" if self.violated else "")
+
+
+def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
+    """A run that lies in a folder."""
+    facts = folder.read_run()
+    again = facts.get("command")
+    return Case(
+        scenario=str(facts.get("scenario", folder.name)),
+        seed=int(facts.get("seed", 0)),
+        on=str(facts.get("backend", "processes")),
+        verdict=str(verdict.verdict),
+        expected=str((facts.get("expect") or {}).get("verdict", Outcome.PASS)),
+        seconds=seconds,
+        folder=str(folder.path),
+        violated=[item.name for item in summary.violated(verdict)],
+        told=summary.story(folder, verdict, again),
+        again=again,
+    )
+
+
+def prepare(junit: Path | None) -> None:
+    """Whether the file can be written should not be found out at the end. Raises HarnessError."""
+    if junit is not None:
+        _write(junit, "", "ab")
+
+
+def wanted(junit: Path | None) -> bool:
+    """Whether anybody reads it: the cases of a million seeds are kept for nobody."""
+    return junit is not None or bool(os.environ.get(SUMMARY))
+
+
+def publish(command: str, cases: Sequence[Case], junit: Path | None) -> None:
+    """Tell whoever wants to know: the file, if there is to be one, and the summary, if there is a place for it."""
+    if junit is not None:
+        _write(junit, xml(command, cases), "wb")
+    place = os.environ.get(SUMMARY)
+    if place:
+        _write(Path(place), markdown(command, cases), "ab")
+
+
+def xml(command: str, cases: Sequence[Case]) -> str:
+    """JUnit's form: a suite of the command, a case a run, with seed, world, verdict and folder as properties."""
+    harness = [case for case in cases if case.failed and case.verdict == Outcome.HARNESS_ERROR]
+    failed = [case for case in cases if case.failed and case.verdict != Outcome.HARNESS_ERROR]
+    counts = {"tests": str(len(cases)), "failures": str(len(failed)), "errors": str(len(harness)), "skipped": "0"}
+    root = ElementTree.Element("testsuites", name="zab-chaos")
+    suite = ElementTree.SubElement(root, "testsuite", {"name": command} | counts)
+    suite.set("time", f"{sum(case.seconds for case in cases):.3f}")
+    for case in cases:
+        name = f"seed {case.seed} on {case.on}"
+        element = ElementTree.SubElement(suite, "testcase", classname=f"zab.{case.scenario}", name=name)
+        element.set("time", f"{case.seconds:.3f}")
+        properties = ElementTree.SubElement(element, "properties")
+        known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
+        for key, value in known.items():
+            if value is not None:
+                ElementTree.SubElement(properties, "property", name=key, value=value)
+        if case.failed:
+            kind = "error" if case.verdict == Outcome.HARNESS_ERROR else "failure"
+            trouble = ElementTree.SubElement(element, kind, type=case.verdict, message=_clean(case.words))
+            trouble.text = _clean(case.told)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def markdown(command: str, cases: Sequence[Case]) -> str:
+    """A heading with the outcome, and each failure with what shows it, to be unfolded."""
+    failed = [case for case in cases if case.failed]
+    verdicts = {case.verdict: sum(one.verdict == case.verdict for one in cases) for case in cases}
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    lines = [f"### {'❌' if failed else '✅'} {command}: {counted or 'nothing was run'}", ""]
+    for case in failed[:FAILURES_SHOWN]:
+        title = f"{case.scenario}, seed {case.seed}, on {case.on}: {case.words}"
+        lines += ["<details><summary>" + _escaped(title) + "</summary>", "", "```text", _fenced(case.told), "```", ""]
+        lines += ["</details>", "", *([f"Again: `{case.again}`", ""] if case.again else [])]
+    if len(failed) > FAILURES_SHOWN:
+        lines += [f"and {len(failed) - FAILURES_SHOWN} more", ""]
+    return "\n".join(lines) + "\n"
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot carry, not even escaped."""
+    return NOT_XML.sub("�", text)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _fenced(text: str) -> str:
+    """Nothing in it may end the fence."""
+    return text.replace("```", "'''")
+
+
+def _write(path: Path, text: str, mode: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode) as file:
+            file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be written: {error.strerror or error}. Choose another file.") from error

@@ -1,0 +1,52 @@
+// The run, as the page carries it: harness/report/html/run_data.py writes it. All times are microseconds since the workload began.
+const run = JSON.parse(document.getElementById("data").textContent);
+
+const OPS = ["create", "set", "delete", "check", "multi", "get", "exists", "children"];
+const WRITES = new Set([0, 1, 2, 4]);
+const UNANSWERED = -1;
+const KINDS = ["write", "read", "failed", "unknown"]; // how an operation is painted
+
+// The operations as columns in the order of their due times; `done` is when the answer came.
+const operations = (() => {
+  const packed = run.operations;
+  const sums = (differences) => {
+    let sum = 0;
+    return Float64Array.from(differences, (difference) => (sum += difference));
+  };
+  const due = sums(packed.due), line = sums(packed.line);
+  const order = Uint32Array.from(due.keys()).sort((a, b) => due[a] - due[b]);
+  const column = (Type, value) => Type.from(order, value);
+  const outcome = column(Uint8Array, (i) => Number(packed.outcome[i]));
+  const op = column(Uint8Array, (i) => Number(packed.op[i]));
+  const took = column(Float64Array, (i) => packed.took[i]);
+  return {
+    count: due.length,
+    due: column(Float64Array, (i) => due[i]),
+    took,
+    done: column(Float64Array, (i) => (packed.took[i] === UNANSWERED ? NaN : due[i] + packed.took[i])),
+    outcome,
+    op,
+    node: column(Uint32Array, (i) => packed.node[i]),
+    line: column(Float64Array, (i) => line[i]),
+    kind: Uint8Array.from(outcome, (value, i) => (value ? value + 1 : WRITES.has(op[i]) ? 0 : 1)),
+  };
+})();
+
+// The first index whose value is not below `value`, in an ascending column.
+function lowerBound(column, value) {
+  let low = 0, high = column.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function seconds(micros) {
+  return `${(micros / 1e6).toFixed(3)} s`;
+}
+
+function duration(micros) {
+  return Math.abs(micros) >= 1e6 ? `${(micros / 1e6).toFixed(2)} s` : `${(micros / 1e3).toFixed(micros < 1e4 ? 2 : 0)} ms`;
+}

@@ -1,0 +1,124 @@
+"""Many runs at once, as far as a report on a campaign shows them: what was judged, how fast it recovered, what was hit when.
+
+A run comes from its folder (`read_campaign`: quick, as its last verdict says) or from the pipeline's analysis (`from_verdict`).
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from zab_chaos.harness.report.html.evidence import read_verdict
+from zab_chaos.harness.report.html.fault_spans import MENDS, read_spans
+from zab_chaos.harness.report.html.lanes import stretches
+from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
+from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.runs.results import read_json
+from zab_chaos.pipeline.naming import experiment
+
+NOT_JUDGED = "NOT-JUDGED"
+
+
+class Recovery(NamedTuple):
+    """From one fault to the next commit: the kind, the role of what it hit ("" if that was not looked up), seconds or never."""
+
+    do: str
+    role: str
+    seconds: float | None
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the campaign."""
+
+    folder: Path
+    scenario: str
+    defect: str | None
+    command: str
+    expected: str
+    verdict: str = NOT_JUDGED
+    properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
+    recoveries: list[Recovery] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    unavailable: float = 0.0  # seconds of the longest time in which a write was due and none succeeded
+    hits: list[tuple[str, str]] = field(default_factory=list)  # fault, what the node was when it was hit
+
+    @property
+    def name(self) -> str:
+        return experiment(self.scenario, self.defect)
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the scenario's; with a defect, whether the defect was caught."""
+        return self.verdict == ("VIOLATION" if self.defect else self.expected)
+
+
+def read_campaign(root: Path) -> list[Run]:
+    """Every run at any depth below `root`, by scenario and time; one that links lead to is counted once."""
+    folders = {path.parent.resolve() for path in root.glob("**/run.json")}
+    return sorted((_read(folder) for folder in folders), key=lambda run: (run.name, run.folder.name))
+
+
+def _read(folder: Path) -> Run:
+    source, facts = Source(folder), read_json(folder / "run.json")
+    expect = facts.get("expect")
+    run = Run(
+        folder=folder,
+        scenario=str(facts.get("scenario", folder.parent.name)),
+        defect=str(facts["defect"]) if facts.get("defect") else None,
+        command=str(facts.get("command", "")),
+        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
+    )
+    run.hits = list(_hits(source))
+    verdict = read_verdict(source).verdict
+    if verdict is not None:
+        run.verdict = str(verdict.verdict)
+        run.properties = {item.name: str(item.verdict) for item in verdict.properties}
+        run.reasons = verdict.reasons
+        run.recoveries = list(_recoveries(verdict.metrics.get("faults")))
+        longest = verdict.metrics.get("longest_unavailability_s")
+        run.unavailable = float(longest) if isinstance(longest, int | float) else 0.0
+    return run
+
+
+def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> Run:
+    """A run as the pipeline has judged it: its row in `runs`, and its verdict (results/README.md)."""
+    expect = json.loads(facts["expect"] or "{}")
+    metrics = verdict["metrics"]
+    run = Run(
+        folder=Path(path),
+        scenario=str(facts["scenario"] or Path(path).parent.name),
+        defect=facts["defect"],
+        command=str(facts["command"] or ""),
+        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
+        verdict=verdict["verdict"],
+        properties={item["name"]: item["verdict"] for item in verdict["properties"]},
+        reasons=verdict["reasons"],
+    )
+    faults = metrics.get("faults", [])
+    run.recoveries = list(_recoveries(faults))
+    run.unavailable = float(metrics.get("longest_unavailability_s") or 0.0)
+    run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
+    return run
+
+
+def _recoveries(faults: Any) -> Iterator[Recovery]:
+    """The verdict's `metrics.faults`; what mends is not recovered from."""
+    for one in faults if isinstance(faults, list) else []:
+        if isinstance(one, dict) and one.get("do") not in MENDS:
+            seconds = one.get("seconds")
+            role = str(one.get("role") or "")
+            yield Recovery(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
+
+
+def _hits(source: Source) -> Iterator[tuple[str, str]]:
+    """For each fault and each node that it hit: the fault, and the node's role and phase at that moment."""
+    spans, lives = read_spans(source), read_lives(source)
+    settle_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
+    lanes = stretches(lives, max((life.last for life in lives), default=0))
+    for span in spans:
+        for node in span.nodes if span.do not in MENDS else []:
+            was = next((one for one in lanes if one.node == node and one.begin < span.at <= one.end), None)
+            if was is not None:
+                yield span.do, "down" if was.state == "down" else f"{was.role} {was.phase}".strip() or "starting"

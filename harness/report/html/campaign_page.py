@@ -1,0 +1,147 @@
+"""The page of a campaign: what held where, how fast it recovered, what was hit when, which runs to look at."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from zab_chaos.harness.report.html.campaign import NOT_JUDGED, Run
+from zab_chaos.harness.report.html.document import document
+from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.harness.report.html.numbers import catching_up, numbers
+from zab_chaos.harness.report.html.sparkline import strip
+from zab_chaos.harness.report.html.tables import MEANINGS, SIGNS, badge
+from zab_chaos.model.oracle.measures import percentile
+
+WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")
+SLOWEST = 10
+SURPRISES = 100  # rows: more of them say nothing new
+REASON = 200  # characters of a reason: a listed digest more shows nothing
+
+
+def campaign_page(runs: list[Run], title: str, summary: dict[str, Any] | None = None) -> str:
+    """The whole file. `summary`: what the pipeline says of all of them (its summary.json), if it was asked."""
+    verdicts = Counter(run.verdict for run in runs)
+    counts = [join(badge(word), f" {count} ") for word, count in sorted(verdicts.items())]
+    meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
+    header = element(
+        "header", element("h1", f"{len(runs)} runs"), element("p", *counts), *meanings, element("p", title)
+    )
+    main = element(
+        "main",
+        _surprises(runs),
+        _matrix(runs),
+        *(numbers(summary) if summary else ()),
+        _recovery(runs),
+        _coverage(runs),
+        catching_up(summary) if summary else None,
+        _slowest(runs),
+        element("div", id="tip", role="status", aria_live="polite", hidden=True),
+    )
+    return document(f"{len(runs)} runs", header, main, scripts=("tips.js",))
+
+
+def _surprises(runs: list[Run]) -> Html:
+    """Runs that did not end as their scenario expects, and defects that were not caught."""
+    surprising = [run for run in runs if not run.as_expected]
+    rows = [
+        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run))
+        for run in surprising[:SURPRISES]
+    ]
+    if not rows:
+        return element("p", "Every run ended as its scenario expects, and every defect was caught.")
+    more = f" (the first {SURPRISES} of {len(surprising)})" if len(surprising) > SURPRISES else ""
+    heads = ("verdict", "scenario", "expected", "why", "again", "folder")
+    return table(f"Runs that did not end as expected{more}", heads, rows)
+
+
+def _reason(run: Run) -> str:
+    first = run.reasons[0] if run.reasons else ""
+    return first if len(first) <= REASON else first[:REASON] + " ..."
+
+
+def _where(run: Run) -> tuple[Html, Html]:
+    return element("code", run.command), element("code", run.folder)
+
+
+def _matrix(runs: list[Run]) -> Html:
+    """Scenarios and properties: the worst judgement, and how many of the runs had it."""
+    names = list(dict.fromkeys(name for run in runs for name in run.properties))
+    rows = []
+    for scenario, group in _grouped(runs):
+        cells = [
+            _cell(scenario, name, [run.properties[name] for run in group if name in run.properties]) for name in names
+        ]
+        unjudged = sum(run.verdict == NOT_JUDGED for run in group)
+        rows.append((scenario, f"{len(group)}" + (f" ({unjudged} not judged)" if unjudged else ""), *cells))
+    return element("div", table("Scenarios and properties", ("scenario", "runs", *names), rows), class_="matrix")
+
+
+def _grouped(runs: list[Run]) -> list[tuple[str, list[Run]]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.name, []).append(run)
+    return sorted(groups.items())
+
+
+def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
+    worst = next((word for word in WORST if word in judgements), None)
+    if worst is None:
+        return ""
+    counts = Counter(judgements)
+    words = SIGNS[worst] + (f" {counts[worst]}/{len(judgements)}" if worst in WORST[:2] else "")
+    told = ", ".join(f"{counts[word]} {word}" for word in WORST if counts[word])
+    return element("span", words, class_=f"cell {worst.lower()}", data_tip=f"{scenario}, {name}: {told}", tabindex=0)
+
+
+def _recovery(runs: list[Run]) -> Html | None:
+    """By kind of fault and role of what it hit, the times from its injection to the next commit."""
+    times: dict[tuple[str, str], list[tuple[float | None, Run]]] = {}
+    for run in runs:
+        for it in run.recoveries:
+            times.setdefault((it.do, it.role), []).append((it.seconds, run))
+    rows = []
+    for (do, role), all_of in sorted(times.items(), key=lambda it: it[0]):
+        known = sorted(((one, run) for one, run in all_of if one is not None), key=lambda it: it[0])
+        micros = [round(one * 1e6) for one, _ in known]
+        shares = [f"{percentile(micros, share) / 1e6:.3f}" if micros else "" for share in (0.5, 0.9, 1.0)]
+        strokes = strip((one, f"{do}: {one:.3f} s, {run.name}, {run.folder.name}") for one, run in known)
+        rows.append((do, role, len(all_of), *shares, len(all_of) - len(known), strokes))
+    heads = (
+        "fault",
+        "hit",
+        "times",
+        "p50, s",
+        "p90, s",
+        "longest, s",
+        "never",
+        "1 ms to 100 s, logarithmic; one stroke each",
+    )
+    return table("From a fault to the next commit", heads, rows, range(2, 7)) if rows else None
+
+
+def _coverage(runs: list[Run]) -> Html | None:
+    """How often each kind of fault hit a node in each role and phase; an empty place was never tried."""
+    hits = Counter(hit for run in runs for hit in run.hits)
+    places = sorted({place for _, place in hits})
+    most = max(hits.values(), default=1)
+    rows = [
+        (do, *(_hit(do, place, hits[do, place], most) for place in places)) for do in sorted({do for do, _ in hits})
+    ]
+    caption = "What a node was when a fault hit it, and how often"
+    return table(caption, ("fault", *places), rows, range(1, len(places) + 1)) if rows else None
+
+
+def _hit(do: str, place: str, count: int, most: int) -> Html | str:
+    """The number, on a shade of five that says the same."""
+    if not count:
+        return ""
+    shade = min(4, int(5 * count / most))
+    return element("span", count, class_=f"hit hit-{shade}", data_tip=f"{do} hit a node that was {place}: {count}")
+
+
+def _slowest(runs: Iterable[Run]) -> Html | None:
+    """The runs in which writes stood still for the longest time."""
+    slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
+    rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run)) for run in slow]
+    heads = ("scenario", "verdict", "longest without a write, s", "again", "folder")
+    return table(f"The {len(rows)} runs in which writes stood still longest", heads, rows, [2]) if rows else None

@@ -1,0 +1,84 @@
+"""How far each node is behind: transactions that some node has delivered and this one has not.
+
+A transaction's place is counted over the epochs (all that was ever delivered of the earlier epochs, plus its counter),
+so that two nodes can be compared by a number. A node that restarts keeps its place: what it had delivered is in its
+log. An amnesiac one starts at nothing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from zab_chaos.harness.report.html.lifetimes import Life
+from zab_chaos.harness.report.html.source import TraceLine
+
+POINTS = 6000  # of one run's time axis; what lies closer is merged, the highest lag is kept
+
+
+@dataclass(slots=True)
+class Lag:
+    """One life's lag. At `t[i]` (nanoseconds) the node delivered: it was `before[i]` behind, then `after[i]`."""
+
+    node: int
+    life: int
+    t: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+
+    def add(self, t: int, before: int, after: int, resolution: int) -> None:
+        """The next delivery."""
+        if self.t and t - self.t[-1] < resolution:
+            self.before[-1] = max(self.before[-1], before)
+            self.after[-1] = after
+        else:
+            self.t.append(t)
+            self.before.append(before)
+            self.after.append(after)
+
+    def as_json(self, zero: int) -> dict[str, Any]:
+        """For the page: times in microseconds since `zero`."""
+        t = [(one - zero) // 1000 for one in self.t]
+        return {"node": self.node, "life": self.life, "t": t, "before": self.before, "after": self.after}
+
+
+def lags(lives: list[Life], length: int) -> list[Lag]:
+    """The lag of each life that delivered anything; `length` of the run in nanoseconds."""
+    steps = _steps(lives)
+    found = {index: Lag(life.node, life.number) for index, life in enumerate(lives)}
+    amnesiac = {index for index, life in enumerate(lives) if life.amnesiac_until is not None}
+    reached: dict[int, int] = {}
+    head = 0
+    for t, index, place in steps:
+        node, lag = lives[index].node, found[index]
+        if index in amnesiac:
+            amnesiac.remove(index)
+            reached[node] = 0
+        before = head - reached.get(node, 0)
+        reached[node] = max(reached.get(node, 0), place)
+        head = max(head, place)
+        lag.add(t, max(before, 0), head - reached[node], length // POINTS)
+    return [lag for lag in found.values() if lag.t]
+
+
+def _steps(lives: list[Life]) -> list[tuple[int, int, int]]:
+    """Every progress of every life: (time, index of the life, place reached), by time."""
+    steps = [(t, index, (epoch, counter)) for index, life in enumerate(lives) for t, epoch, counter in life.delivered]
+    for index, life in enumerate(lives):
+        steps += [(event.t, index, zxid) for event in life.events if (zxid := _restored(event)) is not None]
+    longest: dict[int, int] = {}
+    for _, _, (epoch, counter) in steps:
+        longest[epoch] = max(longest.get(epoch, 0), counter)
+    base, total = {}, 0
+    for epoch in sorted(longest):
+        base[epoch] = total
+        total += longest[epoch]
+    return sorted((t, index, base[epoch] + counter) for t, index, (epoch, counter) in steps)
+
+
+def _restored(event: TraceLine) -> tuple[int, int] | None:
+    """The zxid up to which a restored snapshot counts as delivered."""
+    if event.event != "snapshot" or event.kind != "restored":
+        return None
+    match event.zxid:
+        case [int(epoch), int(counter)]:
+            return epoch, counter
+    return None

@@ -1,0 +1,85 @@
+"""A verdict for the page: its violations with numbered evidence, each line once, placed in time and on a node's lane."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from zab_chaos.harness.report.abridged import brief
+from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.source import Source
+from zab_chaos.model.verdict import Evidence, Property, Verdict
+
+TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One cited line. `t` in nanoseconds or None; `node` None: not on a lane."""
+
+    number: int
+    file: str
+    line: int
+    t: int | None
+    node: int | None
+    words: str
+    text: str  # the line itself, long lists cut short
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One violation in words, with the marks that show it."""
+
+    words: str
+    marks: list[Mark]
+
+
+@dataclass(slots=True)
+class Judged:
+    """What the judges said; all empty for a run that was not judged."""
+
+    verdict: Verdict | None = None
+    findings: list[tuple[Property, list[Finding]]] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+
+def read_verdict(source: Source) -> Judged:
+    """verdict.json; a missing one is no damage: not every run is judged."""
+    try:
+        verdict = msgspec.json.decode(source.folder.joinpath("verdict.json").read_bytes(), type=Verdict)
+    except FileNotFoundError:
+        return Judged()
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        source.damaged("verdict.json", 0, f"is not readable: {error}")
+        return Judged()
+    judged = Judged(verdict)
+    known: dict[tuple[str, int], Mark] = {}
+    for item in verdict.properties:
+        findings = []
+        for violation in item.violations:
+            shown = brief([one.event for one in violation.evidence])
+            marks = [
+                known.setdefault((one.file, one.line), _mark(len(known) + 1, one, short))
+                for one, short in zip(violation.evidence, shown, strict=True)
+            ]
+            findings.append(Finding(violation.words, marks))
+        if findings:
+            judged.findings.append((item, findings))
+    judged.marks = list(known.values())
+    return judged
+
+
+def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
+    lane = TRACE.fullmatch(cited.file)
+    t = cited.event.get("t")
+    return Mark(
+        number=number,
+        file=cited.file,
+        line=cited.line,
+        t=t if isinstance(t, int) and 0 <= t <= 2**62 else None,
+        node=int(lane[1]) if lane else None,
+        words=in_words(cited.file, cited.event),
+        text=json.dumps(short, ensure_ascii=False),
+    )

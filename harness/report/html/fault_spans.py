@@ -1,0 +1,101 @@
+"""The faults of a run as stretches of time: what was broken from when to when, which links were cut, who was paused."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from zab_chaos.harness.report.html.source import FaultLine, Source
+
+KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
+MENDS = {"restart", "resume"}  # these put something right: a moment, not a stretch
+
+
+@dataclass(slots=True)
+class Span:
+    """One fault. Times in nanoseconds; `healed` None: a moment, or never healed."""
+
+    id: Any
+    do: str
+    target: str
+    nodes: list[int]
+    params: dict[str, Any]
+    pairs: list[tuple[int, int]]
+    at: int
+    healed: int | None = None
+    confirmed: bool = True
+
+    @property
+    def on(self) -> str:
+        """`leader = 2`: what the scenario said and what it was."""
+        nodes = " ".join(map(str, self.nodes))
+        return self.target if not nodes or self.target == f"node-{nodes}" else f"{self.target} = {nodes}"
+
+    @property
+    def detail(self) -> str:
+        """Its parameters, as far as they say something, and the cut links."""
+        words = [f"{name} {value}" for name, value in self.params.items() if value not in (None, "", [], "never")]
+        links = ", ".join(f"{one}→{other}" for one, other in self.pairs)
+        return "; ".join(words[:8] + ([f"links {links}"] if links else []))
+
+
+def read_spans(source: Source) -> list[Span]:
+    """All faults, in the order in which they were injected."""
+    spans: dict[str, Span] = {}
+    for number, line in source.lines("faults.jsonl", FaultLine):
+        key = repr(line.id)
+        if line.type == "inject":
+            spans[key] = _begun(line, number)
+        elif line.type == "heal" and key in spans:
+            span = spans[key]
+            span.healed = None if span.do in MENDS else max(line.t, span.at)
+            span.confirmed = span.confirmed and line.confirmed is not False
+        else:
+            source.damaged("faults.jsonl", number, f"is a {line.type!r} of fault {line.id!r}, which was not injected")
+    return sorted(spans.values(), key=lambda span: span.at)
+
+
+def _begun(line: FaultLine, number: int) -> Span:
+    return Span(
+        id=line.id,
+        do=line.do,
+        target=_named(line.target),
+        nodes=line.nodes,
+        params=line.params,
+        pairs=line.pairs or [],
+        at=line.t,
+        confirmed=bool(line.confirmed),
+    )
+
+
+def _named(target: Any) -> str:
+    """What the scenario calls its target; several are written one after the other."""
+    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
+
+
+def cut_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """For each ordered pair of nodes when its link was cut; what was never healed lasts to `end`."""
+    cuts: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for span in spans:
+        for one, other in span.pairs:
+            until = end if span.healed is None else span.healed
+            cuts.setdefault((one, other), []).append((span.at, until))
+    return dict(sorted(cuts.items()))
+
+
+def pauses(spans: list[Span], fired: dict[int, list[int]], end: int) -> dict[int, list[tuple[int, int]]]:
+    """For each node when its process was stopped (SIGSTOP). `fired`: when a `pause-at` caught each node."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for span in spans:
+        if span.do not in ("pause", "pause-at"):
+            continue
+        for node in span.nodes:
+            begin = _caught(span, fired.get(node, [])) if span.do == "pause-at" else span.at
+            ends = [one.at for one in spans if one.do == "resume" and node in one.nodes and one.at > span.at]
+            until = min([end if span.healed is None else span.healed, *ends])
+            if begin is not None and begin < until:
+                found.setdefault(node, []).append((begin, until))
+    return found
+
+
+def _caught(span: Span, fired: list[int]) -> int | None:
+    """When a node reached the point at which it was to be stopped; None if it never did while the fault stood."""
+    return next((t for t in fired if t >= span.at and (span.healed is None or t <= span.healed)), None)

@@ -1,0 +1,61 @@
+"""The lane of a node: what it was at any time, as stretches without gaps from its first sign of life on."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from zab_chaos.harness.report.html.lifetimes import Life
+
+BLINK = 100_000  # nanoseconds; role and phase change in two lines a moment apart, which is one change
+
+
+@dataclass(slots=True)
+class Stretch:
+    """One node from `begin` to `end` (nanoseconds). `state`: `up` or `down`."""
+
+    node: int
+    life: int
+    begin: int
+    end: int
+    state: str
+    role: str = ""
+    phase: str = ""
+    epoch: int = 0
+    leader: int | None = None
+    why: str = ""
+
+    def as_json(self, zero: int) -> dict[str, Any]:
+        """For the page: times in microseconds since `zero`."""
+        return asdict(self) | {"begin": (self.begin - zero) // 1000, "end": (self.end - zero) // 1000}
+
+
+def stretches(lives: list[Life], end: int) -> list[Stretch]:
+    """The lanes of all nodes; `end` is the run's."""
+    found: list[Stretch] = []
+    for index, life in enumerate(lives):
+        found += _up(life, end if life.end is None else life.end)
+        if life.end is not None:
+            following = lives[index + 1] if index + 1 < len(lives) else None
+            until = following.begin if following and following.node == life.node else end
+            if until > life.end:
+                found.append(Stretch(life.node, life.number, life.end, until, "down", why=life.why))
+    return found
+
+
+def _up(life: Life, end: int) -> list[Stretch]:
+    current = Stretch(life.node, life.number, life.begin, end, "up", why="started")
+    found = [current]
+    for event in life.events:
+        if event.event not in ("role", "phase"):
+            continue
+        begin = min(event.t, end)
+        if begin - current.begin > BLINK:
+            current.end = begin
+            current = Stretch(
+                life.node, life.number, begin, end, "up", current.role, current.phase, current.epoch, current.leader
+            )
+            found.append(current)
+        if event.event == "role":
+            current.role, current.leader, current.why = event.role, event.leader, event.why
+        else:
+            current.phase, current.epoch = event.phase, event.epoch
+    return found

@@ -1,0 +1,103 @@
+"""The lives of the nodes: what each traced, and when each began and ended.
+
+A killed process writes no last line, so its end is taken from what killed it: the fault that was injected, or the
+milestone with which the harness noted that the process was gone.
+"""
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from zab_chaos.harness.report.html.fault_spans import KILLS, Span
+from zab_chaos.harness.report.html.source import MilestoneLine, Source, TraceLine
+from zab_chaos.node.core import digest as dg
+
+TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")
+BULK = {"broadcast", "accept", "vote", "client", "channel", "refused", "recovery", "work"}  # too many, or not drawn
+KILLED = "killed (SIGKILL)"
+
+
+@dataclass(slots=True)
+class Life:
+    """One process of one node. Times in nanoseconds."""
+
+    node: int
+    number: int
+    begin: int
+    last: int  # its last trace event
+    events: list[TraceLine] = field(default_factory=list)  # what changes the picture, in order
+    delivered: list[tuple[int, int, int]] = field(default_factory=list)  # (t, epoch, counter of the last transaction)
+    end: int | None = None  # None: it lived as long as the run
+    why: str = ""  # it ended
+
+    @property
+    def amnesiac_until(self) -> int | None:
+        """Until when it counted in no quorum; None if it always did."""
+        if not any(event.event == "boot" and event.disk == "amnesiac" for event in self.events):
+            return None
+        return next((event.t for event in self.events if event.event == "member"), 2**62)
+
+
+def read_lives(source: Source) -> list[Life]:
+    """Every life that left a trace with at least one readable line, by node and number."""
+    lives = []
+    for path in (source.folder / "trace").glob("node-*.jsonl"):
+        match = TRACE.fullmatch(path.name)
+        life = match and _read(source, int(match[1]), int(match[2]))
+        if life:
+            lives.append(life)
+    return sorted(lives, key=lambda life: (life.node, life.number))
+
+
+def _read(source: Source, node: int, number: int) -> Life | None:
+    life: Life | None = None
+    for _, line in source.lines(f"trace/node-{node}-{number}.jsonl", TraceLine, may_be_cut=True):
+        life = life or Life(node, number, line.t, line.t)
+        life.last = max(life.last, line.t)
+        if line.event == "deliver":
+            life.delivered.append((line.t, line.epoch, line.first + dg.count(line.digests) - 1))
+        elif line.event not in BULK:
+            life.events.append(line)
+    return life
+
+
+def settle_ends(lives: list[Life], spans: list[Span], milestones: list[MilestoneLine]) -> None:
+    """Find out when and why each life ended; to be called once, with all lives."""
+    for life in lives:
+        following = [one.begin for one in lives if one.node == life.node and one.number > life.number]
+        limit = min(following, default=None)
+        own = next((event for event in reversed(life.events) if event.event in ("exit", "abort")), None)
+        if own is not None:
+            life.end, life.why = life.last, f"ended itself: {own.why or own.event}"
+            continue
+        deaths = _deaths(life.node, spans, milestones)
+        _end(life, sorted(one for one in deaths if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
+
+
+def _end(life: Life, deaths: list[tuple[int, str]], limit: int | None) -> None:
+    """The end of a life that was killed, if it was. `limit`: the next life's begin."""
+    after = bisect_left(deaths, (life.last,))
+    if after < len(deaths):
+        life.end, life.why = deaths[after]
+    elif deaths:  # a fault is logged when it is confirmed, at most moments before the last line
+        life.end, life.why = life.last, deaths[-1][1]
+    elif limit is not None:
+        life.end, life.why = life.last, KILLED
+    last = life.events[-1] if life.events and life.events[-1].t == life.last else None
+    if life.why == KILLED and last is not None and last.event == "fault" and last.state == "fired":
+        life.end, life.why = life.last, f"killed at {last.detail} (crash-at)"
+
+
+def _deaths(node: int, spans: list[Span], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
+    """What may have ended a process of this node: when, and in words."""
+    faults = [
+        (span.at, f"{span.do} (fault {span.id})")
+        for span in spans
+        if span.do in KILLS and span.do != "crash-at" and node in span.nodes
+    ]
+    ended = [
+        (line.t, KILLED if line.code in (None, -9) else f"ended with exit code {line.code}")
+        for line in milestones
+        if line.event == "ended" and line.node == node
+    ]
+    return faults + ended

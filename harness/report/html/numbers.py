@@ -1,0 +1,64 @@
+"""The pipeline's numbers as tables: means over runs with their confidence intervals, by scenario and by ensemble size."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.harness.report.html.sparkline import whisker
+
+Group = dict[str, Any]
+NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A single run has no interval."
+
+
+def numbers(summary: dict[str, Any]) -> Iterator[Html]:
+    """One table by scenario, one by ensemble size if there are several."""
+    yield _table("Numbers by scenario", "scenario", summary["scenarios"], summary["numbers"])
+    if len(summary["sizes"]) > 1:
+        yield _table("Numbers by ensemble size", "ensemble", summary["sizes"], summary["numbers"])
+
+
+def _table(caption: str, by: str, groups: list[Group], known: list[dict[str, str]]) -> Html:
+    shown = [it for it in known if any(group["numbers"][it["name"]]["n"] for group in groups)]
+    ranges = {it["name"]: _range(groups, it["name"]) for it in shown}
+    rows = [
+        (group["name"], group["runs"], *(_cell(group, it, *ranges[it["name"]]) for it in shown)) for group in groups
+    ]
+    heads = (by, "runs", *(element("span", _head(it), data_tip=it["about"], tabindex=0) for it in shown))
+    return element("div", table(caption, heads, rows, range(1, len(shown) + 2)), element("p", NOTE), class_="numbers")
+
+
+def _head(number: dict[str, str]) -> str:
+    """`latency_p50_ms` is `latency p50, ms`."""
+    name, unit = number["name"], number["unit"]
+    short = name.removesuffix(f"_{unit}") if unit else name
+    return short.replace("_", " ") + (f", {unit}" if unit and unit != "1/s" else "")
+
+
+def _range(groups: list[Group], name: str) -> tuple[float, float]:
+    """From 0 to the highest end of an interval."""
+    found = [group["numbers"][name] for group in groups if group["numbers"][name]["n"]]
+    return 0.0, max(it["mean"] + (it["within"] or 0.0) for it in found)
+
+
+def _cell(group: Group, number: dict[str, str], low: float, high: float) -> Html | str:
+    it = group["numbers"][number["name"]]
+    if not it["n"]:
+        return ""
+    words = _digits(it["mean"]) + ("" if it["within"] is None else f" ± {_digits(it['within'])}")
+    told = f"{group['name']}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
+    return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=told)
+
+
+def _digits(value: float) -> str:
+    """Three digits that count."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def catching_up(summary: dict[str, Any]) -> Html | None:
+    """How nodes got the history that they lacked, and how much of it."""
+    rows = [
+        (row["kind"], row["times"], row["transactions"], row["cut"], f"{row['bytes'] / 2**20:.3f}")
+        for row in summary["catching_up"]
+    ]
+    heads = ("by", "times", "transactions taken", "transactions cut off", "snapshots, MiB")
+    return join(table("How nodes caught up", heads, rows, range(1, 5))) if rows else None

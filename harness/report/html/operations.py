@@ -1,0 +1,105 @@
+"""The clients' operations as columns: when each was due, how long it took, how it ended; and when no write got through."""
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any
+
+from zab_chaos.harness.report.html.source import OperationLine, Source
+from zab_chaos.model.oracle.facts import WRITES
+from zab_chaos.model.oracle.measures import percentile
+
+OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
+OUTCOMES = ("ok", "failed", "unknown")
+UNANSWERED = -1  # in `took`
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(slots=True)
+class Operations:
+    """Parallel columns, one entry an operation, in the order of ops.jsonl. Times in nanoseconds."""
+
+    due: "array[int]" = field(default_factory=lambda: array("q"))
+    took: "array[int]" = field(default_factory=lambda: array("q"))  # from `due` to the answer, or UNANSWERED
+    outcome: bytearray = field(default_factory=bytearray)  # index into OUTCOMES
+    op: bytearray = field(default_factory=bytearray)  # index into OPS
+    node: "array[int]" = field(default_factory=lambda: array("q"))
+    line: "array[int]" = field(default_factory=lambda: array("q"))  # of the invoke line
+
+    def __len__(self) -> int:
+        return len(self.due)
+
+    def as_json(self, zero: int) -> dict[str, Any]:
+        """For the page: microseconds; `due`, `line` as differences; what is one digit as text."""
+        due = [(one - zero) // 1000 for one in self.due]
+        return {
+            "due": _differences(due),
+            "took": [one if one == UNANSWERED else one // 1000 for one in self.took],
+            "outcome": "".join(map(str, self.outcome)),
+            "op": "".join(map(str, self.op)),
+            "node": self.node.tolist(),
+            "line": _differences(self.line.tolist()),
+        }
+
+    def quantiles(self) -> list[tuple[str, int, list[float]]]:
+        """Of all, writes and reads that succeeded: name, how many, QUANTILES and the maximum in milliseconds."""
+        rows = []
+        for name in ("all", "writes", "reads"):
+            took = sorted(
+                took
+                for took, outcome, op in zip(self.took, self.outcome, self.op, strict=True)
+                if outcome == 0 and (name == "all" or (OPS[op] in WRITES) == (name == "writes"))
+            )
+            if took:
+                values = [percentile(took, share) for share in QUANTILES] + [took[-1]]
+                rows.append((name, len(took), [value / 1e6 for value in values]))
+        return rows
+
+    def counts(self) -> dict[str, int]:
+        """How many ended how."""
+        return {name: self.outcome.count(index) for index, name in enumerate(OUTCOMES)}
+
+    def windows(self, end: int, at_least: int) -> list[tuple[int, int]]:
+        """When a write was due and none succeeded, for at least that long: (from, to), in order.
+
+        Between two successes the time counts from the first write that came due after the former; after the last one to
+        `end`. It is the measure of which zab_chaos.model.oracle.measures.longest_unavailability is the maximum.
+        """
+        rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
+        writes = [row for row in rows if OPS[row[3]] in WRITES]
+        due = sorted(row[0] for row in writes)
+        done = sorted(row[0] + row[1] for row in writes if row[2] == 0)
+        found = []
+        for before, after in zip([-1, *done], [*done, end], strict=True):
+            waiting = bisect_left(due, before)
+            if waiting < len(due) and after - due[waiting] >= at_least:
+                found.append((due[waiting], after))
+        return found
+
+
+def read_operations(source: Source) -> Operations:
+    """Everything in ops.jsonl. An operation that was never answered is unknown."""
+    found = Operations()
+    waiting: dict[tuple[int, int], int] = {}
+    for number, line in source.lines("ops.jsonl", OperationLine):
+        key = (line.client, line.seq)
+        if line.type == "invoke" and line.op in OPS:
+            waiting[key] = len(found)
+            found.due.append(line.due)
+            found.took.append(UNANSWERED)
+            found.outcome.append(OUTCOMES.index("unknown"))
+            found.op.append(OPS.index(line.op))
+            found.node.append(line.node)
+            found.line.append(number)
+        elif line.type == "complete" and key in waiting and line.outcome in OUTCOMES:
+            index = waiting.pop(key)
+            found.took[index] = max(line.t - found.due[index], 0)
+            found.outcome[index] = OUTCOMES.index(line.outcome)
+        else:
+            what = f"operation {line.op!r}" if line.type == "invoke" else f"line {line.type!r} {line.outcome!r}"
+            source.damaged("ops.jsonl", number, f"has an unexpected {what} of client {line.client}, seq {line.seq}")
+    return found
+
+
+def _differences(values: list[int]) -> list[int]:
+    return [value - before for before, value in zip([0, *values], values, strict=False)]

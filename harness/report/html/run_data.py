@@ -1,0 +1,174 @@
+"""Everything that the page shows of one run, read from its folder. Times are nanoseconds until `as_json`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zab_chaos.harness.report.html.commits import Lag, lags
+from zab_chaos.harness.report.html.evidence import Judged, read_verdict
+from zab_chaos.harness.report.html.fault_spans import MENDS, Span, cut_links, pauses, read_spans
+from zab_chaos.harness.report.html.lanes import Stretch, stretches
+from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_ends
+from zab_chaos.harness.report.html.operations import Operations, read_operations
+from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.runs.results import read_json
+
+WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
+LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it
+
+
+@dataclass(slots=True)
+class RunData:
+    """One run. `zero`: the workload's begin, from which all shown times count; `begin` and `end` of all that is known."""
+
+    folder: Path
+    facts: dict[str, Any]  # run.json
+    source: Source
+    judged: Judged
+    lives: list[Life]
+    lanes: list[Stretch]
+    spans: list[Span]
+    cuts: dict[tuple[int, int], list[tuple[int, int]]]
+    pauses: dict[int, list[tuple[int, int]]]
+    operations: Operations
+    windows: list[tuple[int, int]]
+    lags: list[Lag]
+    milestones: list[MilestoneLine]
+    zero: int
+    begin: int
+    end: int
+
+    @property
+    def nodes(self) -> list[int]:
+        """Every node that is known of, ascending."""
+        declared = self.facts.get("nodes")
+        count = declared if isinstance(declared, int) and 0 <= declared <= 1000 else 0
+        return sorted({*range(1, count + 1), *(life.node for life in self.lives)})
+
+    def seconds(self, t: int) -> float:
+        """A time as it is shown: seconds since the workload began."""
+        return (t - self.zero) / 1e9
+
+    def as_json(self) -> dict[str, Any]:
+        """What the scripts draw, times in microseconds since `zero`: see assets/data.js, which reads it."""
+        return {
+            "begin": self._micros(self.begin),
+            "end": self._micros(self.end),
+            "nodes": self.nodes,
+            "lanes": [one.as_json(self.zero) for one in self.lanes],
+            "pauses": [{"node": node, **self._between(one)} for node, all_of in self.pauses.items() for one in all_of],
+            "amnesia": [
+                {"node": life.node, **self._between((life.begin, min(until, life.end or self.end)))}
+                for life in self.lives
+                if (until := life.amnesiac_until) is not None
+            ],
+            "events": self._events(),
+            "faults": self._faults(),
+            "cuts": [
+                {"link": f"{one}→{other}", "times": [self._between(time) for time in times]}
+                for (one, other), times in self.cuts.items()
+            ],
+            "milestones": [{"t": self._micros(line.t), "words": line.event} for line in self.milestones],
+            "operations": self.operations.as_json(self.zero),
+            "windows": [self._between(one) for one in self.windows],
+            "lags": [lag.as_json(self.zero) for lag in self.lags],
+            "marks": [
+                {"t": self._micros(mark.t), "node": mark.node, "number": mark.number, "words": mark.words}
+                for mark in self.judged.marks
+                if mark.t is not None
+            ],
+        }
+
+    def _micros(self, t: int) -> int:
+        return (t - self.zero) // 1000
+
+    def _between(self, times: tuple[int, int]) -> dict[str, int]:
+        return {"begin": self._micros(times[0]), "end": self._micros(times[1])}
+
+    def _events(self) -> list[dict[str, Any]]:
+        """Moments on the lanes: what a node did besides changing role and phase."""
+        names = {"established", "truncate", "snapshot", "abort", "member"}
+        found = []
+        for life in self.lives:
+            for event in life.events:
+                if event.event in names or (event.event == "fault" and event.state == "fired"):
+                    line = {name: getattr(event, name) for name in event.__struct_fields__}
+                    words = in_words("trace/", {**line, "node": life.node, "life": life.number})
+                    found.append({"t": self._micros(event.t), "node": life.node, "kind": event.event, "words": words})
+        return found
+
+    def _faults(self) -> list[dict[str, Any]]:
+        """The faults, each on the first row that has room for it and its name."""
+        rows: list[int] = []
+        found = []
+        for span in self.spans:
+            name = f"{span.do} {span.on}"
+            healed, room = span.healed or span.at, int(LETTER * (len(name) + 3) * (self.end - self.begin))
+            until = healed if healed - span.at >= room else healed + room
+            row = next((index for index, free in enumerate(rows) if free <= span.at), len(rows))
+            rows[row : row + 1] = [until]
+            found.append(
+                {
+                    "begin": self._micros(span.at),
+                    "end": None if span.healed is None else self._micros(span.healed),
+                    "row": row,
+                    "name": name,
+                    "mends": span.do in MENDS,
+                    "confirmed": span.confirmed,
+                    "detail": span.detail,
+                }
+            )
+        return found
+
+
+def read_story(folder: Path) -> RunData:
+    """Read all of it. Nothing that is missing or damaged stops it; `source.damages` says what was."""
+    source = Source(folder)
+    facts = read_json(folder / "run.json")
+    if not facts:
+        source.damaged("run.json", 0, "does not describe a run")
+    milestones = [line for _, line in source.lines("harness.jsonl", MilestoneLine)]
+    spans, lives, operations = read_spans(source), read_lives(source), read_operations(source)
+    settle_ends(lives, spans, milestones)
+    zero, begin, end = _times(milestones, spans, lives, operations)
+    stopped = next((line.t for line in milestones if line.event == "workload-stopped"), None)
+    answered = [due + took for due, took in zip(operations.due, operations.took, strict=True)]
+    worked_until = stopped if stopped is not None else max([*answered, *operations.due], default=end)
+    fired = {
+        node: [
+            e.t for life in lives if life.node == node for e in life.events if e.event == "fault" and e.state == "fired"
+        ]
+        for node in {life.node for life in lives}
+    }
+    return RunData(
+        folder=folder,
+        facts=facts,
+        source=source,
+        judged=read_verdict(source),
+        lives=lives,
+        lanes=stretches(lives, end),
+        spans=spans,
+        cuts=cut_links(spans, end),
+        pauses=pauses(spans, fired, end),
+        operations=operations,
+        windows=operations.windows(worked_until, WINDOW),
+        lags=lags(lives, end - begin),
+        milestones=milestones,
+        zero=zero,
+        begin=begin,
+        end=end,
+    )
+
+
+def _times(
+    milestones: list[MilestoneLine], spans: list[Span], lives: list[Life], operations: Operations
+) -> tuple[int, int, int]:
+    """Zero, begin and end of the run."""
+    known = [line.t for line in milestones] + [span.at for span in spans] + [span.healed or span.at for span in spans]
+    known += [life.begin for life in lives] + [life.last for life in lives]
+    if operations.due:
+        known += [min(operations.due), max(operations.due)]
+    begin, end = min(known, default=0), max(known, default=0)
+    zero = next((line.t for line in milestones if line.event == "workload-started"), begin)
+    return zero, begin, max(end, begin + 1_000_000)

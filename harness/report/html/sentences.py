@@ -1,0 +1,86 @@
+"""What a line of a run's folder says, as a sentence for people."""
+
+from collections.abc import Callable
+from typing import Any
+
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.evidence import span as span_of_zxids
+from zab_chaos.node.core import digest as dg
+
+Line = dict[str, Any]
+
+
+def in_words(file: str, line: Line) -> str:
+    """A sentence for any line that a verdict may cite; one that has an unexpected form is told by its name."""
+    if file.startswith("trace/"):
+        who = f"node {line.get('node', '?')} (life {line.get('life', '?')})"
+        return f"{who} {_tell(EVENTS, str(line.get('event', '?')), line)}"
+    if file == "ops.jsonl":
+        return f"client {line.get('client', '?')} {_tell(OPERATIONS, str(line.get('type', '?')), line)}"
+    if file == "faults.jsonl":
+        return _tell(FAULTS, str(line.get("type", "?")), line)
+    return f"the run: {line.get('event', line.get('type', '?'))}"
+
+
+def _tell(sentences: dict[str, Callable[[Line], str]], name: str, line: Line) -> str:
+    try:
+        return sentences[name](line)
+    except (KeyError, TypeError, ValueError, IndexError):
+        return f"wrote `{name}`"
+
+
+def _batch(line: Line) -> str:
+    """`1:3 to 1:9 (7 transactions)`."""
+    epoch, first, count = line["epoch"], line["first"], dg.count(line["digests"])
+    many = f" ({count} transactions)" if count > 1 else ""
+    return span_of_zxids((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
+
+
+def _zxid(value: Any) -> str:
+    epoch, counter = value
+    return show((int(epoch), int(counter)))
+
+
+def _booted(line: Line) -> str:
+    disk = {"fresh": "a new disk", "recovered": "the disk it had", "torn": "a disk with a torn tail"}
+    held = disk.get(line["disk"], "an empty disk, which it is not to trust (amnesiac)")
+    epochs = f"f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}"
+    return f"started on {held}: {epochs}, last zxid {_zxid(line['last_zxid'])}"
+
+
+EVENTS: dict[str, Callable[[Line], str]] = {
+    "boot": _booted,
+    "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
+    "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",
+    "accepted_epoch": lambda line: f"promised epoch {line['epoch']} (f.p, durable)",
+    "current_epoch": lambda line: (
+        f"took epoch {line['epoch']} (f.a, durable) with a history up to {_zxid(line['last_zxid'])}"
+    ),
+    "established": lambda line: (
+        f"was established as the leader of epoch {line['epoch']} with a history up to {_zxid(line['last_zxid'])}"
+    ),
+    "broadcast": lambda line: f"broadcast {_batch(line)}",
+    "accept": lambda line: f"accepted {_batch(line)} in epoch {line.get('in_epoch', '?')}, durably",
+    "deliver": lambda line: f"delivered {_batch(line)}",
+    "truncate": lambda line: f"truncated its log from {_zxid(line['last'])} to {_zxid(line['keep'])}",
+    "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
+    "member": lambda line: f"counts again since epoch {line['epoch']}: it had lost its disk",
+    "link": lambda line: f"link to node {line['peer']} {line['state']}",
+    "abort": lambda line: f"stopped itself: {line['why']}",
+    "exit": lambda line: f"ended with code {line['code']}" + (f": {line['why']}" if line.get("why") else ""),
+    "fault": lambda line: f"fault {line['do']} {line['state']} {line.get('detail', '')}".rstrip(),
+}
+
+OPERATIONS: dict[str, Callable[[Line], str]] = {
+    "invoke": lambda line: f"sent {line['op']} {line['path']} to node {line['node']} (seq {line['seq']})",
+    "complete": lambda line: (
+        f"was answered {line['outcome']} by node {line['node']} (seq {line['seq']})"
+        + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
+        + (f": {line['error']}" if line.get("error") else "")
+    ),
+}
+
+FAULTS: dict[str, Callable[[Line], str]] = {
+    "inject": lambda line: f"fault {line['id']} injected: {line['do']} of {line['target']}",
+    "heal": lambda line: f"fault {line['id']} healed",
+}

@@ -1,0 +1,192 @@
+"""The parts of the page that are text: they say the same as the pictures, and need no script."""
+
+import re
+from typing import Any
+
+from zab_chaos.harness.report.html.evidence import Finding, Mark
+from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.harness.report.html.run_data import RunData
+from zab_chaos.model.verdict import Judgement, Property
+
+WORST_FIRST = [Judgement.VIOLATION, Judgement.UNKNOWN, Judgement.PASS, Judgement.NOT_APPLICABLE]
+SIGNS = {"PASS": "✓", "VIOLATION": "✗", "UNKNOWN": "?", "NOT-APPLICABLE": "–"}
+
+
+# What a verdict that is neither good nor bad means for whoever reads it.
+MEANINGS = {
+    "BEYOND-FAULT-MODEL": "A quorum of disks was lost. Zab promises nothing then: what was acknowledged may be gone with "
+    "them, and the nodes did right not to form again and invent a history. No promise was broken, and none could be kept.",
+    "UNKNOWN": "Too little happened, or too little is known of it, to say whether the promises were kept.",
+}
+
+
+def badge(word: str) -> Html:
+    """A verdict: a sign, a colour and the word, so that none of them is needed."""
+    style = re.sub(r"[^a-z]+", "-", word.lower())
+    return element("span", f"{SIGNS.get(word, '!')} {word}", class_=f"badge {style}")
+
+
+def link_to(story: RunData, begin: int, end: int, words: str) -> Html:
+    """A button that shows this time in the pictures."""
+    first, last = (begin - story.zero) // 1000, (end - story.zero) // 1000
+    return element("button", words, type="button", class_="show", data_begin=first, data_end=last)
+
+
+def violations(story: RunData) -> Html | None:
+    """Each violated (or uncertain) property: its statement, what broke it in words, the numbered evidence."""
+    if not story.judged.findings:
+        return None
+    parts = [_violated(story, item, findings) for item, findings in story.judged.findings]
+    return element("section", element("h2", "What was violated, and what shows it"), *parts, id="violations")
+
+
+def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:
+    """The first violation is shown, the others can be opened: one bug often shows many times."""
+    state = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
+    first, *others = (_found(story, finding) for finding in findings)
+    rest = element("details", element("summary", f"{len(others)} more like this"), *others) if others else None
+    unlisted = element("p", f"and {item.more} more that the verdict counts but does not list") if item.more else None
+    return element(
+        "article",
+        element("h3", f"{item.name} {state}"),
+        element("p", f"{item.statement} ({item.source})", class_="statement"),
+        first,
+        rest,
+        unlisted,
+        class_="violated",
+    )
+
+
+def _found(story: RunData, finding: Finding) -> Html:
+    return join(
+        element("p", finding.words, class_="words"),
+        element("ol", *(_cited(story, mark) for mark in finding.marks)),
+    )
+
+
+def _cited(story: RunData, mark: Mark) -> Html:
+    at = None
+    if mark.t is not None:
+        at = link_to(story, mark.t - 50_000_000, mark.t + 50_000_000, f"{story.seconds(mark.t):.3f} s")
+    return element(
+        "li",
+        element("span", str(mark.number), class_="mark"),
+        " ",
+        at,
+        f" {mark.words} ",
+        element("details", element("summary", f"{mark.file}:{mark.line}"), element("code", mark.text)),
+    )
+
+
+def properties(story: RunData) -> Html:
+    """Every property's judgement, the worst first."""
+    if story.judged.verdict is None:
+        return element("p", "This run was not judged. ", element("code", f"zab verify {story.folder}"), " judges it.")
+    items = sorted(story.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))
+    rows = [(badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items]
+    return table("Properties", ("verdict", "property", "statement", "source", "facts checked"), rows, numbers=[4])
+
+
+def faults(story: RunData) -> Html | None:
+    """Every fault, with a button to see it."""
+    if not story.spans:
+        return None
+    rows = []
+    for span in story.spans:
+        healed = "" if span.healed is None else f"{(span.healed - span.at) / 1e9:.3f}"
+        took = "yes" if span.confirmed else "NOT CONFIRMED"
+        until = span.at + 1_000_000_000 if span.healed is None else span.healed
+        show = link_to(story, span.at - 500_000_000, until + 500_000_000, f"{story.seconds(span.at):.3f}")
+        rows.append((show, span.do, span.on, span.detail, healed, took))
+    heads = ("at, s", "fault", "on", "how", "healed after, s", "took effect")
+    return table("Faults", heads, rows, numbers=[0, 4])
+
+
+def latencies(story: RunData) -> Html | None:
+    """The quantiles from the due time."""
+    rows = [(name, count, *(f"{one:.2f}" for one in values)) for name, count, values in story.operations.quantiles()]
+    heads = ("operations", "succeeded", "p50, ms", "p90, ms", "p99, ms", "p99.9, ms", "longest, ms")
+    return (
+        table("Latency, counted from the time at which an operation was due", heads, rows, range(1, 7))
+        if rows
+        else None
+    )
+
+
+def outages(story: RunData) -> Html | None:
+    """When no write got through, the longest first."""
+    windows = sorted(story.windows, key=lambda one: one[0] - one[1])
+    rows = [
+        (
+            link_to(story, begin - 200_000_000, end + 200_000_000, f"{story.seconds(begin):.3f}"),
+            f"{story.seconds(end):.3f}",
+            f"{(end - begin) / 1e9:.3f}",
+        )
+        for begin, end in windows[:20]
+    ]
+    more = f" (the longest 20 of {len(windows)})" if len(windows) > 20 else ""
+    caption = f"Times of 0.1 s and more in which a write was due and none succeeded{more}"
+    return table(caption, ("from, s", "to, s", "lasted, s"), rows, range(3)) if rows else None
+
+
+def lives(story: RunData) -> Html | None:
+    """Each process: its disk, how long it lived, how it ended."""
+    rows = []
+    for life in story.lives:
+        boot = next((event for event in life.events if event.event == "boot"), None)
+        end = "" if life.end is None else f"{story.seconds(life.end):.3f}"
+        disk = boot.disk if boot else "?"
+        rows.append((life.node, life.number, disk, f"{story.seconds(life.begin):.3f}", end, life.why))
+    heads = ("node", "life", "disk", "from, s", "to, s", "its end")
+    return table("Lives", heads, rows, [0, 1, 3, 4]) if rows else None
+
+
+def damages(story: RunData) -> Html | None:
+    """What could not be read."""
+    if not story.source.damages:
+        return None
+    items = [
+        element("li", element("code", one.file + (f":{one.line}" if one.line else "")), f" {one.why}")
+        for one in story.source.damages
+    ]
+    more = element("li", f"and {story.source.more} more places") if story.source.more else None
+    return element(
+        "section",
+        element("h2", "What could not be read, and is not in this report"),
+        element("ul", *items, more),
+        id="damages",
+    )
+
+
+def experiment(story: RunData) -> Html:
+    """What was run, where, and with what."""
+    facts = story.facts
+    versions, machine = _dict(facts.get("versions")), _dict(facts.get("machine"))
+    rows = [
+        ("seed", facts.get("seed")),
+        ("nodes", facts.get("nodes")),
+        ("backend", facts.get("backend")),
+        ("defect", facts.get("defect") or "none"),
+        ("disk", facts.get("disk")),
+        ("started", facts.get("started")),
+        ("ended", facts.get("ended")),
+        ("outcome", facts.get("outcome")),
+        ("operations", ", ".join(f"{count} {name}" for name, count in story.operations.counts().items())),
+        ("versions", ", ".join(f"{name} {value}" for name, value in versions.items() if value is not None)),
+        ("machine", _machine(machine) if machine else None),
+        ("commit", facts.get("commit")),
+        ("dump", facts.get("dump")),
+        ("folder", story.folder),
+    ]
+    known = [(name, value) for name, value in rows if value not in (None, "")]
+    return element("dl", *(join(element("dt", name), element("dd", value)) for name, value in known))
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    memory = facts.get("memory")
+    size = f", {memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else ""
+    return f"{facts.get('cores', '?')} cores{size}, {facts.get('kernel', '?')}"
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,133 @@
+"""What a person reads at the end of a run: properties, faults, violations in words, the verdict, how to run it again.
+
+Everything comes from the run's folder, so a stored run is shown exactly as it was on the day.
+"""
+
+import json
+import shlex
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.harness.report.abridged import brief
+from zab_chaos.harness.runs import fault_timeline
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model.verdict import Judgement, Verdict
+
+COLOURS = {
+    "PASS": "green",
+    "VIOLATION": "bold red",
+    "UNKNOWN": "yellow",
+    "NOT-APPLICABLE": "dim",
+    "HARNESS-ERROR": "bold magenta",
+    "BEYOND-FAULT-MODEL": "bold yellow",
+}
+EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
+VIOLATIONS_SHOWN = 3  # of one property
+
+
+def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
+    """Print the report; `brief`: without the tables; `judged`: not what verdict.json says. The command that repeats the run
+    comes last."""
+    known = judged if judged is not None else folder.read_verdict()
+    verdict = {} if known is None else msgspec.to_builtins(known)
+    facts = folder.read_run()
+    if not brief:
+        console.print()
+        _faults(folder, console)
+        _properties(verdict, console)
+    _violations(verdict, console)
+    _end(folder, facts, verdict, console)
+
+
+def _faults(folder: RunFolder, console: Console) -> None:
+    spans = fault_timeline.spans(folder)
+    if not spans:
+        return
+    table = Table(box=None, pad_edge=False, title="Faults", title_justify="left", title_style="bold")
+    for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("took effect")
+    table.add_column("writes stood still", justify="right")
+    for span in spans:
+        table.add_row(
+            f"{span.at:.2f}",
+            span.do,
+            _target(span),
+            "" if span.healed is None else f"{span.healed - span.at:.2f}",
+            Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
+            "for good" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
+        )
+    console.print(table)
+    console.print()
+
+
+def _target(span: fault_timeline.Span) -> str:
+    """`leader = 2`: what the scenario said and what it was."""
+    nodes = " ".join(map(str, span.nodes))
+    return span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
+
+
+def _properties(verdict: dict[str, Any], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, title="Properties", title_justify="left", title_style="bold")
+    table.add_column("property")
+    table.add_column("source", style="dim")
+    table.add_column("checked", justify="right")
+    table.add_column("verdict")
+    for item in verdict.get("properties", []):
+        table.add_row(
+            item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
+        )
+    if table.row_count:
+        console.print(table)
+        console.print()
+
+
+def _violations(verdict: dict[str, Any], console: Console) -> None:
+    for item in verdict.get("properties", []):
+        violations = item.get("violations", [])
+        if not violations:
+            continue
+        state = "is violated" if item["verdict"] == "VIOLATION" else "is not certain"
+        _say(console, f"{item['name']} ({item['source']}) {state}: {item['statement']}", style="bold")
+        for violation in violations[:VIOLATIONS_SHOWN]:
+            _say(console, f"  {violation['words']}")
+            cited = violation.get("evidence", [])
+            events = brief([one["event"] for one in cited])
+            for one, event in list(zip(cited, events, strict=True))[:EVIDENCE_SHOWN]:
+                words = json.dumps(event, separators=(",", ":"))
+                _say(console, f"    {one['file']}:{one['line']} {words}", style="dim")
+        more = len(violations) - VIOLATIONS_SHOWN + int(item.get("more", 0))
+        if more > 0:
+            _say(console, f"  and {more} more (verdict.json)")
+        console.print()
+
+
+def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], console: Console) -> None:
+    word = str(verdict.get("verdict", "HARNESS-ERROR"))
+    line = Text(word, COLOURS.get(word, ""))
+    line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
+    expect = facts.get("expect") or {}
+    expected = expect.get("verdict")
+    violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
+    if expected is not None and expected != word:
+        line.append(f"  the scenario expects {expected}")
+    elif expect.get("violates") is not None and expect["violates"] not in violated:
+        line.append(f"  the scenario expects a violation of {expect['violates']}")
+    console.print(line, highlight=False, soft_wrap=True)
+    for reason in verdict.get("reasons", []):
+        _say(console, f"  {reason}")
+    if facts.get("dump"):
+        _say(console, f"dump     {facts['dump']}")
+    _say(console, f"results  {folder.path}")
+    _say(console, f"picture  zab report {shlex.quote(str(folder.path))}")
+    if facts.get("command"):
+        _say(console, f"again    {facts['command']}")
+
+
+def _say(console: Console, words: str, style: str = "") -> None:
+    """A plain line: brackets in it are not markup, and long ones wrap where the terminal ends."""
+    console.print(Text(words, style), highlight=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""One run: its steps, its folder, its verdict."""

@@ -1,0 +1,79 @@
+"""The verdict on a run's folder: the oracle's and, if the nodes recorded their inputs, the replay's."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.harness.machine import environment
+from zab_chaos.harness.runs.final_state import state_line, with_state
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model.oracle import oracle
+from zab_chaos.model.replay.replay import Replayed, equality, replay
+from zab_chaos.model.verdict import Judgement, Property, Verdict
+from zab_chaos.node.components import parts_with
+from zab_chaos.node.core.broadcast import Peer
+
+
+class UnknownDefect(Exception):
+    """run.json names a defect that this version does not have. The text says so."""
+
+
+def judge(folder: Path, *, stored: bool = True) -> Verdict:
+    """All properties of the run in `folder`. Does not raise for what is wrong with the folder. `stored`: it has a
+    manifest."""
+    expect = RunFolder(folder).read_run().get("expect", {})
+    line = state_line(folder) if expect.get("state") else None
+    verdict = with_state(oracle.judge(folder, stored=stored), expect, line)
+    return with_replay(verdict, folder)
+
+
+def with_replay(verdict: Verdict, folder: Path) -> Verdict:
+    """The oracle's verdict on the run in `folder` and, if the run was recorded, what its replay says."""
+    return including_replay(verdict, RunFolder(folder).read_run(), lambda core: replay(folder, core))
+
+
+def including_replay(
+    verdict: Verdict, facts: dict[str, Any], lives: Callable[[type[Peer]], Iterable[Replayed]]
+) -> Verdict:
+    """A verdict and, if the run was recorded (`facts` is run.json), what was found when its `lives` were replayed."""
+    if not facts.get("record"):
+        return verdict
+    try:
+        found = equality(lives(core_of(facts)))
+    except (UnknownDefect, OSError) as error:
+        return verdict.including(unknown(), [f"the recording cannot be replayed: {error}"])
+    return verdict.including(found, _reasons(found, facts))
+
+
+def core_of(facts: dict[str, Any]) -> type[Peer]:
+    """The core that a run's nodes were built with (`facts` is run.json). Raises UnknownDefect."""
+    name = facts.get("defect")
+    if name is None:
+        return Peer
+    if name not in DEFECTS:
+        raise UnknownDefect(f"its nodes were built with the defect {name!r}, which this version does not have")
+    return parts_with(DEFECTS[name].path)[0].peer
+
+
+def unknown() -> Property:
+    """The property when it cannot be judged."""
+    return msgspec.structs.replace(equality([]), verdict=Judgement.UNKNOWN)
+
+
+def other_version(facts: dict[str, Any]) -> str | None:
+    """A sentence, if another version of the code recorded the run than the one that replays it."""
+    then, now = facts.get("commit"), environment.commit()
+    if then == now or then is None or now is None:
+        return None
+    return f"the run was recorded by commit {then}; this is {now}, whose core may be another one"
+
+
+def _reasons(found: Property, facts: dict[str, Any]) -> list[str]:
+    if not found.violations:
+        return []
+    more = f" (and {len(found.violations) - 1} more)" if len(found.violations) > 1 else ""
+    first = f"{found.name} is violated: {found.violations[0].words}{more}"
+    return [first, *filter(None, [other_version(facts)])]

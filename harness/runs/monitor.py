@@ -1,0 +1,98 @@
+"""Looks at a run from a thread of its own: feeds the display, and notices nodes that end by themselves."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scheduler import Scheduler
+from zab_chaos.harness.backends.processes.ensemble import Ended, Nodes
+from zab_chaos.harness.report.progress import Display, Now
+from zab_chaos.harness.runs.ensemble_state import leader_of, statuses
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.workload.open_loop import Workload
+
+ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
+STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
+
+
+class Watch:
+    """The run says what `phase` it is in and sets `scheduler`, `workload` and `begun` as they come into being."""
+
+    def __init__(self, cluster: Nodes, folder: RunFolder, display: Display, duration: float) -> None:
+        self.phase = "starting"
+        self.begun: float | None = None  # time.monotonic() at the schedule's zero
+        self.scheduler: Scheduler | None = None
+        self.workload: Workload | None = None
+        self.error: Exception | None = None
+        self._cluster = cluster
+        self._folder = folder
+        self._display = display
+        self._duration = duration
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            over = self._over.wait(self._display.period)  # and one last look when it is over
+            try:
+                for ended in self._cluster.ended():
+                    self._report(ended)
+                if self._display.draws and not over:
+                    self._display.update(self._now())
+            except Exception as error:  # the display must not end a run; the run's log says what happened to it
+                self.error = error
+                return
+
+    def _report(self, ended: Ended) -> None:
+        self._folder.milestone("ended", node=ended.node, life=ended.life, code=ended.code, armed=ended.armed)
+        self._display.say(f"{ended}{' (a crash point was armed)' if ended.armed else ''}")
+
+    def _now(self) -> Now:
+        answers = statuses(self._cluster, ANSWER_SECONDS)
+        leader = leader_of(answers, len(self._cluster.nodes))
+        counters = self.workload.counters if self.workload else None
+        scheduler = self.scheduler
+        return Now(
+            phase=self.phase,
+            elapsed=min(self._duration, time.monotonic() - self.begun) if self.begun is not None else 0.0,
+            duration=self._duration,
+            leader=leader,
+            epoch=answers[leader].epoch if leader is not None else None,
+            ok=counters.ok if counters else 0,
+            failed=counters.failed if counters else 0,
+            unknown=counters.unknown if counters else 0,
+            rate=counters.rate if counters else 0.0,
+            latency_ms=counters.p50_ms if counters else None,
+            nodes={node: self._state(node, answers.get(node)) for node in self._cluster.nodes},
+            faults=[run.describe() for run in scheduler.active] if scheduler else [],
+            upcoming=in_words(scheduler.upcoming) if scheduler and scheduler.upcoming else None,
+        )
+
+    def _state(self, node: int, answer: Status | None) -> str:
+        if not self._cluster.alive(node):
+            return "down"
+        if self._cluster.paused(node):
+            return "paused"
+        if answer is None:
+            return "silent"
+        return "amnesiac" if answer.amnesiac else STATES[answer.role]
+
+
+def in_words(step: FaultStep) -> str:
+    """`crash leader at 12 s`."""
+    target = step.target if isinstance(step.target, str) else ", ".join(step.target or ())
+    return f"{step.do} {target} at {step.at:g} s".replace("  ", " ")

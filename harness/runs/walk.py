@@ -1,0 +1,272 @@
+"""The parts of a run that has its stage: birth, safety part, liveness part."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.host import Host
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.runs.ensemble_state import disagreement, names, statuses
+from zab_chaos.harness.runs.final_state import MILESTONE, Held
+from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK
+from zab_chaos.harness.runs.initial_disks import write_disk
+from zab_chaos.harness.runs.interrupt import Interrupt
+from zab_chaos.harness.workload.open_loop import Counters
+
+FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
+BIRTH_SECONDS = 30.0  # for the first leader
+SETUP_SECONDS = 60.0  # for creating the workload's keys
+GRACE_SECONDS = 5.0  # for the operations that are outstanding when the load stops
+STEP = 0.05
+
+
+class Unfinished(Exception):
+    """The run cannot go on, which is nobody's mistake. The text is the outcome."""
+
+
+class Ensemble(Cluster, Protocol):
+    """A cluster that can say what a node said before it ended."""
+
+    def last_words(self, node: int) -> str: ...
+
+
+class Load(Protocol):
+    """A workload: see `zab_chaos.harness.workload.open_loop.Workload`."""
+
+    @property
+    def counters(self) -> Counters: ...
+    def start(self) -> None: ...
+    def wait_begun(self, timeout: float) -> bool: ...
+    def took_effect(self, faults: frozenset[str]) -> None: ...
+    def held(self, paths: Sequence[str]) -> Held: ...
+    def stop(self, grace: float = ...) -> Counters: ...
+
+
+class Ground(Protocol):
+    """What a run stands on: a stage of processes, or a simulated world. `fault_log`: see `Scheduler`."""
+
+    @property
+    def cluster(self) -> Ensemble: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def host(self) -> Host: ...
+    @property
+    def fault_log(self) -> Any: ...
+    def workload(self, seed: int) -> Load: ...
+
+
+class Records(Protocol):
+    """Where a run's milestones go."""
+
+    def milestone(self, event: str, **fields: Any) -> None: ...
+
+
+class Onlooker(Protocol):
+    """Whom the run tells how far it is: see `zab_chaos.harness.runs.monitor.Watch`."""
+
+    phase: str
+    begun: float | None
+    scheduler: Scheduler | None
+    workload: Any
+
+
+class Walk:
+    """One run: `whole` is called once, from the main thread.
+
+    Whoever holds the ensemble in their own hands (`zab_chaos.harness.live`) calls the parts instead: `birth`, `begin`, then
+    as long as they like what `carry_out` does, `converge`, and `close` in any case.
+    """
+
+    _scheduler: Scheduler  # from the safety part on
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        folder: Records,
+        display: Display,
+        stage: Ground,
+        watch: Onlooker,
+        interrupt: Interrupt,
+        load: Load | None = None,
+    ) -> None:
+        """`load`: instead of the scenario's."""
+        self._scenario = scenario
+        self._folder = folder
+        self._display = display
+        self._cluster = stage.cluster
+        self._watch = watch
+        self._interrupt = interrupt
+        self._host = stage.host
+        self._workload = stage.workload(seed) if load is None else load
+        self._loaded = False
+        self._seed = seed
+        self._network = stage.network
+        self._fault_log = stage.fault_log
+        self._awaiting = any(one.awaits is not None for one in scenario.operations)
+        self._taken: frozenset[str] = frozenset()
+
+    def whole(self) -> str:
+        """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
+        try:
+            self.birth()
+            self.begin()
+            self._safety()
+            self.converge()
+            return FINISHED
+        except Unfinished as error:
+            return str(error)
+        finally:
+            if not self._interrupt.forced:
+                self.close()
+
+    def close(self) -> None:
+        """Nothing stays broken, and no load runs on. Whom the user has interrupted heals nothing: the nodes end now."""
+        self._phase("stopping")
+        self._stop_load(0.0)
+        if self._watch.scheduler is not None:
+            self._watch.scheduler.close(heal=not self._interrupt.asked.is_set())
+
+    def birth(self) -> None:
+        """A new ensemble: all nodes up, and a leader established."""
+        for disk in self._scenario.disks:
+            folder = Path(self._cluster.disk_folder(disk.node))
+            held = write_disk(folder, disk, self._scenario.limits.segment_bytes)
+            self._folder.milestone(DISK, **held)
+        self._cluster.start_all(self._cluster.nodes)
+        dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
+        if dead:
+            words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
+            raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
+        self._phase("electing")
+        if not self._until(lambda: self._cluster.leader() is not None, BIRTH_SECONDS):
+            raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
+        leader = self._cluster.leader()
+        status = self._cluster.status(leader) if leader is not None else None
+        self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)
+
+    def begin(self) -> Scheduler:
+        """The load runs; from now on faults may come, and this is who carries them out."""
+        self._phase("creating keys")
+        self._workload.start()
+        self._loaded = True
+        self._watch.workload = self._workload
+        if not self._until(lambda: self._workload.wait_begun(0.0), SETUP_SECONDS):
+            raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s")
+        self._folder.milestone("workload-started")
+        self._scheduler = self._watch.scheduler = self._direct()
+        self._phase("faults" if self._scheduler.upcoming else "load")
+        begun = self._watch.begun = self._host.now()
+        self._scheduler.begin(begun)
+        return self._scheduler
+
+    def _safety(self) -> None:
+        """The schedule is carried out."""
+        assert self._watch.begun is not None
+        end = self._watch.begun + self._scenario.duration
+        latest = end + 2 * LEADER_SECONDS
+        while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
+            wish = self._carry_out(now)
+            wishes = [now + STEP, *([end] if now < end else []), *([wish] if wish is not None else [])]
+            self._sleep(min(wishes) - self._host.now())
+        if self._unfinished_schedule():
+            raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _awaited(self) -> bool:
+        """Whether a fault is still to take effect: a crash point is armed, and on a slow machine not reached yet."""
+        return self._scheduler is not None and bool(self._scheduler.unsettled)
+
+    def _direct(self) -> Scheduler:
+        """The one who carries out the schedule. Before there is one, nothing is broken and nothing has to be healed."""
+        nemesis = self._scenario.nemesis
+        return Scheduler(
+            self._cluster,
+            self._network,
+            self._scenario.schedule(self._seed),
+            self._seed,
+            self._fault_log,
+            keep_quorum=nemesis is not None and nemesis.keep_quorum,
+            host=self._host,
+            drawn=nemesis is not None,
+        )
+
+    def _unfinished_schedule(self) -> bool:
+        """A written schedule must be carried out; what a nemesis has drawn may be put off until the end."""
+        return self._scenario.nemesis is None and self._scheduler.upcoming is not None
+
+    def _carry_out(self, now: float) -> float | None:
+        """Let the scheduler do what is due, and say what it did."""
+        known, broken = len(self._scheduler.runs), self._scheduler.active
+        wish = self._scheduler.due(now)
+        taken = self._scheduler.taken if self._awaiting else frozenset()
+        if taken != self._taken:
+            self._taken = taken
+            self._workload.took_effect(taken)
+        for run in broken:
+            if run.recovered is not None:
+                self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        for run in self._scheduler.runs[known:]:
+            self._say(run, run.describe(), run.injected.confirmed)
+        return wish
+
+    def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:
+        assert self._watch.begun is not None
+        at = self._host.now() - self._watch.begun
+        self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")
+
+    def converge(self) -> None:
+        """Everything is healed; now the nodes have to come together: first under load, then for good without."""
+        self._phase("healing")
+        for run in self._scheduler.heal_all():
+            if run.recovered is not None:
+                self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
+        self._folder.milestone("safety-ended")
+        self._phase("converging")
+        begun, bound = self._host.now(), self._scenario.expect.converges_within
+        self._until(lambda: self._cluster.leader() is not None, bound)
+        self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
+        converged = self._until(lambda: self._apart() is None, begun + bound - self._host.now())
+        answers = statuses(self._cluster)
+        if converged and answers:
+            zxid = next(iter(answers.values())).delivered
+            self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
+            if self._scenario.expect.state:
+                self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
+            return
+        why = disagreement(answers, self._cluster.nodes) or "they did too late"
+        self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
+        zxids = {node: answer.last_zxid for node, answer in answers.items()}
+        self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _apart(self) -> str | None:
+        return disagreement(statuses(self._cluster), self._cluster.nodes)
+
+    def _stop_load(self, grace: float) -> None:
+        if self._loaded:
+            self._loaded = False
+            self._workload.stop(grace)
+            self._folder.milestone("workload-stopped", **dataclasses.asdict(self._workload.counters))
+
+    def _phase(self, words: str) -> None:
+        self._watch.phase = words
+
+    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for a condition, for at most so long. Raises Unfinished when the user interrupts."""
+        deadline = self._host.now() + seconds
+        while not condition():
+            if self._host.now() >= deadline:
+                return False
+            self._sleep(STEP)
+        return True
+
+    def _sleep(self, seconds: float) -> None:
+        if self._host.sleep(seconds, until=self._interrupt.asked):
+            self._folder.milestone("interrupted")
+            raise Unfinished(INTERRUPTED)

@@ -1,0 +1,1 @@
+"""Making a failing scenario small."""

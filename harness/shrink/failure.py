@@ -1,0 +1,185 @@
+"""What is to be shrunk: a failed run or a seed of a scenario, as a scenario with a written schedule that fails in the
+simulated world."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.cli.run import read, wish_for
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
+from zab_chaos.harness.explore.swarm import draw_swarm
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs import results as stored
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
+from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
+
+FURTHER_SEEDS = 20  # that are tried when a run on processes does not fail in the simulated world with its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Culprit:
+    """`scenario` with `seed` is said to fail. `folder`: the run that did; `preferred`: properties, the one to keep first."""
+
+    scenario: Scenario
+    seed: int
+    folder: RunFolder | None
+    preferred: tuple[str, ...]
+
+    @property
+    def defect(self) -> str | None:
+        """As NodeConfig.defect has it."""
+        return DEFECTS[self.scenario.defect].path if self.scenario.defect is not None else None
+
+    @property
+    def real(self) -> bool:
+        """Whether it failed on real processes, whose interleaving no seed fixes."""
+        return self.folder is not None and self.folder.read_run().get("backend") != "sim"
+
+    def simulated(self) -> Explored:
+        """How it ends in the simulated world."""
+        return try_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A scenario with a written schedule, which fails with its seed. `before`: how it ends."""
+
+    scenario: Scenario
+    failure: Failure
+    before: Explored
+
+
+def find_culprit(
+    what: str, *, results: Path, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None
+) -> Culprit:
+    """`what`: a run's folder, or a scenario. Raises BadInput, also for a run that did not fail."""
+    places = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
+    if not places:
+        return _of_scenario(what, seed, defect, swarmed, nodes)
+    said = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
+    wrong = [name for name, value in said.items() if value is not None]
+    if wrong:
+        raise BadInput(
+            f"{what} is a run, which has a seed, nodes and a defect of its own: leave {', '.join(wrong)} out"
+        )
+    return _of_run(stored.find(results, what))
+
+
+def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> Culprit:
+    try:
+        scenario = read(what, on="sim", nodes=nodes, defect=defect)
+    except BadInput as error:
+        known = what in catalogue.shipped() or Path(what).is_file()
+        raise error if known else BadInput(f"{error}\nNor is there a run with a run.json at {what}.") from None
+    seed = scenario.seed if seed is None else seed
+    scenario = draw_swarm(scenario, seed) if swarmed else scenario
+    return Culprit(scenario=scenario, seed=seed, folder=None, preferred=_preferred(scenario, []))
+
+
+def _of_run(folder: RunFolder) -> Culprit:
+    facts = folder.read_run()
+    try:
+        scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
+    except ScenarioError as error:
+        raise BadInput(str(error)) from None
+    if facts.get("defect") is not None and facts["defect"] not in DEFECTS:
+        raise BadInput(
+            f"{folder.path}: this version has no defect {facts['defect']!r}, with which its nodes were built"
+        )
+    verdict, seed = folder.read_verdict(), facts.get("seed")
+    if verdict is None:
+        raise BadInput(f"{folder.path} has no verdict.json that can be read; `zab verify {folder.path}` writes one")
+    if seed is None:
+        raise BadInput(f"{folder.path}: run.json does not say the seed, so the run can't be repeated")
+    scenario = replace(scenario, defect=facts.get("defect"))
+    if verdict.exit in (scenario.expect.exit, 2):
+        words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
+        raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
+    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=_preferred(scenario, verdict.violated))
+
+
+def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
+    """First what the defect is known to break, then what the run broke."""
+    return (*([DEFECTS[scenario.defect].property] if scenario.defect is not None else []), *violated)
+
+
+def find_start(culprit: Culprit, workers: Workers) -> Start | None:
+    """A written schedule that fails in the simulated world, with the culprit's seed or, if it is not known to fail there,
+    with one of the next; None if there is none. Raises BadInput if a scenario's seed does not fail at all."""
+    found = culprit.simulated()
+    failure = failure_of(found, culprit.preferred)
+    if failure is None and not culprit.real:
+        name, seed = culprit.scenario.name, culprit.seed
+        if culprit.folder is not None:
+            return None  # another version's run
+        raise BadInput(
+            f"{name} with seed {seed} ends as expected in the simulated world ({found.verdict}): there is nothing to shrink.\n"
+            f"`zab explore {name} --seeds 1..1000` looks for a seed that fails."
+        )
+    if failure is not None and culprit.folder is not None and failure.property not in (None, *culprit.preferred):
+        failure = None  # another bug than the run's
+    for scenario in _written(culprit):
+        for seed in [culprit.seed] if failure is not None else range(culprit.seed, culprit.seed + FURTHER_SEEDS):
+            start = _try(culprit, replace(scenario, seed=seed), failure)
+            if start is not None:
+                return start if failure is None else replace(start, before=found)
+    return None if failure is None else _with_another_seed(culprit, failure, found, workers)
+
+
+def _try(culprit: Culprit, scenario: Scenario, failure: Failure | None) -> Start | None:
+    found, _ = try_seed(Task(scenario=scenario, defect=culprit.defect), scenario.seed)
+    wanted = failure if failure is not None else failure_of(found, culprit.preferred)
+    if wanted is None or not wanted.shows_in(found) or (failure is None and wanted.property not in culprit.preferred):
+        return None
+    return Start(scenario=scenario, failure=wanted, before=found)
+
+
+def _with_another_seed(culprit: Culprit, failure: Failure, found: Explored, workers: Workers) -> Start | None:
+    """What a nemesis put off may leave a schedule that fails only with other luck."""
+    seeds = range(culprit.seed + 1, culprit.seed + FURTHER_SEEDS)
+    for scenario in _written(culprit):
+        failing = failing_seeds(workers, culprit.defect, failure, scenario, seeds)
+        if failing:
+            return Start(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
+    return None
+
+
+def _written(culprit: Culprit) -> Iterator[Scenario]:
+    """The schedules to begin with: as drawn (or written), as the run had it, as the simulated run has it."""
+    yield as_drawn(culprit.scenario, culprit.seed)
+    if culprit.folder is not None:
+        yield from _valid(as_it_happened(culprit.scenario, culprit.folder, culprit.seed))
+    if culprit.scenario.nemesis is not None:
+        with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
+            wish = wish_for(
+                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False
+            )
+            folder = run_sim(culprit.scenario, wish, Quiet()).folder
+            pinned = as_it_happened(culprit.scenario, folder, culprit.seed)
+        yield from _valid(pinned)
+
+
+def _valid(scenario: Scenario) -> Iterator[Scenario]:
+    read_again = checked(scenario)
+    if read_again is not None:
+        yield read_again
+
+
+def facts_of(scenario: Scenario, found: Explored) -> dict[str, Any]:
+    """How large a scenario is, and its run."""
+    return {
+        "nodes": scenario.nodes,
+        "faults": len(scenario.schedule()),
+        "operations": found.invoked,
+        "seconds": scenario.duration,
+        "events": found.events,
+    }

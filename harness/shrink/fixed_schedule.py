@@ -1,0 +1,56 @@
+"""A written schedule in the place of a drawn one, so that single faults can be left out."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.harness.runs.fault_timeline import FAULTS, Injected, origin
+from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.model import events as ev
+
+SHORTEST = 0.01  # seconds that a fault may last in a scenario's file
+
+
+def as_drawn(scenario: Scenario, seed: int) -> Scenario:
+    """With the faults that the nemesis draws from the seed, still aimed at roles."""
+    return replace(scenario, nemesis=None, faults=tuple(scenario.schedule(seed)), seed=seed)
+
+
+def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario:
+    """With the faults of a run: when they came, whom they hit, when they were healed. For what a nemesis had to put off,
+    and for what depends on who led."""
+    return replace(scenario, nemesis=None, faults=tuple(_steps(folder)), seed=seed)
+
+
+def _steps(folder: RunFolder) -> Iterator[FaultStep]:
+    zero = origin(folder)
+    milestones = folder.lines("harness.jsonl", ev.Milestone)
+    ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
+    lines = list(folder.lines("faults.jsonl", FAULTS))
+    heals = {line.id: line.t for line in lines if isinstance(line, ev.Heal)}
+    for line in lines:
+        if isinstance(line, Injected) and line.nodes and line.do in KINDS:
+            healed = heals.get(line.id)
+            lasts = None
+            if healed is not None and (ended is None or healed < ended) and KINDS[line.do].heals:
+                lasts = max(SHORTEST, round((healed - line.t) / 1e9, 3))
+            yield _step(line, round(max(0, line.t - zero) / 1e9, 3), lasts)
+
+
+def _step(line: Injected, at: float, lasts: float | None) -> FaultStep:
+    """A fault of links is pinned to its links, any other to its nodes."""
+    keys = {key.name: key for key in KINDS[line.do].keys}
+    params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | line.params
+    target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in line.nodes)
+    if "pairs" in keys and line.pairs:
+        params["pairs"] = tuple(sorted(line.pairs))
+        target = None
+        if "shape" in keys:
+            params["shape"] = "pairs"
+        if "direction" in keys and keys["direction"].default is not REQUIRED:
+            params["direction"] = keys["direction"].default
+    if target is not None and len(target) == 1:
+        target = target[0]
+    return FaultStep(at=at, do=line.do, target=target, lasts=lasts, params=params)

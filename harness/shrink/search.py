@@ -1,0 +1,143 @@
+"""Making a failing scenario small: candidates are tried in the simulated world, and one counts if it fails in the same way.
+
+The search is greedy and deterministic: the first candidate that still fails is taken, in an order that does not depend on how
+many workers try them. `harness/shrink/candidates.py` says what is tried.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from zab_chaos.faults.scenario import Scenario, ScenarioError, parse
+from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.model.verdict import Outcome
+
+WITNESSES = 2  # further seeds with which a candidate must fail, if the unshrunk scenario does
+LOOKED_AT = 4  # further seeds that are tried for it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What must go on failing: a verdict and, of a violation, one property."""
+
+    verdict: str
+    property: str | None
+
+    def shows_in(self, found: Explored) -> bool:
+        return found.verdict == self.verdict and (self.property is None or self.property in found.violated)
+
+    def __str__(self) -> str:
+        return f"{self.property} is violated" if self.property is not None else f"the verdict is {self.verdict}"
+
+
+def failure_of(found: Explored, preferred: Sequence[str]) -> Failure | None:
+    """What is to be kept of a failed run: the first of the `preferred` properties that it violates, else the first that it
+    violates; None if nothing failed."""
+    if not found.failed:
+        return None
+    if found.verdict != Outcome.VIOLATION:
+        return Failure(verdict=found.verdict, property=None)
+    kept = next((name for name in preferred if name in found.violated), found.violated[0])
+    return Failure(verdict=found.verdict, property=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When to stop: after so many tries, or so many seconds (then a slower machine finds less)."""
+
+    tries: int | None
+    seconds: float | None
+
+
+class Search:
+    """Tries candidates. `seeds`: a candidate must fail with each; `tell` hears of every try."""
+
+    def __init__(
+        self, workers: Workers, defect: str | None, failure: Failure, seeds: Sequence[int], budget: Budget,
+        tell: Callable[["Search"], None],
+    ) -> None:  # fmt: skip
+        self.failure = failure
+        self.seeds = tuple(seeds)
+        self.tries = 0
+        self._workers = workers
+        self._defect = defect
+        self._budget = budget
+        self._begun = time.monotonic()
+        self._tell = tell
+        self.best: Scenario | None = None  # of those that were tried and still fail, the latest: the smallest
+        self._known: dict[str, bool] = {}  # by the file's text
+
+    @property
+    def over(self) -> bool:
+        """Whether the budget is spent."""
+        tries, seconds = self._budget.tries, self._budget.seconds
+        spent = tries is not None and self.tries >= tries
+        return spent or (seconds is not None and time.monotonic() - self._begun > seconds)
+
+    def first(self, candidates: Sequence[Scenario]) -> int | None:
+        """The index of the first candidate that still fails; None if there is none, or no budget. One that is no valid
+        scenario does not count."""
+        handed: list[tuple[int, str]] = []
+        known: list[int] = []
+
+        def fresh() -> Iterator[Scenario]:
+            for index, candidate in enumerate(candidates):
+                if self.over:
+                    return
+                text = candidate.to_toml()
+                if self._known.get(text):
+                    known.append(index)
+                    return
+                if text not in self._known and (read := checked(candidate, text)) is not None:
+                    handed.append((index, text))
+                    yield read
+
+        work = partial(still_fails, self._defect, self.failure, self.seeds)
+        answers = self._workers.answers(work, fresh())
+        for number, fails in enumerate(answers):
+            index, text = handed[number]
+            self.tries += 1
+            self._known[text] = fails
+            self._tell(self)
+            if fails:
+                self.best = candidates[index]
+            if fails or self.over:
+                return index if fails else None
+        return next(iter(known), None)
+
+
+def checked(candidate: Scenario, text: str | None = None) -> Scenario | None:
+    """The candidate as its file would be read; None if such a file would be refused."""
+    try:
+        return parse(candidate.to_toml() if text is None else text)
+    except ScenarioError:
+        return None
+
+
+def still_fails(defect: str | None, failure: Failure, seeds: Sequence[int], scenario: Scenario) -> bool:
+    """Whether the scenario fails in that way with every seed."""
+    task = Task(scenario=scenario, defect=defect)
+    return all(failure.shows_in(try_seed(task, seed)[0]) for seed in seeds)
+
+
+def witnesses(workers: Workers, defect: str | None, failure: Failure, scenario: Scenario, seed: int) -> list[int]:
+    """The seed and a few others with which the scenario fails as well: what fails with all of them afterwards rests less
+    on one interleaving."""
+    others = [seed + number for number in range(1, LOOKED_AT + 1)]
+    failing = failing_seeds(workers, defect, failure, scenario, others)
+    return [seed, *failing[:WITNESSES]]
+
+
+def failing_seeds(
+    workers: Workers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int]
+) -> list[int]:
+    """Those of the seeds with which the scenario fails in that way."""
+    cases = [replace(scenario, seed=seed) for seed in seeds]
+    answers = workers.answers(partial(_fails_with_its_seed, defect, failure), cases)
+    return [seed for seed, fails in zip(seeds, answers, strict=True) if fails]
+
+
+def _fails_with_its_seed(defect: str | None, failure: Failure, scenario: Scenario) -> bool:
+    return still_fails(defect, failure, [scenario.seed], scenario)

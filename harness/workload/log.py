@@ -1,0 +1,128 @@
+"""ops.jsonl: every client operation, as `results/README.md` says."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from zab_chaos.harness.client.core import Client, Operation
+from zab_chaos.node.core.zxid import pair
+from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
+from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OpsFile:
+    """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._lines: list[bytes] = []
+        self._open = True
+
+    def invoke(self, client: Client, operation: Operation, due: int) -> None:
+        """`due`: when the open loop owed it."""
+        line: dict[str, Any] = {
+            "type": "invoke",
+            "t": operation.submitted_ns,
+            "due": due,
+            "client": client.number,
+            "seq": operation.seq,
+            "node": client.node,
+        }
+        self._lines.append(_encode(line | described(operation.request)))
+
+    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> str:
+        """Returns the outcome's name: ok, failed or unknown."""
+        line: dict[str, Any] = {
+            "type": "complete",
+            "t": operation.completed_ns,
+            "client": client.number,
+            "seq": operation.seq,
+            "node": client.node if operation.node is None else operation.node,
+        }
+        line |= told(outcome)
+        self._lines.append(_encode(line))
+        name: str = line["outcome"]
+        return name
+
+    def flush(self) -> None:
+        if self._lines:
+            data = memoryview(b"\n".join(self._lines) + b"\n")
+            self._lines.clear()
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self.flush()
+            os.close(self._file)
+
+
+class Book:
+    """An OpsFile for the clients of several threads, each line written at once. `told` hears invoked and each outcome."""
+
+    def __init__(self, path: Path, told: Callable[[str], None] = lambda name: None) -> None:
+        self._file = OpsFile(path)
+        self._told = told
+        self._lock = threading.Lock()
+
+    def invoke(self, client: Client, operation: Operation) -> None:
+        with self._lock:
+            self._told("invoked")
+            self._file.invoke(client, operation, operation.submitted_ns)
+            self._file.flush()
+
+    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> None:
+        with self._lock:
+            self._told(self._file.complete(client, operation, outcome))
+            self._file.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+
+def described(request: Request) -> dict[str, Any]:
+    """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step, and by all."""
+    if isinstance(request, Multi):
+        steps = [described(step) for step in request.steps]
+        last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
+        return last | {"op": "multi", "steps": steps}
+    fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
+    if isinstance(request, (Create, Set)):
+        fields["value"] = crc32(request.data)
+    version = getattr(request, "version", ANY)
+    if version != ANY:
+        fields["version"] = version
+    if isinstance(request, Create) and request.sequential:
+        fields["sequential"] = True
+    return fields
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Failed):
+        refusal: dict[str, Any] = {"outcome": "failed", "error": outcome.error}
+        return refusal | {"zxid": pair(outcome.zxid)} if outcome.zxid else refusal
+    if isinstance(outcome, Unknown):
+        return {"outcome": "unknown", "error": outcome.why}
+    fields: dict[str, Any] = {"outcome": "ok", "zxid": pair(outcome.zxid)}
+    if outcome.version is not None:
+        fields["version"] = outcome.version
+    elif outcome.steps:
+        fields["version"] = outcome.steps[-1].version
+    if outcome.data is not None:
+        fields["value"] = crc32(outcome.data)
+    if outcome.path is not None:
+        fields["path"] = outcome.path
+    if outcome.children is not None:
+        fields["children"] = outcome.children
+    if outcome.steps is not None:
+        fields["steps"] = [[step.path, step.version] for step in outcome.steps]
+    return fields

@@ -1,0 +1,64 @@
+"""What the delivered transactions did: the ledger, held together with what the primaries broadcast."""
+
+from zab_chaos.model.events import Broadcast, Summary
+from zab_chaos.model.oracle.broadcasts import Broadcasts, Primary
+from zab_chaos.model.oracle.ledger import Ledger
+
+FENCE = "fence"
+
+
+class Effects:
+    """The content of every transaction of the ledger, as it is at the end of a run.
+
+    `txns` belongs to the ledger's transactions one by one; None where no `broadcast` says what that transaction does.
+    `fences`: those that only say that nothing of their client up to their seq may follow. `first`: where each request,
+    (client, seq), took effect; the second time, if there is one, is not in it, and a fence is no effect.
+    `recorded`: whether any `broadcast` of the run says what its transactions do; older ones do not.
+    """
+
+    def __init__(self, ledger: Ledger, broadcasts: Broadcasts) -> None:
+        self._ledger = ledger
+        self._broadcasts = broadcasts
+        primaries = [primary for epoch in broadcasts.epochs.values() for primary in epoch]
+        self.recorded = any(event.txns for primary in primaries for event in primary.events)
+        self.txns: list[Summary | None] = self._contents() if self.recorded else [None] * len(ledger)
+        self.first: dict[tuple[int, int], int] = {}
+        self.fences: set[int] = set()
+        for zxid, txn in zip(ledger.zxids, self.txns, strict=True):
+            if txn is None:
+                continue
+            client, seq, steps = txn
+            if len(steps) == 1 and steps[0][0] == FENCE:
+                self.fences.add(zxid)
+            else:
+                self.first.setdefault((client, seq), zxid)
+
+    def broadcast(self, zxid: int) -> Broadcast | None:
+        """The event that broadcast a transaction of the ledger."""
+        index = self._ledger.index(zxid)
+        if index is None:
+            return None
+        primary = self._author(zxid, self._ledger.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
+        return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
+
+    def missing(self) -> int | None:
+        """The first delivered zxid of which no `broadcast` says what it does; None if all is known."""
+        return next((zxid for zxid, txn in zip(self._ledger.zxids, self.txns, strict=True) if txn is None), None)
+
+    def _contents(self) -> list[Summary | None]:
+        found: list[Summary | None] = []
+        epoch, primaries = 0, list[Primary]()
+        for zxid, digest in zip(self._ledger.zxids, self._ledger.digests, strict=True):
+            if zxid >> 32 != epoch:
+                epoch = zxid >> 32
+                primaries = self._broadcasts.epochs.get(epoch, [])
+            primary = self._author(zxid, digest, primaries)
+            found.append(primary.txns[(zxid & 0xFFFFFFFF) - 1] if primary is not None else None)
+        return found
+
+    def _author(self, zxid: int, digest: int, primaries: list[Primary]) -> Primary | None:
+        place = (zxid & 0xFFFFFFFF) - 1
+        for primary in primaries:
+            if place < len(primary.digests) and primary.digests[place] == digest:
+                return primary
+        return None

@@ -1,0 +1,456 @@
+"""What is known of a run so far. The oracle keeps it up to date; every checker reads it and none changes it."""
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from zab_chaos.model.events import (
+    Abort,
+    Accept,
+    AcceptedEpoch,
+    Boot,
+    Broadcast,
+    Complete,
+    CurrentEpoch,
+    Deliver,
+    Established,
+    Event,
+    Exit,
+    Fault,
+    Heal,
+    Inject,
+    Invoke,
+    Link,
+    Member,
+    Milestone,
+    Other,
+    Phase,
+    Role,
+    Run,
+    Snapshot,
+    Truncate,
+    packed,
+)
+from zab_chaos.model.oracle.broadcasts import Broadcasts, Step
+from zab_chaos.model.oracle.disks import Disk, Found, compare
+from zab_chaos.model.oracle.effects import Effects
+from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
+from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
+
+DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
+WIPE = "wipe"  # the disk is lost
+DISK_FAULTS = DAMAGES | {WIPE}
+KILLS = (
+    frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
+)  # these end processes, or need them ended
+WRITES = frozenset({"create", "set", "delete", "multi"})
+READS = frozenset({"get", "exists", "children"})
+UNSERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that say nothing of the request
+ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in the order
+
+
+@dataclass(slots=True)
+class Node:
+    """One node: its present life, its disk, and where it stands. `lost`: disks that it had, and what faults took of
+    them; `found`: how this life's boot compares with the life before it."""
+
+    id: int
+    boot: Boot | None = None
+    found: Found | None = None
+    place: Place = field(default_factory=Place)
+    role: str = ""
+    phase: str = ""
+    exit: Exit | None = None
+    disk: Disk = field(default_factory=Disk)
+    lost: list[Disk] = field(default_factory=list)
+    reached: "array[int]" = field(default_factory=lambda: array("Q"))  # zxids up to which it had delivered, ...
+    reached_at: "array[int]" = field(default_factory=lambda: array("q"))  # ... and when, for the first time in any life
+
+    def reach(self, zxid: int, t: int) -> None:
+        """It has delivered everything up to `zxid`."""
+        if not self.reached or zxid > self.reached[-1]:
+            self.reached.append(zxid)
+            self.reached_at.append(t)
+
+    def had_delivered(self, zxid: int, t: int) -> bool:
+        """Whether some life of it had delivered up to `zxid` by the time `t`."""
+        place = bisect_left(self.reached, zxid)
+        return place < len(self.reached) and self.reached_at[place] <= t
+
+    @property
+    def disks(self) -> list[Disk]:
+        """All that it has ever had, the present one first."""
+        return [self.disk, *self.lost]
+
+
+@dataclass(slots=True)
+class Life:
+    """One life of a node: its start, and the last event seen of it."""
+
+    boot: Boot | None
+    last: Event
+    acted_unborn: bool = False  # took part in something before it had written `boot`
+
+
+class Request(Struct, gc=False):
+    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names."""
+
+    invoke: Invoke
+    complete: Complete | None = None
+    zxid: int | None = None
+
+
+class Write(Struct, gc=False):
+    """A write that a client saw succeed."""
+
+    zxid: int
+    op: str
+    complete: Complete
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place where a file does not say what happened. `excusable`: only an incomplete last line."""
+
+    file: str
+    line: int
+    why: str
+    node: int | None = None
+    excusable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.why}" if self.line else f"{self.file} {self.why}"
+
+
+class Facts:
+    """The shared state. Traces, operations, faults and milestones may come in any order among each other."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.broadcasts = Broadcasts()
+        self.nodes: dict[int, Node] = {}
+        self.lives: dict[tuple[int, int], Life] = {}
+        self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
+        self.led: dict[tuple[int, int], AcceptedEpoch] = {}  # (epoch, node): what a node promised to itself
+        self.established: list[Established] = []
+        self.highest_established = 0  # epoch
+        self.deliveries = 0  # transactions, each time that some node delivered one
+        self.leads: list[Role] = []  # a node began to lead
+        self.members: list[Member] = []
+        self.links: list[Link] = []
+        self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
+        self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
+        self.acked: list[Write] = []
+        self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
+        self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
+        self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
+        self.writes_due = array("q")
+        self.writes_done = array("q")  # when a write succeeded
+        self.refusals = array("q")  # when a write was refused for what it asked
+        self._waited: list[tuple[int, int, int]] = []
+        self.faults_due = 0  # at least so many injections must be on record
+        self.injects: list[Inject] = []
+        self.injected: set[int | str] = set()  # their ids
+        self.heals: list[Heal] = []
+        self.healed: set[int | str] = set()
+        self.milestones: dict[str, Milestone] = {}  # the last of each name
+        self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start
+        self.damages: list[Damage] = []
+        self.run = Run(nodes=1)
+
+    def node(self, number: int) -> Node:
+        node = self.nodes.get(number)
+        if node is None:
+            node = self.nodes[number] = Node(number)
+        return node
+
+    # ---- the traces ----
+
+    def count(self, event: Event) -> bool:
+        """Every event goes here first. False if it is of no further use: its life should have been over, or its place
+        in the node's history is not known."""
+        number, n = event.life, event.n
+        life = self.lives.get((event.node, number))
+        if life is None:
+            life = self.lives[event.node, number] = Life(None, event)
+            if n != 1:
+                self._gap(event, 1)
+        elif n != life.last.n + 1:
+            self._gap(event, life.last.n + 1)
+        life.last = event
+        if type(event) is Boot:
+            life.boot = event
+        elif life.boot is None and not self._before_boot(life, event):
+            return False
+        present = self.node(event.node).boot
+        if present is not None and number < present.life:
+            self.zombies.append((event, present))
+            return False
+        return True
+
+    def _before_boot(self, life: Life, event: Event) -> bool:
+        """A life that can't read its disk ends without `boot`. It may say why, but it takes part in nothing."""
+        if isinstance(event, Exit | Abort | Other):
+            return True
+        if not life.acted_unborn:
+            life.acted_unborn = True
+            self.damages.append(Damage(event.file, event.line or event.n, "acts without having written `boot`"))
+        return False
+
+    def _gap(self, event: Event, expected: int) -> None:
+        self.damages.append(Damage(event.file, event.line or event.n, f"has event {event.n}, {expected} was next"))
+
+    def boot(self, event: Boot) -> bool:
+        """A new life. False if its snapshot is no point of the ledger."""
+        node, disk = self.node(event.node), self.node(event.node).disk
+        node.found = None
+        if node.boot is not None:
+            node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
+            if node.found.new_disk:
+                node.lost.append(disk)
+                for lost in node.lost:
+                    lost.successor = lost.successor or event
+                node.disk = disk = Disk()
+            elif packed(event.last_zxid) < disk.log.last:
+                node.lost.append(replace(disk, log=disk.log.copy()))
+        disk.boot(event)
+        node.boot, node.exit, node.role, node.phase = event, None, "", ""
+        node.reach(packed(event.snapshot_zxid), event.t)
+        node.place = Place()
+        return self.ledger.restore(node.place, packed(event.snapshot_zxid))
+
+    def deliver(self, event: Deliver) -> Delivery:
+        node = self.node(event.node)
+        delivery = self.ledger.deliver(node.place, event)
+        self.deliveries += len(delivery.digests)
+        node.reach(delivery.last, event.t)
+        disk = node.disk
+        if delivery.last >= disk.top_last:
+            disk.top, disk.top_last = event, delivery.last
+        return delivery
+
+    def broadcast(self, event: Broadcast) -> Step:
+        return self.broadcasts.add(event, self.node(event.node).place.last)
+
+    def accept(self, event: Accept) -> None:
+        self.node(event.node).disk.accept(event)
+
+    def snapshot(self, event: Snapshot) -> bool:
+        """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
+        node, zxid = self.node(event.node), packed(event.zxid)
+        if event.kind == "installed":
+            node.disk.install(event)
+        if event.kind != "restored":
+            return True
+        node.reach(zxid, event.t)
+        return self.ledger.restore(node.place, zxid)
+
+    def at(self, event: Event) -> None:
+        """Small changes of a node's state."""
+        node = self.node(event.node)
+        match event:
+            case Truncate():
+                node.disk.truncate(event)
+            case Phase():
+                node.phase = event.phase
+            case Role():
+                node.role = event.role
+                if event.role == "LEADING":
+                    self.leads.append(event)
+            case AcceptedEpoch():
+                node.disk.promise(event)
+                if event.leader == event.node:
+                    self.led.setdefault((event.epoch, event.node), event)
+            case CurrentEpoch():
+                node.disk.join(event)
+            case Member():
+                node.disk.admit(event)
+                self.members.append(event)
+            case Link():
+                self.links.append(event)
+            case Exit():
+                node.exit = event
+            case Established():
+                self.established.append(event)
+                self.highest_established = max(self.highest_established, event.epoch)
+            case _:
+                pass
+
+    # ---- the clients ----
+
+    def invoke(self, operation: Invoke) -> None:
+        key = (operation.client, operation.seq)
+        if key in self.requests:
+            self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
+            return
+        if operation.seq < self.last_seq.get(operation.client, 0):
+            self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
+        self.last_seq[operation.client] = operation.seq
+        self.requests[key] = Request(operation)
+        if operation.op in WRITES:
+            self.writes_due.append(operation.due)
+
+    def complete(self, operation: Complete) -> Invoke | None:
+        """An answer. Its question, or None if there was none."""
+        request = self.requests.get((operation.client, operation.seq))
+        if request is None or request.complete is not None:
+            self.damages.append(
+                Damage(operation.file, operation.line, "completes an operation that waits for no answer")
+            )
+            return None
+        request.complete, question = operation, request.invoke
+        if operation.zxid is not None:
+            request.zxid = packed(operation.zxid)
+        write = question.op in WRITES
+        for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
+            counts[operation.outcome] += 1
+        if write and operation.outcome != "ok":
+            self._unfulfilled(operation, question)
+        if operation.outcome == "ok":
+            self.latencies.append(operation.t - question.due)
+            if write:
+                self.writes_done.append(operation.t)
+                if request.zxid is not None:
+                    self.acked.append(Write(request.zxid, question.op, operation))
+        return question
+
+    def _unfulfilled(self, operation: Complete, question: Invoke) -> None:
+        if operation.outcome == "failed" and operation.error not in UNSERVED:
+            self.refusals.append(operation.t)
+        elif question.node is not None:
+            self._waited.append((question.node, question.due, operation.t))
+
+    def waited(self) -> list[tuple[int, int, int]]:
+        """The writes that were not done: the node that was asked, when it was due, and when the client gave up."""
+        pending = [(it.node, it.due, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
+        return self._waited + pending
+
+    # ---- the faults ----
+
+    def inject(self, fault: Inject) -> None:
+        if fault.id in self.injected:
+            self.damages.append(Damage(fault.file, fault.line, f"injects fault {fault.id} a second time"))
+        self.injected.add(fault.id)
+        self.injects.append(fault)
+
+    def heal(self, fault: Heal) -> None:
+        """Fault 0 is none in particular: a healing of last resort."""
+        if fault.id and (fault.id not in self.injected or fault.id in self.healed):
+            self.damages.append(Damage(fault.file, fault.line, f"heals fault {fault.id}, which is not there"))
+        self.healed.add(fault.id)
+        self.heals.append(fault)
+
+    # ---- what is known at the end ----
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What the delivered transactions did."""
+        return Effects(self.ledger, self.broadcasts)
+
+    def unanswered(self) -> list[Invoke]:
+        """The operations of which nothing was heard any more."""
+        return [request.invoke for request in self.requests.values() if request.complete is None]
+
+    def quorum(self) -> int:
+        return self.run.nodes // 2 + 1
+
+    def disks_lost(self) -> list[int]:
+        """The nodes that are out of the quorums at the end because a fault took their disk."""
+        wiped = {node for inject in self.injects for node in inject.nodes if takes_disk(inject, node)}
+        return sorted(node.id for node in self.nodes.values() if node.disk.amnesiac and node.id in wiped)
+
+    def beyond_fault_model(self) -> bool:
+        """A quorum of disks was lost, and since the last of them came back nobody was established."""
+        lost = self.disks_lost()
+        if not lost or self.run.nodes - len(lost) >= self.quorum():
+            return False
+        since = max(boot.t for number in lost if (boot := self.nodes[number].boot) is not None)
+        return all(event.t < since for event in self.established)
+
+    def settled(self) -> Milestone | None:
+        """The end of the liveness phase: `converged`, or `not-converged`."""
+        return self.milestones.get("converged") or self.milestones.get("not-converged")
+
+    def up_at_end(self) -> list[Node]:
+        """The correct servers (LADIS 2008): started, not ended by a fault or by themselves before the run was settled."""
+        settled = self.settled()
+        return [node for _, node in sorted(self.nodes.items()) if self._up(node, settled)]
+
+    def _up(self, node: Node, settled: Milestone | None) -> bool:
+        if node.boot is None:
+            return False
+        if node.exit is not None and (node.exit.code != 0 or settled is None or node.exit.t < settled.t):
+            return False
+        return not any(
+            inject.t >= node.boot.t and (node.id in killed(inject)) and (settled is None or inject.t < settled.t)
+            for inject in self.injects
+        )
+
+    def disk_lost(self, old: Boot, new: Boot) -> bool:
+        """Whether a fault took the whole disk of the node, between two of its starts."""
+        return any(takes_disk(inject, new.node) for inject in self._between(old, new))
+
+    def disk_damaged(self, old: Boot, new: Boot) -> bool:
+        """Whether a fault took or changed something that the node's disk held, between two of its starts."""
+        return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
+
+    def _between(self, old: Boot, new: Boot) -> list[Inject]:
+        return [inject for inject in self.injects if old.t <= inject.t <= new.t]
+
+    @property
+    def tampered(self) -> bool:
+        """Whether somebody else changed the links: the faults of this run are not all known."""
+        return any(tampered(heal) for heal in self.heals)
+
+    def was_killed(self, node: int) -> bool:
+        """Whether some fault, or the end of the run, ended a process of this node by force."""
+        forced = {"leftovers", "interrupted"} & self.milestones.keys()
+        return bool(forced) or any(
+            node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
+        )
+
+
+def takes_disk(inject: Inject, node: int) -> bool:
+    """Whether a fault shows that it has taken this node's disk."""
+    if inject.do != WIPE or node not in inject.nodes:
+        return False
+    shown = inject.evidence.get(str(node)) if isinstance(inject.evidence, dict) else None
+    return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
+
+
+def killed(fault: Fault) -> dict[int, dict[str, Any]]:
+    """What a fault's evidence says of the processes that it ended: node -> {"pid", "exit"}."""
+    if not isinstance(fault.evidence, dict):
+        return {}
+    return {
+        int(node): shown
+        for node, shown in fault.evidence.items()
+        if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
+    }
+
+
+def tampered(fault: Fault) -> list[str]:
+    """What a fault's evidence says of changes that somebody else made to the links, in words."""
+    told = fault.evidence.get("tampered", []) if isinstance(fault.evidence, dict) else []
+    return [str(words) for words in told] if isinstance(told, list) else [str(told)]
+
+
+def crossings(fault: Fault) -> list[dict[str, Any]]:
+    """The frame counters of cut links in a fault's evidence: {"from", "to", "at_inject", "at_heal"}."""
+    found: list[dict[str, Any]] = []
+    waiting = [fault.evidence]
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, dict):
+            if "at_inject" in item:
+                found.append(item)
+            else:
+                waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return found

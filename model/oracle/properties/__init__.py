@@ -1,0 +1,48 @@
+"""Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
+
+from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.clients import ClientOrder
+from zab_chaos.model.oracle.properties.disk import DiskKeeps
+from zab_chaos.model.oracle.properties.durability import CommittedStays, Durability
+from zab_chaos.model.oracle.properties.epochs import Epochs
+from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
+from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
+from zab_chaos.model.oracle.properties.links import Channels, Sanity
+from zab_chaos.model.oracle.properties.once import ExactlyOnce
+from zab_chaos.model.oracle.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
+from zab_chaos.model.oracle.properties.progress import Progress
+from zab_chaos.model.oracle.properties.promises import Promises
+from zab_chaos.model.oracle.properties.quorum import QuorumDurability
+from zab_chaos.model.oracle.properties.recovery import Recovery
+from zab_chaos.model.oracle.properties.state import StateEquality
+from zab_chaos.model.oracle.properties.values import ValuesAndVersions
+
+ALL: tuple[type[Checker], ...] = (
+    Integrity,
+    TotalOrder,
+    Agreement,
+    LocalPrimaryOrder,
+    GlobalPrimaryOrder,
+    PrimaryIntegrity,
+    Prefix,
+    CausalOrder,
+    ReliableDelivery,
+    OneLeader,
+    Epochs,
+    Promises,
+    Durability,
+    CommittedStays,
+    QuorumDurability,
+    DiskKeeps,
+    ClientOrder,
+    ExactlyOnce,
+    ValuesAndVersions,
+    StateEquality,
+    Recovery,
+    Progress,
+    Channels,
+    Sanity,
+    FaultTookEffect,
+    TraceIntegrity,
+)

@@ -1,0 +1,121 @@
+"""The core properties of atomic broadcast (DSN 2011, section III-A): integrity, total order, agreement."""
+
+from zab_chaos.model.oracle.evidence import show, span
+from zab_chaos.model.oracle.ledger import Conflict, Delivery
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.core import digest as dg
+
+
+class Integrity(Checker):
+    """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
+
+    Verifies, for every delivery that is not the ledger's already, that before it the primary of its epoch wrote a
+    `broadcast` of the same zxid with the same digest; so one that everybody delivers is reported once. Does not verify
+    bytes beyond their 64-bit digest, nor what a snapshot contains (state equality does), nor that what was accepted but never
+    delivered was broadcast.
+    """
+
+    name = "integrity"
+    source = "DSN 2011"
+    statement = "What is delivered was broadcast by the primary of its epoch, with the same bytes."
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_news(self, delivery: Delivery) -> None:
+        event = delivery.event
+        if self.facts.broadcasts.matches(event.epoch, event.first, delivery.digests):
+            return
+        offset = self._first_alien(delivery)
+        zxid, digest = event.zxid + offset, delivery.digests[offset]
+        for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
+            broadcast = primary.event_of(event.first + offset)
+            if broadcast is not None:
+                self.found.add(
+                    f"node {event.node} delivered {show(zxid)} with digest {dg.show(digest)}, but node {primary.node}, the "
+                    f"primary, had broadcast it with digest {dg.show(primary.digests[event.first + offset - 1])}",
+                    [broadcast, event],
+                )
+                return
+        self.found.add(
+            f"node {event.node} delivered {show(zxid)} (digest {dg.show(digest)}), which nobody had broadcast", [event]
+        )
+
+    def _first_alien(self, delivery: Delivery) -> int:
+        """The offset of the batch's first transaction that was not broadcast as it was delivered."""
+        event = delivery.event
+        for offset in range(len(delivery.digests)):
+            one = delivery.digests[offset : offset + 1]
+            if not self.facts.broadcasts.matches(event.epoch, event.first + offset, one):
+                return offset
+        return 0  # each one was broadcast, by different processes: the first is as good as any
+
+
+class TotalOrder(Checker):
+    """DSN 2011, III-A: a delivered before b somewhere: who delivers b has delivered a before it.
+
+    Verifies that a node neither skips a transaction of the ledger nor goes back in it, except that a restart delivers
+    again, from the beginning or from a snapshot, in the same order (LADIS 2008, section 2). Does not verify
+    transactions that are not in the ledger; agreement does.
+    """
+
+    name = "total order"
+    source = "DSN 2011"
+    statement = "If a is delivered before b somewhere, then wherever b is delivered, a was delivered before it."
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_conflict(self, delivery: Delivery) -> None:
+        conflict = delivery.conflict
+        assert conflict is not None
+        if conflict.kind == "skipped":
+            self._skipped(delivery, conflict)
+        elif conflict.kind == "again":
+            self.found.add(
+                f"node {delivery.event.node} delivered {show(conflict.zxid)} again, out of order and without a "
+                f"restart: it had already delivered up to {show(delivery.before)}",
+                [conflict.author, delivery.event],
+            )
+
+    def _skipped(self, delivery: Delivery, conflict: Conflict) -> None:
+        ledger = self.facts.ledger
+        end = ledger.index(conflict.zxid) or 0
+        missing = span(ledger.zxids[conflict.index], ledger.zxids[end - 1])
+        self.found.add(
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} without {missing}, which node "
+            f"{conflict.author.node} had delivered before it",
+            [conflict.author, delivery.event],
+        )
+
+
+class Agreement(Checker):
+    """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
+
+    Verifies that a node never delivers, where the ledger has a transaction, one that the ledger does not have (or has
+    with other bytes). Each node is compared with the longest sequence, which compares all pairs. Does not verify that
+    everybody arrives at the end of the ledger; reliable delivery does.
+    """
+
+    name = "agreement"
+    source = "DSN 2011"
+    statement = "Of any two delivered sequences one is a prefix of the other."
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_conflict(self, delivery: Delivery) -> None:
+        conflict = delivery.conflict
+        assert conflict is not None
+        if conflict.kind not in ("other", "bytes"):
+            return
+        ledger, author = self.facts.ledger, conflict.author
+        at = min(conflict.index, len(ledger) - 1)
+        there = f"{show(ledger.zxids[at])} (digest {dg.show(ledger.digests[at])})"
+        stood = delivery.before if conflict.zxid == delivery.event.zxid else conflict.zxid - 1
+        self.found.add(
+            f"node {delivery.event.node} delivered {show(conflict.zxid)} (digest {dg.show(conflict.digest)}) after "
+            f"{show(stood)}, but node {author.node} had delivered {there} "
+            + ("there" if at == conflict.index else "last"),
+            [author, delivery.event],
+        )

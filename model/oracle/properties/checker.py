@@ -1,0 +1,65 @@
+"""What all checkers have in common: a name, a source, a statement, and a count of what was checked."""
+
+from typing import ClassVar
+
+from zab_chaos.model.oracle.evidence import Findings
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.verdict import Judgement, Property
+
+
+class Checker:
+    """One property. A subclass defines `on_<event>` for what it wants to see, and `at_end` for what it sums up.
+
+    The facts are up to date when `on_<event>` is called: the event is already part of them. `on_broadcast` gets a
+    `broadcasts.Step`, `on_deliver` a `ledger.Delivery`; all others get the event itself, and `on_snapshot` and
+    `on_boot` also whether their state is a point of the ledger. Most deliveries only repeat, in order, what the ledger
+    has. So there are three more names for the others, with the same argument: `on_news` (not all of it was in the
+    ledger), `on_leap` (it does not begin with the zxid after the node's last one) and `on_conflict`.
+
+    `rests_on_absence`: a violation means that something is missing from the trace. In a damaged trace that proves
+    nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it
+    is the experiment that failed, not the protocol.
+
+
+    `liveness`: it says what must come about in time. Safety holds under any faults; what must come about is owed only if
+    nothing but the known faults was in the way. So where somebody else changed the links, a violation is UNKNOWN.
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    statement: ClassVar[str]
+    rests_on_absence: ClassVar[bool] = True
+    liveness: ClassVar[bool] = False
+    if_broken: ClassVar[Judgement] = Judgement.VIOLATION
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.checked = 0
+        self.found = Findings()
+        self.unknown: list[str] = []  # why the property can't be judged
+        self.not_applicable: str | None = None  # why it does not have to hold
+
+    def at_end(self) -> None:
+        """Everything was seen; `facts.run` is known."""
+
+    def judgement(self) -> Judgement:
+        if self.not_applicable is not None:
+            return Judgement.NOT_APPLICABLE
+        if self.found:
+            doubtful = (self.rests_on_absence and self.facts.damages) or (self.liveness and self.facts.tampered)
+            return Judgement.UNKNOWN if doubtful else self.if_broken
+        if self.unknown:
+            return Judgement.UNKNOWN
+        return Judgement.PASS if self.checked else Judgement.NOT_APPLICABLE
+
+    def property(self) -> Property:
+        listed = [] if self.not_applicable is not None else self.found.listed
+        return Property(
+            name=self.name,
+            source=self.source,
+            verdict=self.judgement(),
+            statement=self.statement,
+            checked=self.checked,
+            violations=listed,
+            more=self.found.more if listed else 0,
+        )

@@ -1,0 +1,229 @@
+"""What a client sees (LADIS 2008, section 1: requests of a client in FIFO order)."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from zab_chaos.model.events import Boot, Complete, Invoke, packed
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.facts import READS, Facts, Request
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.tree.refusal import SUPERSEDED
+
+OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
+
+
+@dataclass(slots=True)
+class _Session:
+    answered: Complete | None = None  # the answer with the highest seq
+    seen: int = 0  # the highest zxid in any answer
+    seen_in: Complete | None = None
+    written: int = 0  # the zxid of the last write
+    written_in: Complete | None = None
+
+
+class ClientOrder(Checker):
+    """LADIS 2008: a client's requests are processed and answered in the order in which it sent them.
+
+    Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
+    transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
+    seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
+    later ones; no read shows an older state than an earlier answer did; no transaction answers two writes; and a write is
+    refused as superseded only if something of its client with a seq at least as high took effect or was answered. For each
+    node, over all its lives: a read that was invoked when an answer of that node was known is not older than that
+    answer, unless the node has lost its disk in between. Does not verify the values that were read (values and versions
+    does), nor, where `broadcast` does not say whose its transactions are, when unknown writes took effect.
+    """
+
+    name = "client order"
+    source = "LADIS 2008"
+    statement = (
+        "A client's answers and effects come in its order, also those of unknown writes and on other nodes; the reads of "
+        "a session, and those at a node, never go back."
+    )
+    rests_on_absence = False
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._sessions: dict[int, _Session] = {}
+        self._owners: dict[int, Complete] = {}  # by zxid
+        self._emptied: dict[int, list[int]] = {}  # when a node began with an empty disk
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        if event.empty:
+            self._emptied.setdefault(event.node, []).append(event.t)
+
+    # ---- answer by answer ----
+
+    def on_complete(self, event: Complete, question: Invoke) -> None:
+        if event.outcome == "unknown":
+            return  # the client gave up; nobody answered
+        self.checked += 1
+        session = self._sessions.setdefault(event.client, _Session())
+        if session.answered is not None and event.seq < session.answered.seq:
+            self.found.add(
+                f"client {event.client} got the answer to seq {event.seq} after the one to seq {session.answered.seq}",
+                [session.answered, event],
+            )
+        else:
+            session.answered = event
+        if event.zxid is not None:
+            self._seen(session, event, question.op, packed(event.zxid))
+
+    def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
+        if op in READS and zxid < session.seen:
+            self.found.add(
+                f"client {event.client} saw {show(zxid)} with seq {event.seq} ({op}), after it had seen "
+                f"{show(session.seen)}",
+                [session.seen_in, event],
+            )
+        if op in OWN_TRANSACTION and event.outcome == "ok":
+            self._own(event, zxid)
+            if zxid <= session.written:
+                self.found.add(
+                    f"client {event.client} wrote {show(zxid)} with seq {event.seq} ({op}), after it had written "
+                    f"{show(session.written)}",
+                    [session.written_in, event],
+                )
+            session.written, session.written_in = zxid, event
+        if zxid >= session.seen:
+            session.seen, session.seen_in = zxid, event
+
+    def _own(self, event: Complete, zxid: int) -> None:
+        owner = self._owners.setdefault(zxid, event)
+        if owner is not event and owner.client != event.client:
+            self.found.add(
+                f"{show(zxid)} answers both the write of client {owner.client}, seq {owner.seq}, and that of client "
+                f"{event.client}, seq {event.seq}",
+                [owner, event],
+            )
+
+    # ---- at the end ----
+
+    def at_end(self) -> None:
+        self._effects()
+        requests = self.facts.requests.values()
+        sessions: dict[int, list[Request]] = {}
+        for request in requests:
+            sessions.setdefault(request.invoke.client, []).append(request)
+        for asked in sessions.values():
+            asked.sort(key=lambda request: request.invoke.seq)
+            self._session(asked)
+        read = {request.complete.node for request in requests if request.invoke.op in READS and request.complete}
+        nodes: dict[tuple[int, int], list[tuple[int, Request]]] = {}
+        for request in requests:
+            if request.zxid is not None and request.complete is not None and request.complete.node in read:
+                self._shown(request, request.complete, request.zxid, nodes)
+        for answers in nodes.values():
+            self._node(answers)
+
+    def _effects(self) -> None:
+        """The delivered transactions of each client ascend with its seq, and stay behind its fences."""
+        last: dict[int, tuple[int, int, bool]] = {}  # of each client: seq, zxid, and whether that was a fence
+        effects = self.facts.effects
+        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
+            if txn is None:
+                continue
+            client, seq, _ = txn
+            fence, before = zxid in effects.fences, last.get(client)
+            if before is None or seq > before[0] or (fence and seq == before[0]):
+                last[client] = (seq, zxid, fence)
+            elif not fence and (seq < before[0] or before[2]):
+                what = "the fence at" if before[2] else "that of"
+                request = self.facts.requests.get((client, seq))
+                self.found.add(
+                    f"the write of client {client}, seq {seq}, took effect at {show(zxid)}, after {what} its seq "
+                    f"{before[0]} ({show(before[1])})",
+                    [
+                        effects.broadcast(before[1]),
+                        effects.broadcast(zxid),
+                        request.complete if request is not None else None,
+                    ],
+                )
+
+    def _session(self, requests: Iterable[Request]) -> None:
+        """What a client was shown lies between its earlier writes and its later ones."""
+        first = self.facts.effects.first
+        written, shown = 0, 0
+        writer = viewer = None
+        for request in requests:
+            invoke = request.invoke
+            if request.complete is not None and request.complete.error == SUPERSEDED:
+                self._superseded(invoke, request.complete)
+            effect = first.get((invoke.client, invoke.seq))
+            if effect is not None:
+                if viewer is not None and effect <= shown:
+                    self._between(request, effect, viewer, shown)
+                if effect > written:
+                    written, writer = effect, request
+            elif (zxid := request.zxid) is not None:
+                if writer is not None and zxid < written:
+                    self._between(writer, written, request, zxid)
+                if zxid >= shown:
+                    shown, viewer = zxid, request
+
+    def _superseded(self, invoke: Invoke, complete: Complete) -> None:
+        """The refusal says that the client had come further."""
+        if not self.facts.effects.recorded:
+            return
+        after = packed(complete.zxid) if complete.zxid is not None else 0
+        reached = max(self._effective(invoke.client, after), self._answered_before(invoke.client, complete.t))
+        if reached < invoke.seq:
+            self.found.add(
+                f"the write of client {invoke.client}, seq {invoke.seq}, was refused as superseded, but nothing of this client "
+                f"above seq {reached} took effect or was answered before",
+                [invoke, complete],
+            )
+
+    def _effective(self, client: int, zxid: int) -> int:
+        """The highest seq of a client that took effect, or was fenced off, up to `zxid`."""
+        txns = zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True)
+        return max((txn[1] for at, txn in txns if at <= zxid and txn is not None and txn[0] == client), default=0)
+
+    def _answered_before(self, client: int, t: int) -> int:
+        """The highest seq of a client that was answered before `t`."""
+        requests = self.facts.requests.values()
+        seqs = [it.invoke.seq for it in requests if it.invoke.client == client and it.complete and it.complete.t < t]
+        return max(seqs, default=0)
+
+    def _between(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
+        write, view = writer.invoke, viewer.invoke
+        early = write.seq > view.seq
+        self.found.add(
+            f"client {write.client} was shown {show(shown)} with seq {view.seq} ({view.op}), "
+            f"{'with' if early else 'without'} its {'later' if early else 'earlier'} write, seq {write.seq}, which "
+            f"took effect at {show(effect)}",
+            [write, writer.complete, viewer.complete, self.facts.effects.broadcast(effect)],
+        )
+
+    def _shown(
+        self, request: Request, complete: Complete, zxid: int, nodes: dict[tuple[int, int], list[tuple[int, Request]]]
+    ) -> None:
+        """Put an answer to those of its node, on the same disk."""
+        emptied = self._emptied.get(complete.node or 0, [])
+        disk = bisect_left(emptied, complete.t)
+        if disk == bisect_left(emptied, request.invoke.t):  # else it is not known which disk it came from
+            nodes.setdefault((complete.node or 0, disk), []).append((zxid, request))
+
+    def _node(self, answers: list[tuple[int, Request]]) -> None:
+        """No read is older than what its node had shown to anybody when it was invoked."""
+        answers.sort(key=lambda answer: answer[0])
+        latest: Request | None = None  # of the reads with a lower zxid, the last invoked
+        for _, group in groupby(answers, key=lambda answer: answer[0]):
+            older = latest
+            for _, request in group:
+                assert request.complete is not None
+                if older is not None and request.complete.t < older.invoke.t:
+                    self._went_back(request, older)
+                if request.invoke.op in READS and (latest is None or request.invoke.t > latest.invoke.t):
+                    latest = request
+
+    def _went_back(self, before: Request, read: Request) -> None:
+        assert before.zxid is not None
+        assert read.zxid is not None
+        self.found.add(
+            f"node {read.invoke.node} showed {show(read.zxid)} to client {read.invoke.client}, seq {read.invoke.seq}, after "
+            f"it had shown {show(before.zxid)} to client {before.invoke.client}, seq {before.invoke.seq}",
+            [before.complete, read.invoke, read.complete],
+        )

@@ -1,0 +1,87 @@
+"""What was durable is there at the next boot, and nothing else is."""
+
+from collections.abc import Sequence
+
+from zab_chaos.model.events import Boot, Line, packed
+from zab_chaos.model.oracle.disks import Found
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class DiskKeeps(Checker):
+    """zab-chaos: a node may rely on what it has made durable, and on nothing that it has not.
+
+    Verifies, for every boot of a node that has lived before, against what its traces said was durable: f.p, f.a and the
+    log's end are not lower, unless a fault damaged this node's disk between the two starts (a log may also end earlier
+    where the boot shows that a later epoch was joined, but never before what this node had delivered on this disk). What
+    is there beyond that must have been on its way: an epoch that its leader had promised, a transaction that its primary
+    had broadcast. A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else
+    excuses it. Does not verify the first boot of a node, nor the bytes that were recovered: the deliveries show them.
+    """
+
+    name = "disk"
+    source = "zab-chaos"
+    statement = (
+        "What was durable is there at the next boot, nothing that was never written, and no disk is lost by itself."
+    )
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._new_disks: list[Found] = []
+        self._suspects: list[tuple[Found, str, Sequence[Line | None]]] = []
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        found = self.facts.node(event.node).found
+        if found is None:
+            return
+        self.checked += 1
+        if found.new_disk:
+            self._new_disks.append(found)
+            return
+        self._epochs(found)
+        self._log(found)
+
+    def at_end(self) -> None:
+        for found in self._new_disks:
+            boot, before = found.boot, found.before
+            if not self.facts.disk_lost(before, boot):
+                self.found.add(
+                    f"node {boot.node} started on an empty disk ({boot.disk}), and no fault had taken the one that it had",
+                    [before, boot],
+                )
+        for found, words, lines in self._suspects:
+            if not self.facts.disk_damaged(found.before, found.boot):
+                self.found.add(words, lines)
+
+    def _epochs(self, found: Found) -> None:
+        boot, who = found.boot, f"node {found.boot.node}"
+        for name, held, now, line in (
+            ("f.p", found.accepted_epoch, boot.accepted_epoch, found.accepted_in),
+            ("f.a", found.current_epoch, boot.current_epoch, found.current_in),
+        ):
+            if now < held:
+                words = f"{who} started with {name} = {now}, but its disk had held {name} = {held}"
+                self._suspects.append((found, words, [line, boot]))
+            elif now > held and not self._proposed(now, found):
+                self.found.add(
+                    f"{who} started with {name} = {now}, but its disk had held {name} = {held}, and no leader had "
+                    f"proposed epoch {now}",
+                    [line, boot],
+                )
+
+    def _proposed(self, epoch: int, found: Found) -> bool:
+        """Whether somebody was to lead this epoch; the node itself may have died before it could say so."""
+        return found.own_epoch or any(epoch == known for known, _ in self.facts.led)
+
+    def _log(self, found: Found) -> None:
+        boot, last = found.boot, packed(found.boot.last_zxid)
+        who = f"node {boot.node} started with a log that ends at {show(last)}, but"
+        if last < found.top_last:
+            words = f"{who} on this disk it had delivered up to {show(found.top_last)}"
+            self._suspects.append((found, words, [found.top, boot]))
+        elif last < found.last and boot.current_epoch == found.current_epoch:
+            words = f"{who} its disk had held the log up to {show(found.last)}"
+            self._suspects.append((found, words, [found.last_in, boot]))
+        elif last > found.last and not self.facts.broadcasts.has(last):
+            self.found.add(f"{who} nobody had broadcast that", [found.last_in, boot])

@@ -1,0 +1,85 @@
+"""The epochs that a node promises and joins (DSN 2011, Table 1 and the invariants of section VI)."""
+
+from dataclasses import dataclass
+
+from zab_chaos.model.events import Accept, AcceptedEpoch, Boot, CurrentEpoch, Line
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a node's disk holds, as far as its trace says."""
+
+    accepted: int  # f.p
+    current: int  # f.a
+    accepted_in: Line
+    current_in: Line
+
+
+class Epochs(Checker):
+    """DSN 2011, Table 1: f.p is the last epoch promised, f.a the last one joined.
+
+    Verifies that f.a <= f.p, that neither ever goes back within a life, and that a follower in its broadcast phase accepts
+    only under the epoch that it has promised last (invariants 1 and 3). Does not verify that they survive a restart (disk
+    does), nor promises that were made and never traced.
+    """
+
+    name = "epochs"
+    source = "DSN 2011"
+    statement = "f.a <= f.p, and neither goes back."
+    rests_on_absence = False
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._held: dict[int, _Held] = {}
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        self.checked += 1
+        if event.current_epoch > event.accepted_epoch:
+            self.found.add(
+                f"node {event.node} started with f.a = {event.current_epoch}, above f.p = {event.accepted_epoch}",
+                [event],
+            )
+        self._held[event.node] = _Held(event.accepted_epoch, event.current_epoch, event, event)
+
+    def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
+        held = self._held.get(event.node)
+        if held is None:
+            return
+        self.checked += 1
+        if event.epoch < held.accepted:
+            self.found.add(
+                f"node {event.node} promised epoch {event.epoch} after it had promised {held.accepted}",
+                [held.accepted_in, event],
+            )
+        held.accepted, held.accepted_in = event.epoch, event
+
+    def on_current_epoch(self, event: CurrentEpoch) -> None:
+        held = self._held.get(event.node)
+        if held is None:
+            return
+        self.checked += 1
+        if event.epoch < held.current:
+            self.found.add(
+                f"node {event.node} joined epoch {event.epoch} after it had joined {held.current}",
+                [held.current_in, event],
+            )
+        if event.epoch > held.accepted:
+            self.found.add(
+                f"node {event.node} joined epoch {event.epoch}, but had promised {held.accepted} only",
+                [held.accepted_in, event],
+            )
+        held.current, held.current_in = event.epoch, event
+
+    def on_accept(self, event: Accept) -> None:
+        held = self._held.get(event.node)
+        if held is None or self.facts.node(event.node).phase != "BROADCAST":
+            return  # what comes with an initial history is older, and belongs to the group that NEWLEADER closes
+        self.checked += 1
+        if event.in_epoch != held.accepted:
+            self.found.add(
+                f"node {event.node} accepted {event.epoch}:{event.first} under epoch {event.in_epoch}, although it had "
+                f"promised epoch {held.accepted}",
+                [held.accepted_in, event],
+            )

@@ -1,0 +1,110 @@
+"""What ZooKeeper asked of its broadcast (LADIS 2008, section 2): prefix, causal order, reliable delivery."""
+
+from zab_chaos.model.oracle.broadcasts import Step
+from zab_chaos.model.oracle.evidence import show, span
+from zab_chaos.model.oracle.ledger import Delivery
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class Prefix(Checker):
+    """LADIS 2008: if m is the last message delivered for a leader L, any message proposed before m by L is delivered.
+
+    Verifies, for each node and each epoch, that what it delivered of what was broadcast in the epoch is a prefix: no
+    broadcast transaction below the last delivered one is missing. Does not verify the order (local primary order), nor
+    that the rest of what a leader proposed is ever delivered: it may be skipped, and then stays skipped.
+    """
+
+    name = "prefix"
+    source = "LADIS 2008"
+    statement = "What is delivered of a leader's proposals is a prefix of them."
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
+        event, before = delivery.event, delivery.before
+        begin = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
+        if event.epoch < before >> 32 or event.first <= begin:
+            return
+        for primary in self.facts.broadcasts.epochs.get(event.epoch, ()):
+            broadcast = primary.event_of(begin)
+            if broadcast is not None:
+                missing = span(event.epoch << 32 | begin, event.zxid - 1)
+                self.found.add(
+                    f"node {event.node} delivered {show(event.zxid)}, but not {missing}, which the leader, node "
+                    f"{primary.node}, had proposed before it",
+                    [broadcast, event],
+                )
+                return
+
+
+class CausalOrder(Checker):
+    """LADIS 2008: if a causally precedes b and both are delivered, a is delivered before b.
+
+    Both of the paper's causal relations (one leader's order of proposals; an earlier leader's proposals before a later
+    one's) are the order of zxids. Verifies that each life of each node delivers in strictly ascending order of zxids,
+    and that a leader's proposals come after everything it had delivered. Does not verify causality through clients that
+    talk to each other outside.
+    """
+
+    name = "causal order"
+    source = "LADIS 2008"
+    statement = "If a causally precedes b and both are delivered, a is delivered before b."
+    rests_on_absence = False
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_broadcast(self, step: Step) -> None:
+        epoch, counter = step.event.delivered
+        if (epoch, counter) >= (step.event.epoch, step.event.first):
+            self.found.add(
+                f"node {step.event.node} broadcast {show(step.event.zxid)} after it had delivered "
+                f"{show(step.event.delivered)}, which follows it",
+                [step.event],
+            )
+
+    def on_leap(self, delivery: Delivery) -> None:
+        event = delivery.event
+        if event.zxid <= delivery.before:
+            self.found.add(
+                f"node {event.node} delivered {show(event.zxid)} after {show(delivery.before)}, which it precedes",
+                [event],
+            )
+
+
+class ReliableDelivery(Checker):
+    """LADIS 2008: if a message is delivered by one server, it is eventually delivered by all correct servers.
+
+    Verifies, after everything was healed, that each node that is up at the end has, in its last life, delivered
+    everything that anyone had delivered by the time the run was settled (`converged` or `not-converged`). Does not
+    verify servers that are down at the end, nor how fast it went; recovery does.
+    """
+
+    name = "reliable delivery"
+    source = "LADIS 2008"
+    statement = "After healing, what one node delivered is delivered by every node that is up."
+    liveness = True
+
+    def at_end(self) -> None:
+        if self.facts.beyond_fault_model():
+            self.not_applicable = "a quorum of disks was lost"
+            return
+        settled = self.facts.settled()
+        if settled is None:
+            self.unknown.append("the run has neither `converged` nor `not-converged`")
+            return
+        ledger = self.facts.ledger
+        target = ledger.length_at(settled.t)
+        for node in self.facts.up_at_end():
+            self.checked += 1
+            index = node.place.reached
+            if index >= target:
+                continue
+            author = ledger.author(index)
+            self.found.add(
+                f"node {author.node} delivered {span(ledger.zxids[index], ledger.zxids[target - 1])}, but node "
+                f"{node.id}, up at the end, has delivered up to {show(node.place.last)} only"
+                + (", on another path" if node.place.diverged else ""),
+                [author, node.boot, settled],
+            )

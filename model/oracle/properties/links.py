@@ -1,0 +1,68 @@
+"""What the nodes saw of their links and of each other (DSN 2011, section II; LADIS 2008, section 2)."""
+
+from zab_chaos.model.events import Abort, Channel, Exit
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class Channels(Checker):
+    """DSN 2011, II: integrity, prefix and single iteration of a channel.
+
+    Verifies, for each receiving life and each peer, that the frames taken within a session are one unbroken run from
+    sequence number 0 on (a run that ends with `gap` was followed by a later frame of its session), that nothing is taken
+    from a session that was over, and that incarnations and sessions never go back. Frames that are lost and not followed
+    by others are legal. Does not verify what is in the frames, nor runs that a SIGKILL kept from being written.
+    """
+
+    name = "channels"
+    source = "DSN 2011"
+    statement = "Within a session frames are taken from the first on, in order, without gaps; sessions never go back."
+    rests_on_absence = False
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._last: dict[tuple[int, int, int], Channel] = {}  # by node, life, peer
+
+    def on_channel(self, event: Channel) -> None:
+        self.checked += 1
+        key = (event.node, event.life, event.peer)
+        before = self._last.get(key)
+        self._last[key] = event
+        session = (event.incarnation, event.session)
+        who = f"node {event.node} took frames {event.first} to {event.last} of session {event.session} from node {event.peer}"
+        if before is not None and session == (before.incarnation, before.session):
+            if before.ended != "gap":  # else it was said already
+                self.found.add(f"{who} after that session was over ({before.ended})", [before, event])
+        elif before is not None and session < (before.incarnation, before.session):
+            self.found.add(f"{who} after session {before.session}: sessions went back", [before, event])
+        elif event.first != 0:
+            self.found.add(f"{who}, although a session begins with frame 0", [event])
+        if event.ended == "gap":
+            self.found.add(f"{who}, and then a later one: what is between them is missing", [event])
+
+
+class Sanity(Checker):
+    """LADIS 2008, section 2: sanity checks abort the server when something happens that cannot happen.
+
+    Verifies that no node ended because its own checks failed. Does not verify anything that the nodes do not check.
+    """
+
+    name = "sanity"
+    source = "LADIS 2008"
+    statement = "No node's own sanity check fails."
+    rests_on_absence = False
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._aborted: set[tuple[int, int]] = set()
+
+    def on_boot(self, _event: object, _known: bool) -> None:
+        self.checked += 1
+
+    def on_abort(self, event: Abort) -> None:
+        self._aborted.add((event.node, event.life))
+        self.found.add(f"node {event.node} stopped itself: {event.why}", [event])
+
+    def on_exit(self, event: Exit) -> None:
+        if event.code == 70 and (event.node, event.life) not in self._aborted:
+            self.found.add(f"node {event.node} ended with code 70 (a failed sanity check): {event.why}", [event])

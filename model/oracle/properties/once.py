@@ -1,0 +1,147 @@
+"""What became of each request (LADIS 2008, section 1: a request takes effect once, and its client is told which)."""
+
+from collections.abc import Sequence
+
+from zab_chaos.model.events import Client, Complete, Effect, Invoke, Line
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.facts import ORDERED, Facts, Request
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.znodes import Asked, is_numbered
+
+
+class ExactlyOnce(Checker):
+    """LADIS 2008: the transaction of a request is delivered at most once, and the answer tells what it did.
+
+    Verifies, with what `broadcast` says of the delivered transactions: no request (client, seq) has two of them; a
+    failed one has none, whichever error it was told; each was asked for by a client, with these operations, paths and
+    values; and a write that succeeded took effect at exactly the zxid, path and version that its client was told, when
+    the node that answered had delivered it. Delivering the same zxid again is legal, and so is an unknown write with or
+    without effect. Does not verify conditions and versions against the state (values and versions does), requests of
+    clients that connected to a node and kept no record, nor which life of a node had delivered before it answered.
+    """
+
+    name = "exactly once"
+    source = "LADIS 2008"
+    statement = (
+        "A request takes effect at most once, a failed one never, a successful one exactly as its client was told."
+    )
+    rests_on_absence = False  # where it does, `_absent` sees to it
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._connected: set[int] = set()  # clients that some node knew
+
+    def on_client(self, event: Client) -> None:
+        self._connected.add(event.client)
+
+    def at_end(self) -> None:
+        effects = self.facts.effects
+        if not effects.recorded:
+            self.not_applicable = "the broadcasts do not say what their transactions do"
+            return
+        if (hole := effects.missing()) is not None:
+            self.unknown.append(f"exactly once can't be judged: nothing says what {show(hole)} does")
+        first, requests = effects.first, self.facts.requests
+        recorded = {client for client, _ in requests}
+        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
+            if txn is None or zxid in effects.fences:
+                continue
+            self.checked += 1
+            key = (txn[0], txn[1])
+            request = requests.get(key)
+            if first[key] != zxid:
+                self._twice(key, zxid, request)
+            elif request is not None:
+                self._effect(request, zxid, txn[2])
+            elif key not in self.facts.before and (txn[0] in recorded or txn[0] not in self._connected):
+                words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
+                self._absent(words, [effects.broadcast(zxid)])
+        for key, request in requests.items():
+            complete = request.complete
+            if key not in first and complete is not None and complete.outcome == "ok" and request.invoke.op in ORDERED:
+                self._acknowledged(request, complete, None)
+
+    def _twice(self, key: tuple[int, int], zxid: int, request: Request | None) -> None:
+        effects = self.facts.effects
+        before = effects.first[key]
+        self.found.add(
+            f"the request of client {key[0]}, seq {key[1]}, took effect at {show(before)}, and again at {show(zxid)}",
+            [request.invoke if request is not None else None, effects.broadcast(before), effects.broadcast(zxid)],
+        )
+
+    def _effect(self, request: Request, zxid: int, steps: Sequence[Effect]) -> None:
+        """A request has taken effect for the first time: as it was asked for, and as its client was told?"""
+        invoke, complete = request.invoke, request.complete
+        wrong = None
+        if not _fits(invoke.asked, steps):
+            wrong = "with other operations, paths or values than were asked for"
+        elif complete is None or complete.outcome == "unknown":
+            return
+        elif complete.outcome == "failed":
+            wrong = f"although its client was told that it failed ({complete.error})"
+        elif not _told(invoke, complete, steps):
+            wrong = "with another path or version than its client was told"
+        else:
+            self._acknowledged(request, complete, zxid)
+        if wrong is not None:
+            said = ", ".join(" ".join(str(part) for part in step if part is not None) for step in steps)
+            self.found.add(
+                f"{_name(request)} took effect at {show(zxid)} ({said}) {wrong}",
+                [invoke, self.facts.effects.broadcast(zxid), complete],
+            )
+
+    def _acknowledged(self, request: Request, complete: Complete, effect: int | None) -> None:
+        """A write was acknowledged: at its transaction's zxid, and not before the node had delivered it?"""
+        told = request.zxid
+        if told is None:
+            self.found.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
+            return
+        node = self.facts.nodes.get(complete.node or 0)
+        if node is None or not node.had_delivered(told, complete.t):
+            words = f"{_name(request)} was acknowledged at {show(told)} before node {complete.node} had delivered that"
+            self._absent(words, [request.invoke, complete])
+        if effect == told:
+            return
+        index = self.facts.ledger.index(told)
+        if index is not None and self.facts.effects.txns[index] is not None:
+            where = "took no effect" if effect is None else f"took effect at {show(effect)}"
+            self.found.add(
+                f"{_name(request)} was acknowledged at {show(told)}, but it {where}",
+                [request.invoke, self.facts.effects.broadcast(told), complete],
+            )
+
+    def _absent(self, words: str, lines: Sequence[Line | None]) -> None:
+        """A finding that rests on what is not in the records: where they are damaged, it proves nothing."""
+        if not self.facts.damages:
+            self.found.add(words, lines)
+        elif not self.unknown:
+            self.unknown.append(f"exactly once is not certain: {words}")
+
+
+def _name(request: Request) -> str:
+    invoke = request.invoke
+    return f"the {invoke.op} of client {invoke.client}, seq {invoke.seq},"
+
+
+def _fits(asked: Sequence[Asked], steps: Sequence[Effect]) -> bool:
+    if len(asked) == len(steps) == 1:  # nearly always
+        return _same(asked[0], steps[0])
+    return len(asked) == len(steps) and all(_same(one, step) for one, step in zip(asked, steps, strict=True))
+
+
+def _same(asked: Asked, step: Effect) -> bool:
+    op, path, _version, value = step
+    return (
+        op == asked.op
+        and value == asked.value
+        and (is_numbered(path, asked.path) if asked.sequential else path == asked.path)
+    )
+
+
+def _told(invoke: Invoke, complete: Complete, steps: Sequence[Effect]) -> bool:
+    """Whether a client was told the paths and versions that the steps of its transaction have."""
+    if invoke.op == "multi":
+        told = [(path, version) for path, version in complete.steps or ()]
+        return told == [(path, version) for _, path, version, _ in steps]
+    op, path, version, _ = steps[0]
+    return complete.version == version and (op != "create" or complete.path == path)

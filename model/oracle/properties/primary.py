@@ -1,0 +1,173 @@
+"""Primary order (DSN 2011, section III-A): local, global, and primary integrity."""
+
+from zab_chaos.model.events import Broadcast, Established, packed
+from zab_chaos.model.oracle.broadcasts import Step
+from zab_chaos.model.oracle.evidence import show, span
+from zab_chaos.model.oracle.ledger import Delivery
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class LocalPrimaryOrder(Checker):
+    """DSN 2011, III-A: a primary broadcasts a before b: who delivers b delivers a before it.
+
+    Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ... and a node delivers an epoch's counters in that
+    order, from 1 on, without a gap. (The public TLA+ specifications say "there is a pair", which is vacuous.) Does not
+    verify which epochs follow each other.
+    """
+
+    name = "local primary order"
+    source = "DSN 2011"
+    statement = "Within an epoch, delivery follows the order of broadcast, without gaps, for all pairs."
+
+    def on_broadcast(self, step: Step) -> None:
+        event = step.event
+        if event.first == step.expected:
+            return
+        earlier = step.primary.events[-2] if len(step.primary.events) > 1 else None
+        what = "again" if event.first < step.expected else f"where {event.epoch}:{step.expected} was next"
+        self.found.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
+        event, before = delivery.event, delivery.before
+        expected = (before & 0xFFFFFFFF) + 1 if before >> 32 == event.epoch else 1
+        if event.epoch < before >> 32 or event.first == expected:
+            return
+        if event.first < expected:
+            self.found.add(f"node {event.node} delivered {show(event.zxid)} after {show(before)}", [event])
+            return
+        missing = span(event.epoch << 32 | expected, event.zxid - 1)
+        self.found.add(
+            f"node {event.node} delivered {show(event.zxid)} after {show(before)}, without {missing} of the same epoch",
+            [*self._broadcast_of(event.epoch, expected), event],
+        )
+
+    def _broadcast_of(self, epoch: int, counter: int) -> list[Broadcast | None]:
+        return [primary.event_of(counter) for primary in self.facts.broadcasts.epochs.get(epoch, ())][:1]
+
+
+class GlobalPrimaryOrder(Checker):
+    """DSN 2011, III-A: what an earlier primary broadcast is delivered before what a later one did.
+
+    Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order
+    within an epoch.
+    """
+
+    name = "global primary order"
+    source = "DSN 2011"
+    statement = "Epochs never go back in a delivered sequence."
+    rests_on_absence = False
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries
+
+    def on_leap(self, delivery: Delivery) -> None:
+        event = delivery.event
+        if event.epoch < delivery.before >> 32:
+            self.found.add(
+                f"node {event.node} delivered {show(event.zxid)} of epoch {event.epoch} after {show(delivery.before)}",
+                [event],
+            )
+
+
+class PrimaryIntegrity(Checker):
+    """DSN 2011, III-A: before it broadcasts, the primary of e has delivered whatever anyone ever delivers of epochs < e.
+
+    Verifies, by the primary's own `deliver` and `snapshot` (restored) events before its first `broadcast` in e, that nobody
+    had delivered a later transaction of an older epoch by then, and that nobody ever does afterwards; that the epoch had
+    been established (ready(e), step l.2.2) before; and that a broadcast's `delivered` field says no more than what those
+    events show: for the first one by then, for a later one by the next broadcast. Does not verify on which state the
+    primary judged its clients' requests (values and versions does).
+    """
+
+    name = "primary integrity"
+    source = "DSN 2011"
+    statement = (
+        "Before its first broadcast, the primary of e has delivered all that anyone delivers of epochs before e."
+    )
+
+    def on_broadcast(self, step: Step) -> None:
+        event, primary = step.event, step.primary
+        self._claim(event if event is primary.events[0] else primary.events[-2])
+        if event is not primary.events[0]:
+            return
+        self.checked += 1
+        if not any((it.epoch, it.node, it.life) == (event.epoch, event.node, event.life) for it in self._established()):
+            self.found.add(
+                f"node {event.node} broadcast {show(event.zxid)} before it was established for epoch {event.epoch}",
+                [event],
+            )
+        ledger = self.facts.ledger
+        older = ledger.below(event.epoch << 32)
+        if older and ledger.zxids[older - 1] > primary.delivered:
+            first = ledger.below(primary.delivered + 1)
+            author = ledger.author(first)
+            self.found.add(
+                f"node {event.node} broadcast {show(event.zxid)} when it had delivered up to {show(primary.delivered)} "
+                f"only, but node {author.node} had delivered {span(ledger.zxids[first], ledger.zxids[older - 1])}",
+                [author, event],
+            )
+
+    def on_news(self, delivery: Delivery) -> None:
+        event = delivery.event
+        broadcasts = self.facts.broadcasts
+        if broadcasts.highest <= event.epoch:
+            return
+        for epoch in sorted(epoch for epoch in broadcasts.epochs if epoch > event.epoch):
+            for primary in broadcasts.epochs[epoch]:
+                if primary.delivered < delivery.last:
+                    self.found.add(
+                        f"node {event.node} delivered {show(delivery.last)}, but node {primary.node} had broadcast in "
+                        f"epoch {epoch} after it had delivered up to {show(primary.delivered)} only",
+                        [primary.events[0], event],
+                    )
+                    return
+
+    def _claim(self, event: Broadcast) -> None:
+        """What a broadcast says that its node had delivered must be in the trace by now."""
+        shown = self.facts.node(event.node).place.last
+        if packed(event.delivered) > shown:
+            self.found.add(
+                f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "
+                f"{show(event.delivered)}; its trace shows {show(shown)}",
+                [event],
+            )
+
+    def _established(self) -> list[Established]:
+        return self.facts.established[::-1]
+
+
+class OneLeader(Checker):
+    """DSN 2011, III: the value of an epoch belongs to at most one process.
+
+    Verifies that an epoch is established at most once, by one life of one node, and that only that one broadcasts in
+    it. Does not verify how many believe to be a candidate: elections need not be safe.
+    """
+
+    name = "one leader an epoch"
+    source = "DSN 2011"
+    statement = "At most one process is ever established for an epoch."
+    rests_on_absence = False
+
+    def on_established(self, event: Established) -> None:
+        self.checked += 1
+        for other in self.facts.established:
+            if other is not event and other.epoch == event.epoch:
+                self.found.add(
+                    f"node {event.node} (life {event.life}) was established for epoch {event.epoch}, as node "
+                    f"{other.node} (life {other.life}) had been",
+                    [other, event],
+                )
+                return
+
+    def on_broadcast(self, step: Step) -> None:
+        self.checked += 1
+        primaries = self.facts.broadcasts.epochs[step.event.epoch]
+        if len(primaries) > 1 and step.event is step.primary.events[0]:
+            self.found.add(
+                f"node {step.primary.node} (life {step.primary.life}) broadcast in epoch {step.event.epoch}, as node "
+                f"{primaries[0].node} (life {primaries[0].life}) had done",
+                [primaries[0].events[0], step.event],
+            )

@@ -1,0 +1,107 @@
+"""Liveness in the middle of a run (LADIS 2008, section 2: as long as a quorum is up and connected)."""
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from zab_chaos.model.oracle.evidence import named
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.measures import seconds
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.reach import Reach, Window
+from zab_chaos.model.oracle.spans import Span, common, merged
+
+WITHIN = 15.0  # seconds, where run.json says nothing
+ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established
+SECOND = 1_000_000_000
+
+
+class Progress(Checker):
+    """LADIS 2008: as long as a quorum is up and connected, the service goes on.
+
+    Verifies that nothing is delivered for the first time (and no write is refused for what it asks) for longer than
+    `progress_within` only where nobody could have led, or nobody wanted to write. A node could have led while it and
+    enough others for a quorum lived, were members, had their links to it open on both sides (or reopened them at once), and
+    no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
+    the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In such a time nodes may
+    also begin to lead at most `ELECTIONS` times before one is established. Does not verify what happens while faults are
+    at too many nodes, nor how fast single writes are.
+    """
+
+    name = "progress"
+    source = "LADIS 2008"
+    statement = "While a quorum is up and can reach a possible leader, writes go on within the bound, also in mid-run."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._told: list[Span] = []
+
+    def at_end(self) -> None:
+        facts = self.facts
+        if facts.beyond_fault_model():
+            self.not_applicable = "a quorum of disks was lost"
+            return
+        try:
+            bound = int(seconds(facts.run.expect.get("progress_within") or WITHIN) * SECOND)
+        except ValueError as error:
+            self.unknown.append(f"run.json, expect.progress_within: {error}")
+            return
+        served = sorted([*facts.ledger.growth(), *facts.refusals])
+        self.checked = len(served)
+        idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
+        if not idle and not livelocks:
+            return
+        windows = list(Reach(facts, bound // 5).windows())
+        for window in windows:
+            for start, end in self._stalls(window, idle, bound):
+                self._tell(
+                    window, start, end, f"nothing was delivered for {(end - start) / 1e9:.1f} s, though writes waited"
+                )
+            for start, end, times in livelocks:
+                low, high = max(start, window.start), min(end, window.end)
+                begun = bisect_right(times, high) - bisect_left(times, low)
+                if low < high and begun > ELECTIONS:
+                    self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
+
+    def _tell(self, window: Window, start: int, end: int, what: str) -> None:
+        if any(low <= start and end <= high for low, high in self._told):
+            return  # another node could have led in the same time
+        self._told.append((start, end))
+        zero = self.facts.milestones.get("workload-started")
+        since = (
+            f"{(start - zero.t) / 1e9:.1f} s to {(end - zero.t) / 1e9:.1f} s of the load"
+            if zero
+            else f"{start} to {end}"
+        )
+        self.found.add(
+            f"{what} ({since}); node {window.node} could have led, it reached {named(sorted(window.peers))}", []
+        )
+
+    def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
+        """When nothing was served for longer than the bound."""
+        dues = self.facts.writes_due
+        if not dues:
+            return
+        stopped = self.facts.milestones.get("workload-stopped")
+        end = stopped.t if stopped is not None else max(*dues, *served, 0)
+        first = min(dues)
+        times = [first, *(t for t in served if first < t < end), end]
+        yield from ((a, b) for a, b in itertools.pairwise(times) if b - a > bound)
+
+    def _stalls(self, window: Window, idle: list[Span], bound: int) -> list[Span]:
+        """The idle times that last longer than the bound while this node could have led and writes waited for it."""
+        times = common(idle, [(window.start, window.end)])
+        if not any(end - start > bound for start, end in times):
+            return []
+        nodes = {window.node, *window.peers}
+        waiting = [(due, t) for node, due, t in self.facts.waited() if node in nodes]
+        return [(a, b) for a, b in common(times, merged(waiting, bound // 4)) if b - a > bound]
+
+    def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
+        """Between two establishments: the times at which nodes began to lead, if they are too many."""
+        done = sorted(event.t for event in self.facts.established)
+        times = sorted(event.t for event in self.facts.leads)
+        for start, end in zip([0, *done], [*done, max([*times, 0])], strict=True):
+            begun = times[bisect_right(times, start) : bisect_right(times, end)]
+            if len(begun) > ELECTIONS:
+                yield start, end, begun

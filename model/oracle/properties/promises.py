@@ -1,0 +1,140 @@
+"""What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
+
+from zab_chaos.model.events import AcceptedEpoch, Boot, Established, Line, Member, packed
+from zab_chaos.model.oracle.disks import Disk, Joined, Promised
+from zab_chaos.model.oracle.evidence import named, show
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class Promises(Checker):
+    """DSN 2011, phases 1 and 2: a follower accepts one leader an epoch, and a quorum of them makes the leader.
+
+    Verifies, by what the followers themselves wrote: a node promises an epoch at most once, to one leader, over all its
+    lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
+    node that it names had promised it this epoch and had made it their current one, with a log that really ended where
+    the leader says that its history ends, not being amnesiac; and they are a quorum. A node that starts on an empty disk,
+    having held something on the one that it lost, is amnesiac. When it is a member again, a quorum of others had promised
+    that epoch, and none of them a later one before the node had joined it. Does not verify that their histories are
+    equal (agreement does, once they are delivered), nor promises that a life was killed before it could trace.
+    """
+
+    name = "promises"
+    source = "DSN 2011"
+    statement = (
+        "A node promises an epoch once, to one leader; a leader is established by members that promised and joined."
+    )
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._quorums: list[tuple[Established | Member, set[int]]] = []
+
+    # ---- a start ----
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        node = self.facts.node(event.node)
+        if node.found is not None and node.found.new_disk and event.disk != "amnesiac" and not node.lost[-1].empty:
+            self.found.add(
+                f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
+                "held something on the disk that it lost",
+                [node.found.before, event],
+            )
+
+    # ---- a promise ----
+
+    def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
+        self.checked += 1
+        node = self.facts.node(event.node)
+        given = node.disk.promises[event.epoch]
+        who = f"node {event.node} promised epoch {event.epoch} to node {event.leader}"
+        if len(given) > 1:
+            first = given[0].event
+            self.found.add(f"{who}, which it had promised to node {first.leader} before", [first, event])
+        elif node.boot is not None and node.boot.accepted_epoch == event.epoch:
+            self.found.add(f"{who}, which its disk held as promised when it started", [node.boot, event])
+        if (event.epoch, event.leader) not in self.facts.led:
+            self.found.add(f"{who}, which had not promised it itself", [event])
+
+    # ---- a leader ----
+
+    def on_established(self, event: Established) -> None:
+        self.checked += 1
+        self._quorums.append((event, set(event.quorum)))
+        for node in sorted({*event.quorum, event.node}):
+            why = self._lacks(node, event)
+            if why is not None:
+                self.found.add(
+                    f"node {event.node} was established for epoch {event.epoch} with {named(sorted(event.quorum))}, but "
+                    f"node {node} {why[0]}",
+                    [why[1], event],
+                )
+
+    def _lacks(self, node: int, event: Established) -> tuple[str, Line | None] | None:
+        """Why this node can't have brought its ACK-LD; the line that says so."""
+        found: tuple[str, Line | None] = "had not promised that epoch", None
+        for disk in self.facts.node(node).disks:
+            for promised in disk.promises.get(event.epoch, ()):
+                if promised.event.leader != event.node:
+                    found = f"had promised that epoch to node {promised.event.leader}", promised.event
+                    continue
+                if node == event.node and promised.event.life != event.life:
+                    found = "had promised that epoch to itself in an earlier life", promised.event
+                    continue
+                why = _unfit(promised, disk.joined.get(event.epoch), packed(event.last_zxid))
+                if why is None:
+                    return None
+                found = why
+        return found
+
+    # ---- a member ----
+
+    def on_member(self, event: Member) -> None:
+        self.checked += 1
+        self._quorums.append((event, set(event.quorum) - {event.node}))
+        who = f"node {event.node} became a member in epoch {event.epoch}"
+        joined = self.facts.node(event.node).disk.joined.get(event.epoch)
+        if joined is None or joined.event.life != event.life:
+            self.found.add(f"{who}, which it had not joined in this life", [event])
+            return
+        for node in sorted(set(event.quorum) - {event.node}):
+            if not any(self._followed(disk, joined, event) for disk in self.facts.node(node).disks):
+                self.found.add(f"{who} with node {node}, which did not follow that epoch then", [joined.event, event])
+
+    def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
+        """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
+
+        One that was amnesiac when it promised the epoch is a member from its own admission on. A disk that was replaced
+        before `joined` could confirm nothing any more.
+        """
+        if disk.successor is not None and disk.successor.t < joined.event.t:
+            return False
+        epoch = joined.event.epoch
+        later = [it for number, given in disk.promises.items() if number > epoch for it in given]
+        given = disk.promises.get(epoch, [])
+        admitted = disk.admitted.get(epoch)
+        member = any(not it.amnesiac for it in given) or (admitted is not None and admitted.t < event.t)
+        return member and all(it.event.t > joined.event.t for it in later)
+
+    # ---- quorums ----
+
+    def at_end(self) -> None:
+        for event, nodes in self._quorums:
+            counted = {node for node in nodes if 1 <= node <= self.facts.run.nodes}
+            if len(counted) < self.facts.quorum():
+                what = "was established" if isinstance(event, Established) else "became a member"
+                who = named(sorted(nodes)) if nodes else "nobody"
+                self.found.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
+
+
+def _unfit(promised: Promised, joined: Joined | None, last: int) -> tuple[str, Line | None] | None:
+    if promised.amnesiac:
+        return "was amnesiac when it promised", promised.event
+    if joined is None:
+        return "had not made that epoch its current one", promised.event
+    if joined.amnesiac:
+        return "was amnesiac when it joined", joined.event
+    if packed(joined.event.last_zxid) != last:
+        return f"had joined it with a history up to {show(joined.event.last_zxid)}", joined.event
+    if joined.last != last:
+        return f"had a log on disk that ended at {show(joined.last)} when it joined", joined.event
+    return None

@@ -1,0 +1,64 @@
+"""What is delivered is held by a quorum of disks (DSN 2011, steps f.3.2 and l.3.2)."""
+
+from array import array
+
+from zab_chaos.model.oracle.evidence import LISTED, named, span
+from zab_chaos.model.oracle.facts import Facts, Node
+from zab_chaos.model.oracle.ledger import Delivery
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class QuorumDurability(Checker):
+    """DSN 2011, l.3.2: a leader commits what a quorum of followers has accepted.
+
+    Verifies, when transactions are delivered for the first time anywhere, that exactly these (zxid and digest) are on
+    the disks of a quorum, by the nodes' own `accept` and `snapshot` events and what they found at their boots, and on
+    the disk of the node that delivers. A disk that a fault took later still counts as having accepted. A node that
+    has lost its disk does not count until it is a member again. Does not verify later deliveries (agreement compares
+    them with the first), nor the bytes of what a snapshot holds (state equality) or a boot recovered.
+    """
+
+    name = "quorum durability"
+    source = "DSN 2011"
+    statement = "When a transaction is first delivered, a quorum holds it durably, the delivering node among them."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._held_by: dict[int, list[tuple[Delivery, list[int]]]] = {}  # by how many disks held it: the first few
+        self._counts: dict[int, int] = {}
+
+    def on_news(self, delivery: Delivery) -> None:
+        if not delivery.fresh:
+            return
+        self.checked += delivery.fresh
+        event, digests = delivery.event, delivery.digests[-delivery.fresh :]
+        first = delivery.last - delivery.fresh + 1
+        if not self.facts.node(event.node).disk.log.holds(first, digests):
+            self.found.add(
+                f"node {event.node} delivered {span(first, delivery.last)}, which was not durable on its own disk",
+                [event],
+            )
+        holders = [node.id for node in self.facts.nodes.values() if _holds(node, first, digests)]
+        number = len(holders)
+        seen = self._counts[number] = self._counts.get(number, 0) + 1
+        if seen <= LISTED:
+            self._held_by.setdefault(number, []).append((delivery, holders))
+
+    def at_end(self) -> None:
+        quorum = self.facts.quorum()
+        for number in sorted(number for number in self._counts if number < quorum):
+            for delivery, holders in self._held_by[number]:
+                self._tell(delivery, sorted(holders), quorum)
+            self.found.more += self._counts[number] - len(self._held_by[number])
+
+    def _tell(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
+        event, first = delivery.event, delivery.last - delivery.fresh + 1
+        held = f"that {named(holders)} only had on disk" if holders else "that was on no disk that counts"
+        self.found.add(
+            f"node {event.node} was the first to deliver {span(first, delivery.last)}, {held}; a quorum is {quorum}",
+            [event],
+        )
+
+
+def _holds(node: Node, first: int, digests: "array[int]") -> bool:
+    return any(not disk.amnesiac and disk.log.holds(first, digests) for disk in node.disks)

@@ -1,0 +1,58 @@
+"""Liveness, after healing (LADIS 2008, section 2: recovery)."""
+
+from zab_chaos.model.oracle.measures import longest_unavailability, seconds
+from zab_chaos.model.oracle.properties.checker import Checker
+
+
+class Recovery(Checker):
+    """LADIS 2008: as long as a quorum is up and connected, the service comes back and goes on.
+
+    Verifies that after `safety-ended` all nodes converged, within `converges_within` if the scenario expects it, and
+    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Does not verify that
+    they converged on the right history; the safety properties do.
+    """
+
+    name = "recovery"
+    source = "LADIS 2008"
+    statement = "After healing, all nodes converge within the expected time."
+    liveness = True
+
+    def at_end(self) -> None:
+        if self.facts.beyond_fault_model():
+            self.not_applicable = "a quorum of disks was lost"
+            return
+        self._unavailability()
+        begin, settled = self.facts.milestones.get("safety-ended"), self.facts.settled()
+        if begin is None or settled is None:
+            missing = "safety-ended" if begin is None else "converged or not-converged"
+            self.unknown.append(f"harness.jsonl has no `{missing}`: it is not known whether the nodes recovered")
+            return
+        self.checked += 1
+        if settled.event == "not-converged":
+            self.found.add("the nodes did not converge after everything was healed", [begin, settled])
+            return
+        took, bound = (settled.t - begin.t) / 1e9, self._bound("converges_within")
+        if bound is not None and took > bound:
+            self.found.add(
+                f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
+                [begin, settled],
+            )
+
+    def _unavailability(self) -> None:
+        bound = self._bound("unavailable_at_most")
+        if bound is None:
+            return
+        self.checked += 1
+        longest = longest_unavailability(self.facts)
+        if longest > bound:
+            self.found.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", [])
+
+    def _bound(self, name: str) -> float | None:
+        value = self.facts.run.expect.get(name)
+        if value is None:
+            return None
+        try:
+            return seconds(value)
+        except ValueError as error:
+            self.unknown.append(f"run.json, expect.{name}: {error}")
+            return None

@@ -1,0 +1,84 @@
+"""Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
+
+from zab_chaos.model.events import Boot, Deliver, Snapshot, packed
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.ledger import Delivery
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.node.core import digest as dg
+
+
+class StateEquality(Checker):
+    """LADIS 2008: replicas that have delivered the same messages are in the same state.
+
+    Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
+    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; and that a snapshot holds
+    nothing but delivered transactions (ZOOKEEPER-1549, 4837). Does not compare trees at zxids that only one node
+    reported, nor trees whose digests collide.
+    """
+
+    name = "state equality"
+    source = "LADIS 2008"
+    statement = "Nodes that have delivered up to the same zxid have the same digests of history and tree."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._trees: dict[int, tuple[str, Deliver | Snapshot]] = {}
+
+    def on_deliver(self, delivery: Delivery) -> None:
+        event = delivery.event
+        self._history(delivery.last, delivery.running, event.digest, event)
+        self._tree(delivery.last, event.tree, event)
+
+    def on_snapshot(self, event: Snapshot, known: bool) -> None:
+        zxid = packed(event.zxid)
+        if not known:
+            self._unknown(event, zxid)
+        if event.kind == "taken":
+            delivered = self.facts.node(event.node).place.last
+            if zxid > delivered:
+                self.found.add(
+                    f"node {event.node} took a snapshot at {show(zxid)} when it had delivered up to {show(delivered)}: "
+                    f"the snapshot holds what was not committed",
+                    [event],
+                )
+        if event.digest is not None:
+            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
+        if event.tree is not None:
+            self._tree(zxid, event.tree, event)
+
+    def on_boot(self, event: Boot, known: bool) -> None:
+        zxid = packed(event.snapshot_zxid)
+        if not known:
+            self._unknown(event, zxid)
+        elif event.digest is not None:
+            self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
+
+    def _history(self, zxid: int, expected: int | None, digest: str, event: Boot | Deliver | Snapshot) -> None:
+        if expected is None:
+            return  # not a point of the ledger: agreement or the snapshot's own check has more to say
+        self.checked += 1
+        if dg.show(expected) != digest:
+            author = self.facts.ledger.author(self.facts.ledger.index(zxid) or 0) if zxid else None
+            self.found.add(
+                f"node {event.node} has digest {digest} at {show(zxid)}, but the history delivered up to there has "
+                f"{dg.show(expected)}",
+                [author if author is not event else None, event],
+            )
+
+    def _tree(self, zxid: int, tree: str, event: Deliver | Snapshot) -> None:
+        self.checked += 1
+        known, first = self._trees.setdefault(zxid, (tree, event))
+        if known != tree:
+            self.found.add(
+                f"at {show(zxid)} the tree of node {event.node} has digest {tree}, but that of node {first.node} has "
+                f"{known}",
+                [first, event],
+            )
+
+    def _unknown(self, event: Boot | Snapshot, zxid: int) -> None:
+        self.checked += 1
+        self.found.add(
+            f"node {event.node} restored a snapshot at {show(zxid)}, which is no point of the delivered history",
+            [event],
+        )

@@ -1,0 +1,166 @@
+"""What the delivered transactions add up to, and what clients were shown of it (LADIS 2008, section 1)."""
+
+from collections.abc import Sequence
+
+from zab_chaos.model.events import Complete, Effect, Invoke, Line
+from zab_chaos.model.oracle.effects import Effects
+from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.facts import READS, Request
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes
+
+
+class ValuesAndVersions(Checker):
+    """LADIS 2008: transactions are prepared on the state that they are applied to, and clients are shown that state.
+
+    Verifies, by applying the delivered transactions in the ledger's order to an empty tree: a znode is created once, at
+    version 0, below a parent; each set raises its version by one; what is set, deleted or checked exists, and at the
+    version that was its condition; what is deleted has no children; a sequential name has its parent's count of
+    creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
+    true at exactly the zxid that it names, which the answering node must have delivered. And what was acknowledged
+    before another write was invoked has the lower zxid. Does not verify refusals for other reasons, nor that a refusal
+    or a read is up to date (a node may be behind), nor contents beyond their CRC-32; and it judges nothing behind a
+    transaction of which no `broadcast` says what it does.
+    """
+
+    name = "values and versions"
+    source = "LADIS 2008"
+    statement = (
+        "The delivered transactions follow from one another, reads and refusals are true at their zxid, and "
+        "acknowledged writes keep their order in time."
+    )
+
+    def at_end(self) -> None:
+        effects = self.facts.effects
+        if not effects.recorded:
+            self.not_applicable = "the broadcasts do not say what their transactions do"
+            return
+        self._state = Znodes()
+        answers = self._answers()
+        answers.append((2**64, None))
+        latest: Invoke | None = None  # the last invoked of the writes so far
+        place = self._look(answers, 0, 0)
+        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
+            if txn is None:
+                self.unknown.append(
+                    f"values and versions can't be judged from {show(zxid)} on: nothing says what it does"
+                )
+                return
+            request = self.facts.requests.get((txn[0], txn[1]))
+            if zxid not in effects.fences:
+                self._transaction(zxid, txn[2], request)
+                latest = self._in_time(zxid, request, latest)
+            if answers[place][0] <= zxid:
+                place = self._look(answers, place, zxid)
+        self._look(answers, place, 2**64 - 1)
+
+    # ---- transactions ----
+
+    def _transaction(self, zxid: int, steps: Sequence[Effect], request: Request | None) -> None:
+        self.checked += 1
+        state = self._state
+        asked: Sequence[Asked | None] = request.invoke.asked if request is not None else ()
+        if len(asked) != len(steps):
+            asked = [None] * len(steps)
+        for step, wish in zip(steps, asked, strict=True):
+            flaw = state.flaw(step, wish)
+            if flaw is not None:
+                self._flawed(zxid, step, request, flaw)
+            state.apply(zxid, step)
+
+    def _flawed(self, zxid: int, step: Effect, request: Request | None, flaw: str) -> None:
+        before = self._state.at.get(step[1])
+        self.found.add(
+            f"{show(zxid)} {flaw}",
+            [
+                self._effects.broadcast(before.zxid) if before is not None and before.zxid != zxid else None,
+                request.invoke if request is not None else None,
+                self._effects.broadcast(zxid),
+            ],
+        )
+
+    def _in_time(self, zxid: int, request: Request | None, latest: Invoke | None) -> Invoke | None:
+        """Whatever has a lower zxid was invoked before this write was acknowledged."""
+        if request is None:
+            return latest
+        invoke, complete = request.invoke, request.complete
+        if latest is not None and complete is not None and complete.outcome == "ok" and complete.t < latest.t:
+            self.found.add(
+                f"the write of client {invoke.client}, seq {invoke.seq}, was acknowledged before that of client "
+                f"{latest.client}, seq {latest.seq}, was invoked, and has the higher zxid, {show(zxid)}",
+                [invoke, complete, latest, self._effects.broadcast(zxid)],
+            )
+        return invoke if latest is None or invoke.t > latest.t else latest
+
+    # ---- answers ----
+
+    def _answers(self) -> list[tuple[int, Request | None]]:
+        """The reads and the refusals that the state decides, by the zxid at which they must be true."""
+        found: list[tuple[int, Request | None]] = []
+        for request in self.facts.requests.values():
+            complete = request.complete
+            if complete is None or complete.outcome == "unknown":
+                continue
+            read = request.invoke.op in READS
+            if (read and complete.outcome == "ok") or complete.error in OF_THE_STATE:
+                found.append((request.zxid or 0, request))
+        found.sort(key=lambda answer: answer[0])
+        return found
+
+    def _look(self, answers: Sequence[tuple[int, Request | None]], place: int, zxid: int) -> int:
+        """Judge the answers up to `zxid`, where the state is now; the place of the first one after it."""
+        while place < len(answers) and answers[place][0] <= zxid:
+            at, request = answers[place]
+            place += 1
+            if request is not None:
+                self._answer(at, request, here=at == zxid)
+        return place
+
+    def _answer(self, zxid: int, request: Request, *, here: bool) -> None:
+        self.checked += 1
+        invoke, complete = request.invoke, request.complete
+        assert complete is not None
+        if not here:
+            self._wrong(request, f"names {show(zxid)}, which no node has delivered")
+            return
+        node = self.facts.nodes.get(complete.node or 0)
+        if zxid and (node is None or not node.had_delivered(zxid, complete.t)):
+            self._wrong(request, f"names {show(zxid)}, which node {complete.node} had not delivered yet")
+        elif invoke.op in READS:
+            self._read(zxid, request, complete)
+        elif (error := self._state.refusal(invoke.asked)) != complete.error:
+            right = f"{error!r} was right" if error else "nothing was wrong with it"
+            self._wrong(request, f"is {complete.error!r}, but at {show(zxid)} {right}")
+
+    def _read(self, zxid: int, request: Request, complete: Complete) -> None:
+        op, path = request.invoke.op, request.invoke.path
+        znode = self._state.at.get(path)
+        if znode is None:
+            missing = complete.version is None if op == "exists" else complete.error == NO_NODE
+            if not missing:
+                self._wrong(request, f"shows {path}, which does not exist at {show(zxid)}")
+        elif complete.error is not None:
+            self._wrong(request, f"is {complete.error!r}, but {path} exists at {show(zxid)}")
+        elif complete.version != znode.version:
+            self._wrong(request, f"shows {path} at version {complete.version}, but {show(zxid)} has {znode.version}")
+        elif op == "get" and complete.value != znode.value:
+            self._wrong(request, f"shows another value of {path}, version {znode.version}, than {show(zxid)} has")
+        elif op == "children" and not _lists(complete, znode):
+            self._wrong(request, f"lists children of {path} that are not those at {show(zxid)}")
+
+    def _wrong(self, request: Request, words: str) -> None:
+        invoke = request.invoke
+        lines: list[Line | None] = [invoke, request.complete]
+        znode = self._state.at.get(invoke.path)
+        if znode is not None and znode.zxid:
+            lines.insert(0, self._effects.broadcast(znode.zxid))
+        self.found.add(f"the answer to client {invoke.client}, seq {invoke.seq} ({invoke.op}), {words}", lines)
+
+    @property
+    def _effects(self) -> Effects:
+        return self.facts.effects
+
+
+def _lists(complete: Complete, znode: Znode) -> bool:
+    told = complete.children or []
+    return len(told) == len(znode.children) and znode.children.issuperset(told)

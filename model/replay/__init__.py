@@ -1,0 +1,1 @@
+"""Replay: the recorded inputs of every node, executed once more."""

@@ -1,0 +1,116 @@
+"""Replay: the deterministic model re-executes every life of every node of a recorded run; every output must be equal.
+
+This is what makes the model's word count for the real processes: the core that the model runs is the core that ran, and it
+saw nothing but the recorded inputs. See `zab_chaos.model.replay.life` for what is compared and what is not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from zab_chaos.model.events import trace_name
+from zab_chaos.model.replay.difference import Difference, record_name
+from zab_chaos.model.replay.life import Rerun
+from zab_chaos.model.replay.trace import CoreTrace, Unreadable
+from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
+from zab_chaos.node.core.broadcast import Peer
+
+NAME = "replay equality"
+STATEMENT = "the recorded inputs, re-executed in the model, give the same outputs, durable records, digests and events"
+_RECORD = re.compile(r"node-(\d+)-(\d+)\.bin")
+_TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """One life, re-executed: how many inputs it took, answers of the core and trace events that were compared."""
+
+    node: int
+    life: int
+    inputs: int
+    outputs: int
+    events: int
+    difference: Difference | None
+
+
+def recorded_lives(folder: Path) -> list[tuple[int, int]]:
+    """(node, life) of each recording in a run's folder, ascending."""
+    return _found(folder / "record", _RECORD)
+
+
+def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[Replayed]:
+    """Every life of the run, one after the other. `peer_type`: the core that the nodes were built with (a defect's).
+
+    A life that left events of its core in the trace and no recording is a difference too.
+    """
+    recorded = recorded_lives(folder)
+    for node, life in sorted({*recorded, *_found(folder / "trace", _TRACE)}):
+        if (node, life) in recorded:
+            yield replay_life(folder, node, life, peer_type)
+        elif (missing := _unrecorded(folder, node, life)) is not None:
+            yield missing
+
+
+def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> Replayed:
+    """One life, to its end or its first difference."""
+    if not (folder / trace_name(node, life)).is_file():
+        what = "there is a recording, and no trace"
+        return _without(node, life, what, trace_name(node, life))
+    rerun = Rerun(folder, node, life, peer_type)
+    rerun.run()
+    return Replayed(
+        node=node,
+        life=life,
+        inputs=rerun.inputs,
+        outputs=rerun.outputs,
+        events=rerun.match.events,
+        difference=rerun.difference,
+    )
+
+
+def equality(lives: Iterable[Replayed]) -> Property:
+    """The property `replay equality` of a run, given all its lives. `checked`: inputs, answers and events."""
+    checked, violations, any_life = 0, [], False
+    for one in lives:
+        any_life = True
+        checked += one.inputs + one.outputs + one.events
+        if one.difference is not None:
+            violations.append(_violation(one.difference))
+    verdict = Judgement.PASS if any_life else Judgement.NOT_APPLICABLE
+    return Property(
+        name=NAME,
+        source="ours",
+        verdict=Judgement.VIOLATION if violations else verdict,
+        statement=STATEMENT,
+        checked=checked,
+        violations=violations,
+    )
+
+
+def _violation(difference: Difference) -> Violation:
+    event = msgspec.to_builtins(difference)
+    return Violation(str(difference), [Evidence(difference.file, difference.place, event)])
+
+
+def _unrecorded(folder: Path, node: int, life: int) -> Replayed | None:
+    """A life that did something and recorded nothing; one that ended before its core was made owes no recording."""
+    trace = CoreTrace(folder / trace_name(node, life), node, life)
+    try:
+        if trace.next() is None:
+            return None
+    except Unreadable:
+        pass  # whatever it says, it is something
+    return _without(node, life, "there are events of the core, and no recording", record_name(node, life))
+
+
+def _without(node: int, life: int, what: str, file: str) -> Replayed:
+    difference = Difference(
+        node=node, life=life, input=0, event=0, what=what, expected="", got="", file=file, place=0, inputs=[]
+    )
+    return Replayed(node=node, life=life, inputs=0, outputs=0, events=0, difference=difference)
+
+
+def _found(folder: Path, name: re.Pattern[str]) -> list[tuple[int, int]]:
+    matches = (name.fullmatch(path.name) for path in folder.glob("node-*"))
+    return sorted((int(match[1]), int(match[2])) for match in matches if match is not None)

@@ -1,0 +1,1 @@
+"""The simulated world: virtual time, machines with disks, links and clients."""

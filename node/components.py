@@ -1,0 +1,38 @@
+"""What a node is made of. A defect (a known bug) replaces a part by a subclass of it; nothing else differs."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.net.link import Links
+from zab_chaos.node.store.store import Store
+
+
+@dataclass(slots=True)
+class Components(Layers):
+    """The classes that a server builds its node from; those of the application above Zab are in `Layers`."""
+
+    peer: type[Peer] = Peer
+    store: type[Store] = Store
+    links: type[Links] = Links
+
+
+class Defective(Protocol):
+    """A known bug: what it is called, and which parts it replaces."""
+
+    name: str
+
+    def build(self, parts: Components) -> None: ...
+
+
+def parts_with(defect: str | None) -> tuple[Components, str | None]:
+    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration."""
+    parts = Components()
+    if defect is None:
+        return parts, None
+    module, _, name = defect.partition(":")
+    found: Defective = getattr(importlib.import_module(module), name)
+    found.build(parts)
+    return parts, found.name
