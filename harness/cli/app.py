@@ -1,4 +1,4 @@
-"""The command line: `zab COMMAND ...`. Here are the commands with their options; what each does is in the module of its name."""
+"""The command line: `zab COMMAND ...`. Here are the options; what a command does is in the module of its name."""
 
 import errno
 import importlib.util

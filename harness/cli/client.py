@@ -6,13 +6,13 @@ from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.live import requests
 from zab_chaos.harness.live.address_file import FOLDER, AddressFile, doors, the_door
-from zab_chaos.harness.workload.log import Book
 from zab_chaos.node.net import keys
 
 CONNECT_SECONDS = 5.0

@@ -19,9 +19,9 @@ import zmq.asyncio
 
 from zab_chaos.harness.client.async_session import AsyncSession
 from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import ANY, Done, Failed, Pending, Session, Unknown
 from zab_chaos.harness.client.transport import SocketLine
-from zab_chaos.harness.workload.log import Book
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.keys import KeyFileError, Keys
 from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Set

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from zab_chaos.harness.client.core import Client, Operation
-from zab_chaos.harness.workload.log import Book
+from zab_chaos.harness.client.log import Book
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
 

@@ -11,6 +11,7 @@ from zab_chaos.harness.backends.registry import BACKENDS, stage_on
 from zab_chaos.harness.backends.simulator import run
 from zab_chaos.harness.backends.simulator.run import SimGround
 from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
@@ -23,7 +24,6 @@ from zab_chaos.harness.runs.monitor import Watch
 from zab_chaos.harness.runs.results import RunFolder
 from zab_chaos.harness.runs.run import RunOptions
 from zab_chaos.harness.runs.walk import Ground, Onlooker, Records
-from zab_chaos.harness.workload.log import Book
 from zab_chaos.model.verdict import Verdict
 
 

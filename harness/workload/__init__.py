@@ -1,1 +1,1 @@
-"""What clients ask for: drawn or written operations, the open loop that sends them, and the log of what became of them."""
+"""What clients ask for: operations, drawn or written down, and the open loop that sends them."""

@@ -41,7 +41,7 @@ def test_no_string_names_a_module_by_its_bare_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "rest"), [("harness", "doctor.examine"), ("faults", "defects:ANY"), ("node", "core")]
+    ("package", "rest"), [("harness", "machine.doctor:examine"), ("faults", "defects:ANY"), ("node", "core")]
 )
 def test_a_string_that_names_a_module_is_found(package: str, rest: str) -> None:
     name = f"{package}.{rest}"
