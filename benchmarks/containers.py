@@ -14,13 +14,13 @@ from benchmarks.ensemble import SETTLE_SECONDS
 from benchmarks.figures import Figure, Lacking, Scale, median
 from benchmarks.load import Loop, create_keys
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.stage import Stage
 from zab_chaos.harness.backends.registry import stage_on
 from zab_chaos.harness.client.core import Client
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results import run_folder
 
 WORLDS = ("processes", "containers")
 
@@ -46,7 +46,7 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
     scenario = Scenario(name="bench", about="Stands, and is written to.", nodes=scale.nodes, disk="ordinary")
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".bench-"))
-        place = results.create(Path(root), scenario.name, 0)
+        place = run_folder.create(Path(root), scenario.name, 0)
         stage = stack.enter_context(stage_on(on)(place, scenario, defect=None, record=False))
         leader = _settle(stage)
         addresses = {node: stage.cluster.client_address(node) for node in stage.cluster.nodes}

@@ -13,13 +13,13 @@ from typing import Self
 
 import psutil
 
+from zab_chaos.harness.backends import ensemble_state as cluster
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
 from zab_chaos.harness.client.core import Client
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.runs import ensemble_state as cluster
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results import run_folder
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
@@ -30,7 +30,7 @@ class Ensemble:
     """`size` nodes whose disks lie in a temporary folder below `folder`. Entered, ports and keys are there, no node."""
 
     cluster: Processes
-    folder: results.RunFolder
+    folder: run_folder.RunFolder
 
     def __init__(self, folder: Path, size: int, *, record: bool = False) -> None:
         self.size = size
@@ -49,7 +49,7 @@ class Ensemble:
 
     def _build(self, stack: ExitStack) -> None:
         root = stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".bench-"))
-        self.folder = results.create(Path(root), "bench", 0)
+        self.folder = run_folder.create(Path(root), "bench", 0)
         files = keys.create_files(self.folder.file("config"))
         self._keys = keys.load(files.clients)
         ports = free_ports(3 * self.size)

@@ -18,9 +18,9 @@ from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.harness.backends.lockstep.compare import first_difference
 from zab_chaos.harness.backends.lockstep.run import run_lockstep
 from zab_chaos.harness.backends.simulator.run import run_sim
-from zab_chaos.harness.cli.run import wish_for
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.options import options_for
 
 
 def arguments() -> argparse.Namespace:
@@ -41,7 +41,7 @@ def scenario_of(name: str, rate: float | None) -> Scenario:
 
 def compare(name: str, scenario: Scenario, seed: int, folder: Path) -> bool:
     """Run both, say how it went; whether they are equal."""
-    wish = wish_for(name, scenario, seed=seed, results=folder, keep_data=True, on="sim")
+    wish = options_for(name, scenario, seed=seed, results=folder, keep_data=True, on="sim")
     simulated = run_sim(scenario, wish, Quiet())
     begun = time.monotonic()
     ran = run_lockstep(scenario, replace(wish, on="lockstep"), Quiet())

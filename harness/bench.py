@@ -31,11 +31,11 @@ from benchmarks.sweep import payloads, sizes
 from benchmarks.throughput import latency, throughput
 from benchmarks.world import world
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.processes.ports import NoFreePortError
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.runs.interrupt import Stopped
-from zab_chaos.harness.runs.results import write_whole
+from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.machine.ports import NoFreePortError
+from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.node.net import keys
 
 ATTEMPTS = 2  # at one measurement

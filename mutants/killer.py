@@ -21,8 +21,8 @@ class Hang(BaseException):
 
 def explore(scenario: str, seeds: int) -> dict[str, Any]:
     """What the first failing seed of 1 to `seeds` shows."""
-    from zab_chaos.harness.cli.run import read
     from zab_chaos.harness.explore.exploration import Task, try_seed
+    from zab_chaos.harness.runs.options import read
 
     task = Task(scenario=read(scenario, on="sim", nodes=None, defect=None), swarm=True)
     for seed in range(1, seeds + 1):

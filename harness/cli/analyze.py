@@ -13,11 +13,11 @@ from rich.text import Text
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.results import write_whole
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import worst
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching

@@ -15,8 +15,8 @@ from zab_chaos.harness.cli.lab import lab
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine import file_descriptors
+from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.interrupt import Forced, Stopped, stoppable
 
 # typer's base of all usage errors has had several homes; its public subclass has not.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -434,7 +434,7 @@ def clean(
 def doctor(results: Results = RESULTS, json: Json = False) -> int:
     """Check this machine: what is there, what is missing, what mends it."""
     from zab_chaos.harness.cli.output import console_for, print_json
-    from zab_chaos.harness.machine.doctor import as_json, examine, healthy, show
+    from zab_chaos.harness.doctor import as_json, examine, healthy, show
 
     findings = examine(results)
     if json:

@@ -16,8 +16,8 @@ from zab_chaos.harness.cli.output import console_for, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.interrupt import Stopped
 
 PLACES = ("both", "sim", "processes")
 

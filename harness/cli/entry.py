@@ -3,7 +3,7 @@
 import sys
 
 from zab_chaos.harness.errors import Exit
-from zab_chaos.harness.runs.interrupt import Forced, Stopped, stoppable
+from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 
 
 def main() -> int:

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.run import run_shown
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab
 from zab_chaos.harness.cli.output import console_for, tell
-from zab_chaos.harness.cli.run import one, read, wish_for
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
@@ -29,9 +29,10 @@ from zab_chaos.harness.explore.summary import ExplorationSummary
 from zab_chaos.harness.explore.swarm import EVEN, Weights
 from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs.interrupt import Stopped
-from zab_chaos.harness.runs.run import Ran, RunOptions
+from zab_chaos.harness.runs.options import RunOptions, options_for, read
+from zab_chaos.harness.runs.run import Ran
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
 SHOWN = 12  # of a list of what was never reached; all of it is in the file
@@ -200,9 +201,9 @@ def _show_failure(
     if task.swarm:
         name = str(_keep(scenario, found.seed, results))
         nodes = None
-    wish = wish_for(name, scenario, seed=found.seed, results=results, nodes=nodes, on="sim")
+    wish = options_for(name, scenario, seed=found.seed, results=results, nodes=nodes, on="sim")
     console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
-    ran = one(scenario, wish, console, quiet=True)
+    ran = run_shown(scenario, wish, console, quiet=True)
     terminal.show(ran.folder, console, brief=True)
     console.print(
         Text(f"smaller  {shlex.join(['zab', 'shrink', str(ran.folder.path)])}"), highlight=False, soft_wrap=True

@@ -10,7 +10,7 @@ from zab_chaos.harness.cli.output import print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.explore.lab_flapping import Compared, compare, full_protocol, judge_full
 from zab_chaos.harness.explore.workers import Workers
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, shrink_flapping

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
-from zab_chaos.harness.runs import results as stored
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
-from zab_chaos.harness.runs.results import RunFolder
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import Mark, Rerun
 from zab_chaos.model.replay.replay import Replayed, recorded_lives, replay, replay_life

@@ -11,7 +11,7 @@ from zab_chaos.harness.report.html.campaign import read_campaign
 from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import read_story
-from zab_chaos.harness.runs import results as stored
+from zab_chaos.harness.results import run_folder as stored
 
 
 def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from zab_chaos.faults.registry import impossible
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.cli.run import known_world, unseen, wish_for
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.runs.options import known_world, options_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,8 @@ def _say(checked: Checked, console: Console) -> None:
 def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
     checked = Checked(name, scenario.expect.exit, [], [])
     for number in range(times):
-        wish = wish_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
-        ran = unseen(scenario, wish)
+        wish = options_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
+        ran = run_quietly(scenario, wish)
         checked.exits.append(ran.verdict.exit)
         if not scenario.expect.met(ran.verdict.exit, ran.verdict.violated):
             checked.strange.append(ran.folder.path)

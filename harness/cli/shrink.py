@@ -14,14 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.cli.run import unseen, wish_for
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
 from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, witnesses
@@ -218,8 +219,8 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
     """The same on real processes, where a seed fixes less: up to TRIES times."""
     verdicts = []
     for number in range(TRIES):
-        wish = wish_for(str(place), scenario, seed=scenario.seed + number, results=results)
-        ran = unseen(scenario, wish)
+        wish = options_for(str(place), scenario, seed=scenario.seed + number, results=results)
+        ran = run_quietly(scenario, wish)
         violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
         verdicts.append(str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):

@@ -9,15 +9,15 @@ from typing import Protocol
 from rich.console import Console
 from rich.live import Live
 
-from zab_chaos.harness.backends.processes.ports import NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.cli.output import console_for
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.live.address_file import opened
 from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
+from zab_chaos.harness.machine.interrupt import Interrupt
+from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.report import terminal
-from zab_chaos.harness.runs.interrupt import Interrupt
 from zab_chaos.harness.runs.walk import Unfinished
 from zab_chaos.node.net import keys
 

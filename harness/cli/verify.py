@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs import results as stored
-from zab_chaos.harness.runs.interrupt import Stopped
+from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.results import RunFolder
 from zab_chaos.model.manifest import write_verdict
 from zab_chaos.model.verdict import Outcome, Verdict, worst
 

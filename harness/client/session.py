@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from zab_chaos.harness.testing.hidden_frames import hidden_for
+from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.node.core.zxid import Zxid, pair
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step

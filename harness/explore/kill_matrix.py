@@ -12,9 +12,10 @@ from typing import Any
 
 from zab_chaos.faults.defects import Defect
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.cli.run import read, unseen, wish_for
+from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
+from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.model.verdict import Judgement
 
 SWARM = "long-mix"
@@ -144,7 +145,9 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
         if tried.runs >= effort.times and tried.caught:
             break
         for built in (dataclasses.replace(scenario, defect=defect.name), scenario):
-            ran = unseen(built, wish_for(f"defects/{defect.scenario}", built, seed=seed, results=effort.results))
+            ran = run_quietly(
+                built, options_for(f"defects/{defect.scenario}", built, seed=seed, results=effort.results)
+            )
             violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
             if built.defect is not None:
                 tried.violated.append(violated)

@@ -13,7 +13,7 @@ import psutil
 import zab_chaos
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import extra
-from zab_chaos.harness.runs.interrupt import Forced, Stopped
+from zab_chaos.harness.machine.interrupt import Forced, Stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

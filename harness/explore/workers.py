@@ -16,9 +16,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from zab_chaos.harness.backends.processes.die_with_parent import tie
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.runs.interrupt import SIGNALS
+from zab_chaos.harness.machine.die_with_parent import tie
+from zab_chaos.harness.machine.interrupt import SIGNALS
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -16,13 +16,13 @@ from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.live.transport import OutcomeCounts, SimLine
+from zab_chaos.harness.machine.interrupt import Forced
 from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import judgement
 from zab_chaos.harness.runs import run as real
-from zab_chaos.harness.runs.interrupt import Forced
 from zab_chaos.harness.runs.monitor import Watch
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.walk import Ground, Onlooker, Records
 from zab_chaos.model.verdict import Verdict
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.live.transport import OutcomeCounts
-from zab_chaos.harness.runs.final_state import Held
+from zab_chaos.harness.results.final_state import Held
 from zab_chaos.harness.workload.open_loop import Counters
 
 

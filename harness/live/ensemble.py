@@ -23,6 +23,8 @@ from typing import Any, Self
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
+from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live.backends import WORLDS
@@ -30,14 +32,14 @@ from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import Broken, Hand, kind_of, verbs
 from zab_chaos.harness.live.scenario import checked, told
 from zab_chaos.harness.live.state import Standing
+from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs import catalogue, results
-from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
-from zab_chaos.harness.runs.interrupt import Interrupt
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.run import RunOptions, reason
+from zab_chaos.harness.results import run_folder as results
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import reason
 from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
-from zab_chaos.harness.testing.hidden_frames import hidden_for
 from zab_chaos.model.verdict import Verdict
 
 SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking

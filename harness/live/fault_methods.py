@@ -13,8 +13,8 @@ from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import ScenarioError
 from zab_chaos.faults.scheduler import FaultRun, Scheduler
+from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.testing.hidden_frames import hidden_for
 from zab_chaos.node.commands import ARMING
 
 Target = str | int | Sequence[str | int]

@@ -6,10 +6,10 @@ from typing import Any
 from zab_chaos.faults.grammar import build
 from zab_chaos.faults.scenario import Scenario, ScenarioError
 from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live.backends import WORLDS
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.testing.hidden_frames import hidden_for
 
 __tracebackhide__ = hidden_for(BadInput)
 

@@ -1,9 +1,9 @@
 """How a standing ensemble stands, as its nodes say now."""
 
 from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.backends.ensemble_state import statuses
 from zab_chaos.harness.live.backends import World
-from zab_chaos.harness.runs.ensemble_state import statuses
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.workload.open_loop import Counters
 
 

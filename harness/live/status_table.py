@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.backends.ensemble_state import leader_of
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.runs.ensemble_state import leader_of
 
 COLOURS = {"leading": "bold green", "following": "green", "looking": "yellow"}
 COLUMNS = ("node", "clients at", "role", "phase", "epoch", "last zxid", "lag", "hears")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file

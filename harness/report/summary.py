@@ -6,8 +6,8 @@ JUnit file, a CI summary.
 """
 
 from zab_chaos.harness.report.html.sentences import in_words
-from zab_chaos.harness.runs import fault_timeline
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results import fault_timeline
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
-from zab_chaos.harness.runs import fault_timeline
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results import fault_timeline
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Verdict
 
 COLOURS = {

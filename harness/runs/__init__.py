@@ -1,1 +1,1 @@
-"""One run: its steps, its folder, its verdict."""
+"""One run: its options, its steps, its verdict."""

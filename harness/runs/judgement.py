@@ -8,8 +8,8 @@ import msgspec
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.runs.final_state import state_line, with_state
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.final_state import state_line, with_state
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import Replayed, equality, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict

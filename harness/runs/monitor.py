@@ -8,10 +8,10 @@ from typing import Self
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import Scheduler
+from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
 from zab_chaos.harness.backends.processes.ensemble import Ended, Nodes
 from zab_chaos.harness.report.progress import Display, Now
-from zab_chaos.harness.runs.ensemble_state import leader_of, statuses
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Workload
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent

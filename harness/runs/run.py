@@ -4,7 +4,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from zab_chaos.faults.cluster import ClusterError
@@ -13,29 +12,17 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.registry import stage_on
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.results import run_folder as results
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.runs.monitor import Watch
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.walk import INTERRUPTED, Walk
 from zab_chaos.harness.workload.open_loop import WorkloadError
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Outcome, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the user wants of a run beside the scenario. `command` repeats it; `defect` is (name, NodeConfig.defect)."""
-
-    seed: int
-    results: Path
-    command: str
-    defect: tuple[str, str] | None = None
-    record: bool = True
-    keep_data: bool = False
-    on: str = "processes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from zab_chaos.faults.host import Host
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
+from zab_chaos.harness.backends.ensemble_state import disagreement, names, statuses
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.runs.ensemble_state import disagreement, names, statuses
-from zab_chaos.harness.runs.final_state import MILESTONE, Held
+from zab_chaos.harness.results.final_state import MILESTONE, Held
 from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK
 from zab_chaos.harness.runs.initial_disks import write_disk
-from zab_chaos.harness.runs.interrupt import Interrupt
 from zab_chaos.harness.workload.open_loop import Counters
 
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json

@@ -10,15 +10,15 @@ from typing import Any
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends.simulator.run import run_sim
-from zab_chaos.harness.cli.run import read, wish_for
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs import results as stored
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
 
@@ -160,7 +160,7 @@ def _written(culprit: Culprit) -> Iterator[Scenario]:
         yield from _valid(as_it_happened(culprit.scenario, culprit.folder, culprit.seed))
     if culprit.scenario.nemesis is not None:
         with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
-            wish = wish_for(
+            wish = options_for(
                 culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False
             )
             folder = run_sim(culprit.scenario, wish, Quiet()).folder

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.cli.run import read, unseen, wish_for
+from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.testing.settings import FixtureOptions
 from zab_chaos.model.verdict import Outcome, Property, Verdict
 
@@ -125,12 +126,12 @@ def run(
     options = dict(wish.options)
     name, on = str(options["scenario"]), str(options.get("on", "processes"))
     scenario = read(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
-    told = wish_for(
+    told = options_for(
         name, scenario, seed=options.get("seed"), results=results, record=options.get("record"),
         nodes=options.get("nodes"), on=on,
     )  # fmt: skip
     try:
-        ran = unseen(scenario, told)
+        ran = run_quietly(scenario, told)
     except Interrupted as error:
         raise KeyboardInterrupt(str(error)) from None
     held = JudgedFixture(

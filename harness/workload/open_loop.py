@@ -18,7 +18,7 @@ import zmq
 
 from zab_chaos.harness.client.core import Client, Operation, Then
 from zab_chaos.harness.client.log import OpsFile
-from zab_chaos.harness.runs.final_state import Held, text_of
+from zab_chaos.harness.results.final_state import Held, text_of
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome

@@ -16,9 +16,9 @@ import zmq
 
 from zab_chaos.faults.defects.channels import RawLinks, RawSession
 from zab_chaos.faults.network import Network
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
 from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.network import Pipe, SimNet
 from zab_chaos.model.world.world import Plan, World

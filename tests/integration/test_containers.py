@@ -18,9 +18,9 @@ from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.containers import engine, image, leftovers
 from zab_chaos.harness.backends.containers.labels import FOLDER, HARNESS, RUN, of_this_run
 from zab_chaos.harness.backends.containers.stage import ContainerStage
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results import run_folder
 from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
@@ -122,7 +122,7 @@ def test_a_run_breaks_containers_in_their_own_way_is_judged_as_ever_and_leaves_n
 
 
 def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(client: Any, tmp_path: Path) -> None:
-    folder = results.create(tmp_path, "standing", 1)
+    folder = run_folder.create(tmp_path, "standing", 1)
     scenario = parse('[scenario]\nname = "standing"\nabout = "It stands."\n')
     with ContainerStage(folder, scenario, None, record=False) as stage:
         stage.cluster.start_all(stage.cluster.nodes)
@@ -155,7 +155,7 @@ def test_a_node_is_nobody_has_nothing_and_is_reached_from_this_machine_only(clie
 
 def test_who_was_off_the_network_is_at_its_old_address_and_with_the_others_again(client: Any, tmp_path: Path) -> None:
     scenario = parse('[scenario]\nname = "cables"\nabout = "Cables are pulled."\n')
-    with ContainerStage(results.create(tmp_path, "cables", 1), scenario, None, record=False) as stage:
+    with ContainerStage(run_folder.create(tmp_path, "cables", 1), scenario, None, record=False) as stage:
         cluster = stage.cluster
         assert isinstance(cluster, Contained)
         cluster.start_all(cluster.nodes)

@@ -17,7 +17,8 @@ from zab_chaos.harness.backends.lockstep.run import run_lockstep
 from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.run import Ran, RunOptions
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import Ran
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.net import keys
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.plugin.sessions import WRITES, results
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]

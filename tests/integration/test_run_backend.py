@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.ensemble_state import disagreement, statuses
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results import run_folder
 from zab_chaos.node.net import keys
 
 pytestmark = pytest.mark.processes
@@ -27,7 +27,7 @@ def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
     taken: list[int] = []
 
     def make(nodes: int) -> Processes:
-        folder = results.create(tmp_path, "backend", 1)
+        folder = run_folder.create(tmp_path, "backend", 1)
         files = keys.create_files(folder.file("config"))
         ports = free_ports(3 * nodes)
         taken.extend(ports)

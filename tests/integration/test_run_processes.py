@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = [

@@ -13,9 +13,9 @@ import pytest
 from zab_chaos.faults import proxies, tcp_signature
 from zab_chaos.faults.network import MissingError, Network, NetworkError, ReadBackError, Toxic, WedgedError
 from zab_chaos.faults.proxies import Proxies
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
 from zab_chaos.harness.backends.toxiproxy.seal import seal
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, ToxiproxyServer, locate
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 
 pytestmark = pytest.mark.toxiproxy
 

@@ -17,7 +17,7 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.live.address_file import AddressFile, doors
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]

@@ -10,7 +10,7 @@ import docker.errors
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.containers.engine import translated
 from zab_chaos.harness.backends.processes.life import KILL_SECONDS, Life
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 
 SIGNALLED = 128  # an init's exit status is this plus the signal of which its child died
 CGROUPS = Path("/sys/fs/cgroup")

@@ -21,7 +21,7 @@ from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
 from zab_chaos.harness.backends.processes.ensemble import Nodes, Plan
 from zab_chaos.harness.backends.processes.life import Life
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import NodeConfig
 
 LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # inside, every node has the same ports

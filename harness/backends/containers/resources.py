@@ -18,8 +18,8 @@ from docker.types import IPAMConfig, IPAMPool, Mount
 
 from zab_chaos.harness.backends.containers.engine import EngineError, translated
 from zab_chaos.harness.backends.containers.labels import RUN, of_this_run
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.net import keys
 
 INSIDE = "/run/zab"  # where a container sees the run's folder

@@ -8,7 +8,7 @@ import msgspec
 import zmq
 
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net.keys import Keys
 
 ANSWER_SECONDS = 60.0  # for one step of a node, its start included; a busy machine is no failure

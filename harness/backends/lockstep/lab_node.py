@@ -5,7 +5,7 @@ import sys
 import msgspec
 
 from zab_chaos.harness.backends.lockstep import lab_wire as wire
-from zab_chaos.harness.backends.processes.die_with_parent import tie
+from zab_chaos.harness.machine.die_with_parent import tie
 from zab_chaos.model.lab.messages import Role
 from zab_chaos.model.lab.node import LabNode, Outgoing
 from zab_chaos.node.lockstep.line import Alone, Line

@@ -8,8 +8,9 @@ from zab_chaos.harness.backends.lockstep.server import LockstepNode
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.backends.simulator.run import SimGround, run_sim
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.run import Ran, RunOptions
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import Ran
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.machine import SimNode

@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.lockstep.disk import FolderDisk
 from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.backends.lockstep.replica import RemoteCommands, RemoteReplica
 from zab_chaos.harness.backends.processes import life
-from zab_chaos.harness.runs.results import RunFolder, write_whole
+from zab_chaos.harness.results.run_folder import RunFolder, write_whole
 from zab_chaos.model.world.interfaces import MachineDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.harness.backends import ensemble_state as cluster
 from zab_chaos.harness.backends.processes.life import Life, spawn
-from zab_chaos.harness.runs import ensemble_state as cluster
-from zab_chaos.harness.runs.results import RunFolder, write_whole
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results.run_folder import RunFolder, write_whole
 from zab_chaos.node.config import Limits, NodeConfig, Timing
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout

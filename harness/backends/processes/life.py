@@ -19,8 +19,8 @@ import psutil
 
 import zab_chaos
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.runs.results import private
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results.run_folder import private
 
 KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
 

@@ -14,13 +14,13 @@ from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
-from zab_chaos.harness.backends.processes.ports import NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
-from zab_chaos.harness.runs.interrupt import Forced, Stopped
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.machine.interrupt import Forced, Stopped
+from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Workload
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.node.net import keys

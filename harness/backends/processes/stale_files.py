@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zab_chaos.harness.backends.processes.ports import lock_files
+from zab_chaos.harness.machine.ports import lock_files
 from zab_chaos.node.net import keys
 
 

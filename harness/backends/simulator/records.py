@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.client.log import described, told
-from zab_chaos.harness.runs.final_state import MILESTONE
+from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.world.clients import SimOperation

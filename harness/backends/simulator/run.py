@@ -24,13 +24,14 @@ from zab_chaos.harness.backends.simulator.records import Records
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display, Quiet
-from zab_chaos.harness.runs import results
-from zab_chaos.harness.runs.final_state import with_state
-from zab_chaos.harness.runs.interrupt import GRACE, Forced, Interrupt, Stopped
+from zab_chaos.harness.results import run_folder
+from zab_chaos.harness.results.final_state import with_state
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import with_replay
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.run import Ran, RunOptions, judge_within
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import Ran, judge_within
 from zab_chaos.harness.runs.walk import INTERRUPTED, Walk
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model import events as ev
@@ -163,8 +164,8 @@ def run_sim(
     open_ground: Callable[[Scenario, RunOptions, RunFolder], SimGround] = open_sim,
 ) -> Ran:  # fmt: skip
     """`zab_chaos.harness.runs.run.run` in the simulated world. Raises HarnessError if no results folder could be made."""
-    folder = results.create(wish.results, scenario.name, wish.seed)
-    with results.private():
+    folder = run_folder.create(wish.results, scenario.name, wish.seed)
+    with run_folder.private():
         return _run(scenario, wish, display, folder, open_ground)
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from zab_chaos.harness.backends.simulator.records import Records
-from zab_chaos.harness.runs.final_state import Held, text_of
+from zab_chaos.harness.results.final_state import Held, text_of
 from zab_chaos.harness.workload.open_loop import AGAIN_NS, SETUP_WINDOW, Counters
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
 from zab_chaos.model.world.clients import SimClient, SimOperation

@@ -16,12 +16,11 @@ from types import TracebackType
 import requests
 
 from zab_chaos.faults import tcp_signature
-from zab_chaos.harness.backends.processes import die_with_parent
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
 from zab_chaos.harness.backends.toxiproxy.seal import listens, seal
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine import cache
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine import cache, die_with_parent
+from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.waiting import wait_until
 
 VERSION = "2.12.0"
 START_SECONDS = 15.0

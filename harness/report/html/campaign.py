@@ -14,7 +14,7 @@ from zab_chaos.harness.report.html.fault_spans import MENDS, read_spans
 from zab_chaos.harness.report.html.lanes import stretches
 from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
-from zab_chaos.harness.runs.results import read_json
+from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.pipeline.naming import experiment
 
 NOT_JUDGED = "NOT-JUDGED"

@@ -12,7 +12,7 @@ from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_end
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
-from zab_chaos.harness.runs.results import read_json
+from zab_chaos.harness.results.run_folder import read_json
 
 WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
 LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it

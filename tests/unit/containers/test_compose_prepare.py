@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from zab_chaos.harness.backends.containers.compose import NODES, prepare, seal
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.compose import NODES, prepare, seal
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.net import keys

@@ -14,7 +14,7 @@ from tests.unit.containers.fake_engine import Answer, fake_engine
 from zab_chaos.harness.backends.containers import engine, image
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.runs.results import RunFolder, create
+from zab_chaos.harness.results.run_folder import RunFolder, create
 
 
 @pytest.fixture

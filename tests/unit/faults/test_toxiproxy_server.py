@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.processes import die_with_parent, ports
-from zab_chaos.harness.backends.processes.ports import NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.backends.toxiproxy import fetch
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, cached, find
+from zab_chaos.harness.machine import die_with_parent, ports
+from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
 
 TIED = Path(die_with_parent.__file__)
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
-from zab_chaos.harness.runs import results
+from zab_chaos.harness.results import run_folder
 
 BAD = """
 [scenario]
@@ -73,7 +73,7 @@ def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path, capsys: pyt
 def test_a_run_that_is_not_there_is_answered_with_those_that_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = results.create(tmp_path, "steady", 3)
+    run = run_folder.create(tmp_path, "steady", 3)
     run.write_run({"nodes": 3})
     assert main(["verify", "gone", "--results", str(tmp_path)]) == 4
     assert f"steady/{run.name}" in said(capsys)
@@ -94,7 +94,7 @@ def test_an_error_of_ours_is_one_line_and_the_trace_is_kept(
     def fail(_results: Path) -> None:
         raise RuntimeError("unheard of")
 
-    monkeypatch.setattr("zab_chaos.harness.machine.doctor.examine", fail)
+    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert main(["doctor"]) == 3
     assert "internal error: RuntimeError: unheard of" in said(capsys)
@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_with_what_to_do(
     def fail(_results: Path) -> None:
         raise OSError(28, "No space left on device", "results/x")
 
-    monkeypatch.setattr("zab_chaos.harness.machine.doctor.examine", fail)
+    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
     assert main(["doctor"]) == 3
     assert "the disk is full" in said(capsys)
 
@@ -139,7 +139,7 @@ def test_names_are_completed() -> None:
 
 
 def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, broken = results.create(tmp_path, "a", 1), results.create(tmp_path, "b", 2)
+    good, broken = run_folder.create(tmp_path, "a", 1), run_folder.create(tmp_path, "b", 2)
     good.write_run({"nodes": 1, "outcome": "finished"})  # nothing happened in it: unknown
     broken.write_run({"nodes": 1, "outcome": "harness-error: out of luck"})
     assert main(["verify", str(good.path), str(broken.path), "--json", "--results", str(tmp_path)]) == 3

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.runs.ensemble_state import disagreement, leader_of
+from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
 
 
 def member(node: int, **changes: object) -> Status:

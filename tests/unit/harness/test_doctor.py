@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from zab_chaos.harness.machine import doctor
+from zab_chaos.harness import doctor
 
 
 def test_this_machine_can_run_and_the_answer_is_json(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from zab_chaos.harness.explore.workers import Workers
-from zab_chaos.harness.runs.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, stoppable
+from zab_chaos.harness.machine.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.processes import ports
-from zab_chaos.harness.backends.processes.ports import NoFreePortError, free_ports, lock_files, release_ports
+from zab_chaos.harness.machine import ports
+from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, lock_files, release_ports
 
 
 @pytest.fixture

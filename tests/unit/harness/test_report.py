@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report import terminal
-from zab_chaos.harness.runs import fault_timeline, results
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results import fault_timeline, run_folder
+from zab_chaos.harness.results.run_folder import RunFolder
 
 SECOND = 10**9
 
@@ -30,7 +30,7 @@ def write(
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     """A run whose workload began at 10 s: a leader is crashed at 12 s, a link is cut from 13 s to 14.5 s."""
-    run = results.create(tmp_path, "leader-crash", 7)
+    run = run_folder.create(tmp_path, "leader-crash", 7)
     run.write_run({"scenario": "leader-crash", "seed": 7, "command": "zab run leader-crash --seed 7", "expect": {}})
     write_lines(
         run,
@@ -131,5 +131,5 @@ def test_a_verdict_that_the_scenario_did_not_expect_is_said(run: RunFolder) -> N
 
 
 def test_a_run_that_was_never_judged_is_shown_all_the_same(tmp_path: Path) -> None:
-    run = results.create(tmp_path, "a", 1)
+    run = run_folder.create(tmp_path, "a", 1)
     assert "HARNESS-ERROR" in shown(run)

@@ -6,26 +6,26 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import BadInput, HarnessError
-from zab_chaos.harness.runs import results
+from zab_chaos.harness.results import run_folder
 
 
 def test_runs_of_one_seed_in_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
-    made = [results.create(tmp_path, "steady-state", 7) for _ in range(5)]
+    made = [run_folder.create(tmp_path, "steady-state", 7) for _ in range(5)]
     assert len({run.path for run in made}) == 5
     assert all(run.path.parent.name == "steady-state" and run.name.split("Z-")[1].startswith("7") for run in made)
 
 
 def test_latest_points_at_the_newest_run_also_when_the_results_are_moved(tmp_path: Path) -> None:
     first = tmp_path / "first"
-    results.create(first, "a", 1)
-    newest = results.create(first, "b", 2)
+    run_folder.create(first, "a", 1)
+    newest = run_folder.create(first, "b", 2)
     assert (first / "latest").resolve() == newest.path
     moved = first.rename(tmp_path / "moved")
     assert (moved / "latest").resolve() == moved / "b" / newest.name
 
 
 def test_milestones_are_lines_in_order_and_a_torn_last_one_is_left_out(tmp_path: Path) -> None:
-    run = results.create(tmp_path, "a", 1)
+    run = run_folder.create(tmp_path, "a", 1)
     run.milestone("established", leader=2, epoch=1)
     run.milestone("converged", zxid=[1, 5], seconds=0.1)
     with run.file("harness.jsonl").open("a") as file:
@@ -38,28 +38,28 @@ def test_milestones_are_lines_in_order_and_a_torn_last_one_is_left_out(tmp_path:
 
 
 def test_a_run_is_found_by_path_by_place_and_as_latest(tmp_path: Path) -> None:
-    run = results.create(tmp_path, "a", 1)
+    run = run_folder.create(tmp_path, "a", 1)
     run.write_run({"scenario": "a"})
     for name in (str(run.path), f"a/{run.name}", "latest"):
-        assert results.find(tmp_path, name).path == run.path
+        assert run_folder.find(tmp_path, name).path == run.path
 
 
 def test_an_unknown_run_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
-    run = results.create(tmp_path, "a", 1)
+    run = run_folder.create(tmp_path, "a", 1)
     run.write_run({})
     with pytest.raises(BadInput, match=f"a/{run.name}"):
-        results.find(tmp_path, "nowhere")
+        run_folder.find(tmp_path, "nowhere")
 
 
 def test_a_results_folder_that_cannot_be_made_is_named_with_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(HarnessError, match=r"(?s)file.*--results"):
-        results.create(file, "a", 1)
+        run_folder.create(file, "a", 1)
 
 
 def test_run_json_is_replaced_whole(tmp_path: Path) -> None:
-    run = results.create(tmp_path, "a", 1)
+    run = run_folder.create(tmp_path, "a", 1)
     run.write_run({"outcome": "started"})
     run.write_run({"outcome": "finished"})
     assert json.loads(run.file("run.json").read_text()) == {"outcome": "finished"} == run.read_run()

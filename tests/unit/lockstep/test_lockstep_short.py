@@ -14,7 +14,7 @@ from zab_chaos.harness.backends.lockstep.run import run_lockstep
 from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 
 SCENARIO = """
 [scenario]

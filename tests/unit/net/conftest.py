@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import zmq
 
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.config import Limits
 from zab_chaos.node.net import frame, keys

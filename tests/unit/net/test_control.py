@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import zmq
 
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.events import Refused
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.address import AddressError, AddressInUse

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import zmq
 
-from zab_chaos.harness.runs.waiting import wait_until
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.dial import Dial
 

@@ -10,7 +10,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.__main__ import live
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.config import NodeConfig

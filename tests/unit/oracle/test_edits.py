@@ -10,7 +10,7 @@ from tests.unit.oracle.edits import edited
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.model import manifest
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Outcome

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.backends.processes.ports import free_ports, release_ports
 from zab_chaos.harness.cli.inject import read
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.control import ControlServer
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.verdict import Outcome
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient

@@ -12,8 +12,8 @@ from zab_chaos.faults.scenario import load
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.live import Done, Ensemble, Failed, Unknown
 from zab_chaos.harness.live.fault_methods import STATES, kind_of, verbs
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.results import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome
 from zab_chaos.node.tree.requests import Get, Set
 

@@ -15,7 +15,7 @@ from zab_chaos.harness.backends.lockstep.compare import first_difference
 from zab_chaos.harness.backends.lockstep.run import run_lockstep
 from zab_chaos.harness.backends.simulator.run import plan_of, run_sim, simulate
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Peer

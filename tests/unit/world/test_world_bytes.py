@@ -13,10 +13,11 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.harness.backends.simulator.run import SimGround, run_sim
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs import catalogue, results
+from zab_chaos.harness.results import run_folder
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.results import RunFolder
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 
 RUN = """
 import sys
@@ -25,7 +26,7 @@ from pathlib import Path
 from zab_chaos.faults.scenario import load
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.report.progress import Quiet
-from zab_chaos.harness.runs.run import RunOptions
+from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.backends.simulator.run import run_sim
 scenario = load(catalogue.shipped()[sys.argv[1]])
 scenario = replace(scenario, workload=replace(scenario.workload, rate=40.0))
@@ -41,7 +42,7 @@ def run(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str
         [sys.executable, "-c", RUN, scenario, str(seed), str(folder)],
         check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}, timeout=120,
     )  # fmt: skip
-    found = results.find(folder, "latest").path
+    found = run_folder.find(folder, "latest").path
     facts = json.loads(found.joinpath("run.json").read_text())
     found.joinpath("run.json").write_text(json.dumps({**facts, "commit": None}))
     return {

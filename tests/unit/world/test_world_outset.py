@@ -7,7 +7,7 @@ import pytest
 
 from zab_chaos.faults.scenario import Disk, Expect, Operation, Scenario, Workload
 from zab_chaos.harness.backends.simulator.run import simulate
-from zab_chaos.harness.runs.final_state import judge_state
+from zab_chaos.harness.results.final_state import judge_state
 from zab_chaos.harness.runs.initial_disks import write_disk
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.core import zxid as zx

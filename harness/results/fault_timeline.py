@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from zab_chaos.harness.runs.results import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import WRITES
 

@@ -17,12 +17,12 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
-from zab_chaos.harness.backends.processes.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.fetch import platform_asset, remedy
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
+from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)

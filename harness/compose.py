@@ -1,6 +1,6 @@
 """What docker-compose.yml's ensemble needs beside its nodes.
 
-    python -m zab_chaos.harness.backends.containers.compose prepare|keep|seal
+    python -m zab_chaos.harness.compose prepare|keep|seal
 
 `prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
 harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
@@ -23,9 +23,10 @@ from zab_chaos.faults.scenario import Expect, Scenario
 from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
 from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
-from zab_chaos.harness.runs.ensemble_state import disagreement, leader_of
-from zab_chaos.harness.runs.results import PARTS, RunFolder, write_whole
-from zab_chaos.harness.runs.run import RunOptions, facts_of, utc
+from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
+from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_whole
+from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import facts_of, utc
 from zab_chaos.harness.runs.walk import FINISHED
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
@@ -164,7 +165,7 @@ def main(arguments: list[str]) -> int:
         case ["seal"]:
             seal(folder, _told_to_end())
         case _:
-            sys.stderr.write("usage: python -m zab_chaos.harness.backends.containers.compose prepare|keep|seal\n")
+            sys.stderr.write("usage: python -m zab_chaos.harness.compose prepare|keep|seal\n")
             return 4
     return 0
 
