@@ -18,7 +18,7 @@ from benchmarks.figures import NORMAL, Figure, Scale, median
 from benchmarks.load import Loop, create_keys
 from harness.exits import HarnessError
 from model.replay import replay
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 
 OUTSTANDING = 5
 

@@ -29,9 +29,9 @@ from model import replay
 from model.properties import ALL
 from node import crash
 from node.core import messages
-from node.core.broadcast import Peer
-from node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
 from node.core.messages import Phase, Role
+from node.core.peer import Peer
+from node.core.tables import EDGES, EXPECTED, FROM_LEADER, HANDLERS
 from pipeline.columns import LOAD, TABLES, Column, Table
 from pipeline.metric_columns import METRICS
 

@@ -13,7 +13,7 @@ from harness.results import RunFolder
 from model import oracle
 from model.replay import Replayed, equality, replay
 from model.verdict import Judgement, Property, Verdict
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.parts import parts_with
 
 

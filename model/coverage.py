@@ -7,9 +7,9 @@ one, so send points are seen here without being armed.)
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from node.core.broadcast import Peer
-from node.core.machine import EXPECTED
 from node.core.messages import NAMES, Phase, Role
+from node.core.peer import Peer
+from node.core.tables import EXPECTED
 from node.crash import POINTS, SEND_STEPS, CrashPoints
 from node.replica import Replica
 

@@ -15,7 +15,7 @@ from model.replay_difference import Difference, record_name
 from model.replay_life import Rerun
 from model.replay_trace import CoreTrace, Unreadable
 from model.verdict import Evidence, Judgement, Property, Violation
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 
 NAME = "replay equality"
 STATEMENT = "the recorded inputs, re-executed in the model, give the same outputs, durable records, digests and events"

@@ -23,7 +23,7 @@ from model.replay_match import Match
 from model.replay_trace import Unreadable
 from node.core import digest as dg
 from node.core import zxid as zx
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.core.ready import Deliver, Install, Ready, TxnRecords
 from node.recording import (
     Answered,
@@ -239,6 +239,8 @@ class Rerun:
         self.outputs += 1
         if content(ready) != entry.content:
             raise of_output(entry.content, ready)
+        if ready is None:
+            return
         for event in ready.events:
             more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
             self.match.event_is(event.name, {**event.fields, **more})

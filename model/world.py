@@ -14,7 +14,7 @@ from model.weather import Weather
 from node.application import Layers
 from node.channel.session import Session
 from node.config import Limits, NodeConfig, Timing
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.crash import CrashPoints
 from node.replica import Replica
 from node.store.store import Store

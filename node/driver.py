@@ -12,8 +12,8 @@ import msgspec
 from node.application import Application
 from node.core import digest as dg
 from node.core import zxid as zx
-from node.core.broadcast import Peer
 from node.core.messages import NAMES
+from node.core.peer import Peer
 from node.core.ready import Deliver, Install, Ready
 from node.crash import CrashPoints
 from node.recording import (
@@ -124,7 +124,7 @@ class Driver:
         ready = self.machine.ready()
         if self.recording is not None:
             self.recording.add(Answered(content(ready)))
-        return ready if self.machine.asked else None
+        return ready
 
     def fulfil(self, ready: Ready) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from node.application import Layers
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.net.link import Links
 from node.store.store import Store
 

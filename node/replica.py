@@ -10,9 +10,9 @@ from typing import Protocol
 from node.application import Layers
 from node.claims import Claims
 from node.config import NodeConfig
-from node.core.broadcast import Peer
-from node.core.machine import MS, Settings
+from node.core.peer import Peer
 from node.core.ready import Ready, Recovered
+from node.core.settings import MS, Settings
 from node.crash import CrashPoints
 from node.driver import Driver, Network, Sink
 from node.events import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from node.application import Application
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.core.zxid import Zxid
 from node.session import Entry, Session
 from node.sessions import Passed, Sessions
@@ -162,7 +162,7 @@ class AnswerBeforeDelivery(Application):
 
     def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         forward, txns = super().pass_on(machine)
-        zxid = int(machine.next_zxid()) if txns else 0
+        zxid = int(machine.primary.next_zxid()) if machine.primary is not None else 0
         for number, data in enumerate(txns):
             txn = decode(data)
             session = self.sessions._sessions.get(txn.origin.client)

@@ -20,7 +20,7 @@ from model.replay import Replayed, recorded_lives, replay, replay_life
 from model.replay_difference import Difference
 from model.replay_life import Mark, Rerun
 from model.replay_state import state
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 
 AHEAD = 5  # inputs that are shown beyond the one at which it stopped
 _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")

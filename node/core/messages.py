@@ -10,6 +10,8 @@ import msgspec
 
 from node.core.zxid import Zxid
 
+NOBODY = 0  # in a vote; node ids begin at 1
+
 
 class Role(IntEnum):
     LOOKING = 0

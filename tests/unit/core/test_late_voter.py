@@ -2,10 +2,10 @@
 
 import pytest
 
-from node.core.broadcast import Peer
-from node.core.machine import Settings
 from node.core.messages import Role, Vote
+from node.core.peer import Peer
 from node.core.ready import Recovered
+from node.core.settings import Settings
 
 
 def looking(members: int, *, amnesiac: bool = False) -> Peer:

@@ -14,10 +14,11 @@ from ensemble import recover
 
 from model import replay_words as words
 from node.core import zxid as zx
-from node.core.broadcast import Peer
-from node.core.machine import MS, NotLeading, Settings
+from node.core.errors import NotLeading
 from node.core.messages import NAMES, Message, Ping
+from node.core.peer import Peer
 from node.core.ready import Deliver, EpochRecord, Event, Ready, Record
+from node.core.settings import MS, Settings
 from node.core.zxid import Zxid
 
 TICK = 10 * MS
@@ -263,7 +264,7 @@ class Lockstep:
     # ---- a core's obligations (node.core.ready) ----
 
     def fulfil(self, i: int) -> None:
-        while self.takes(i) and not (ready := self.peer(i).ready()).empty:
+        while self.takes(i) and (ready := self.peer(i).ready()) is not None:
             for other in ready.resets:
                 self.reset(i, other)
             self.tell_events(i, ready.events)

@@ -21,7 +21,7 @@ from faults.defects import (
     NoTruncate,
     PromiseNotDurable,
 )
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from tests.unit.transcripts.lockstep import Disagreement, Lockstep
 
 FOLDER = Path(__file__).resolve().parents[2] / "testdata"

@@ -12,7 +12,7 @@ from harness import catalogue
 from harness.sim import plan_of, simulate
 from model.simserver import SimServer
 from model.verdict import Judgement, Verdict
-from node.core.broadcast import Peer
+from node.core.peer import Peer
 from node.store.recovery import Recovery
 from node.store.store import Store
 
