@@ -47,7 +47,7 @@ def _durable(m: Peer) -> State:
     return [
         ("f.p (accepted epoch)", f"{m.accepted_epoch}{promised}{amnesiac}"),
         ("f.a (current epoch)", str(m.current_epoch)),
-        ("durable", f"up to {zx.show(m.durable)}; {m.out.waiting} effects wait for the disk"),
+        ("durable", f"up to {zx.show(m.journal.durable)}; {m.out.waiting} effects wait for the disk"),
     ]
 
 
@@ -59,7 +59,7 @@ def _history(m: Peer) -> State:
         ("history", f"{words.outline(h.shape())}; {len(h.txns)} transactions, last {zx.show(h.last)}"),
         ("snapshot", snapshot),
         ("delivered", f"up to {zx.show(m.delivered)}, digest {dg.show(m.digest)}"),
-        ("committed", f"up to {zx.show(m.committed)}"),
+        ("committed", f"up to {zx.show(m.journal.committed)}"),
         ("not delivered yet", " ".join(waiting) or "nothing"),
     ]
 

@@ -60,7 +60,7 @@ class Application:
         if machine.in_broadcast:
             self._leaderless_since = None
             if not self.sessions.joined:
-                self.sessions.join(machine.committed)
+                self.sessions.join(machine.journal.committed)
         elif self._leaderless_since is None:
             self._leaderless_since = now
         elif now - self._leaderless_since > self._patience:

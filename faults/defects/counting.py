@@ -1,6 +1,5 @@
 """Bugs in who counts, and when: quorums that are none."""
 
-import builtins
 from dataclasses import replace
 
 from node.core.broadcast import Broadcasting
@@ -31,15 +30,11 @@ class BroadcastsEarly(Synchronizing):
 
     def __init__(self, peer: Peer, followers: Followers, epoch: int, deadline: int | None) -> None:
         super().__init__(peer, followers, epoch, deadline)
-        self.early = super().established()
+        self.primary = self.early = super().established()
 
     def begin(self) -> None:
         self.peer.in_broadcast = True
         super().begin()
-
-    @builtins.property
-    def primary(self) -> Broadcasting:
-        return self.early
 
     def on_ready(self) -> None:
         if self.early.gathered:
@@ -55,8 +50,8 @@ class BroadcastsEarly(Synchronizing):
 class EarlyReady(Peer):
     """The primary broadcasts as soon as NEWLEADER is out, without waiting for a quorum of ACK-LD.
 
-    Six methods, all of the leader in synchronization: it makes the primary, shows it, flushes and hears ACKs for it, and hands
-    it over when the epoch is established.
+    Five methods, all of the leader in synchronization: it makes the primary and shows it, flushes and hears ACKs for it, and
+    goes on with it when the epoch is established.
     """
 
     synchronizing_type = BroadcastsEarly

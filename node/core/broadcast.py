@@ -24,6 +24,7 @@ class Broadcasting(Leading):
 
     def __init__(self, peer: "Peer", followers: Followers, epoch: int, initial_last: Zxid) -> None:
         super().__init__(peer, followers, epoch)
+        self.primary = self
         self.initial_last = initial_last  # of the initial history I_e'
         self.gathered: list[bytes] = []  # submitted since the last PROPOSE
         self.commit_due = True  # something was acknowledged since the commit point was looked at
@@ -35,10 +36,6 @@ class Broadcasting(Leading):
         self.journal.commit(self.initial_last)
         for peer in self.followers.active():
             self.welcome(peer)
-
-    @property
-    def primary(self) -> "Broadcasting":
-        return self
 
     def supporting(self) -> set[int]:
         """Those that joined this leader."""

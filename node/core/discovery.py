@@ -29,18 +29,18 @@ class Elected(RoleState):
 
     role = Role.LEADING
 
-    def __init__(self, peer: "Peer") -> None:
+    def __init__(self, peer: "Peer", early: dict[int, Cepoch]) -> None:
         super().__init__(peer)
         self.leader = peer.me
         self.deadline = peer.now + peer.settings.timeout
         self.followers = Followers(peer.me, peer.follower_type)
+        self.early = early  # who has introduced itself already
 
-    def begin(self, early: dict[int, Cepoch]) -> None:
-        """`early`: who has introduced itself already."""
+    def begin(self) -> None:
         self.out.send_all(self.standing_vote())  # who reaches nobody else hears it from nobody else
         self.choose_epoch()  # alone it is a quorum
-        for peer in sorted(early):
-            self.peer.state.on_cepoch(peer, early[peer])  # each may end this state
+        for peer in sorted(self.early):
+            self.peer.state.on_cepoch(peer, self.early[peer])  # each may end this state
 
     def partners(self) -> list[int]:
         return sorted(self.followers)
@@ -62,9 +62,7 @@ class Elected(RoleState):
             return
         promises = [f.accepted_epoch for peer, f in self.followers.items() if peer in counted]
         epoch = max([self.peer.accepted_epoch, self.peer.highest_promise, *promises]) + 1
-        choosing = self.peer.choosing_type(self.peer, self.followers, epoch)
-        self.peer.hold(choosing, Phase.DISCOVERY)
-        choosing.begin()
+        self.peer.begin(self.peer.choosing_type(self.peer, self.followers, epoch), Phase.DISCOVERY)
 
 
 class Choosing(Leading):
@@ -160,5 +158,4 @@ class Choosing(Leading):
     def begin_synchronization(self) -> None:
         """This node's history is the initial one."""
         synchronizing = self.peer.synchronizing_type(self.peer, self.followers, self.epoch, self.deadline)
-        self.peer.enter(synchronizing, Phase.SYNCHRONIZATION)
-        synchronizing.begin()
+        self.peer.begin(synchronizing, Phase.SYNCHRONIZATION)

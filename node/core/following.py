@@ -5,26 +5,10 @@ Steps: f.1.1 CEPOCH, f.1.2 ACK-E, f.2.1 ACK-LD, f.2.2 delivery of I_e', f.3.2 ac
 
 from typing import TYPE_CHECKING
 
+from node.core import messages as m
 from node.core import zxid as zx
 from node.core.errors import SanityCheckFailed
-from node.core.messages import (
-    Ack,
-    AckEpoch,
-    AckLeader,
-    Cepoch,
-    Commit,
-    CommitLeader,
-    Confirm,
-    Confirmed,
-    Fetch,
-    History,
-    Member,
-    NewEpoch,
-    NewLeader,
-    Phase,
-    Propose,
-    Role,
-)
+from node.core.messages import Phase, Role
 from node.core.ready import EpochRecord, MemberRecord
 from node.core.role import RoleState
 
@@ -49,7 +33,7 @@ class Following(RoleState):
 
     def on_link_up(self, peer: int) -> None:
         if peer == self.leader:
-            self.introduce()
+            self.begin()
 
     def on_link_down(self, peer: int, why: str) -> None:
         if peer == self.leader:
@@ -57,13 +41,13 @@ class Following(RoleState):
 
     # ---- phase 1, discovery ----
 
-    def introduce(self) -> None:
+    def begin(self) -> None:
         """f.1.1: CEPOCH, as soon as there is a session with the leader."""
         if self.phase == Phase.DISCOVERY and self.leader in self.peer.links:
             self.deadline = self.peer.now + self.peer.settings.sync_timeout
-            self.out.send(self.leader, Cepoch(self.peer.accepted_epoch, self.peer.amnesiac))
+            self.out.send(self.leader, m.Cepoch(self.peer.accepted_epoch, self.peer.amnesiac))
 
-    def on_new_epoch(self, source: int, message: NewEpoch) -> None:
+    def on_new_epoch(self, source: int, message: m.NewEpoch) -> None:
         """f.1.2: promise an epoch that is above all that were promised. The same one may be answered again."""
         accepted = self.peer.accepted_epoch
         if message.epoch < accepted:
@@ -83,7 +67,7 @@ class Following(RoleState):
 
     def acknowledge_epoch(self) -> None:
         peer, history = self.peer, self.journal.history
-        ack = AckEpoch(
+        ack = m.AckEpoch(
             peer.accepted_epoch,
             peer.current_epoch,
             history.last,
@@ -93,19 +77,19 @@ class Following(RoleState):
         )
         self.out.send_after_sync(self.leader, ack)
 
-    def on_confirm(self, source: int, message: Confirm) -> None:
+    def on_confirm(self, source: int, message: m.Confirm) -> None:
         """In its leader's session and since its promise a follower has promised no later epoch."""
         if message.epoch == self.peer.accepted_epoch and not self.peer.amnesiac:
-            self.out.send(source, Confirmed(message.epoch, message.number))
+            self.out.send(source, m.Confirmed(message.epoch, message.number))
 
-    def on_fetch(self, source: int, message: Fetch) -> None:
+    def on_fetch(self, source: int, message: m.Fetch) -> None:
         if message.epoch == self.peer.accepted_epoch:
             sync = self.journal.history.difference(message.shape)
-            self.out.send_after_sync(source, History(message.epoch, self.peer.current_epoch, sync))
+            self.out.send_after_sync(source, m.History(message.epoch, self.peer.current_epoch, sync))
 
     # ---- phase 2, synchronization ----
 
-    def on_new_leader(self, source: int, message: NewLeader) -> None:
+    def on_new_leader(self, source: int, message: m.NewLeader) -> None:
         """f.2.1: take the initial history and the epoch, both or neither."""
         peer = self.peer
         if message.epoch != peer.accepted_epoch or self.joined:
@@ -119,9 +103,9 @@ class Following(RoleState):
     def acknowledge_leader(self) -> None:
         """f.2.1: only when history and epoch are durable (ZOOKEEPER-3911, 4646)."""
         peer = self.peer
-        self.out.send_after_sync(self.leader, AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
+        self.out.send_after_sync(self.leader, m.AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
 
-    def on_commit_leader(self, source: int, message: CommitLeader) -> None:
+    def on_commit_leader(self, source: int, message: m.CommitLeader) -> None:
         """f.2.2: deliver the initial history."""
         if message.epoch != self.peer.current_epoch or not self.joined or self.phase != Phase.SYNCHRONIZATION:
             return
@@ -131,7 +115,7 @@ class Following(RoleState):
         self.journal.commit(message.committed)
         self.peer.check_digest(message.committed, message.digest, source)
 
-    def on_member(self, source: int, message: Member) -> None:
+    def on_member(self, source: int, message: m.Member) -> None:
         if self.peer.amnesiac and message.epoch == self.peer.current_epoch:
             quorum = message.quorum
             self.out.record(MemberRecord(), self.while_held(lambda: self.become_member(quorum)))
@@ -141,11 +125,11 @@ class Following(RoleState):
         epoch = self.peer.current_epoch
         self.peer.amnesiac = False
         self.out.event("member", epoch=epoch, quorum=quorum)
-        self.out.send(self.leader, AckLeader(epoch, self.journal.durable, amnesiac=False))
+        self.out.send(self.leader, m.AckLeader(epoch, self.journal.durable, amnesiac=False))
 
     # ---- phase 3, broadcast ----
 
-    def on_propose(self, source: int, message: Propose) -> None:
+    def on_propose(self, source: int, message: m.Propose) -> None:
         """f.3.2: take the next transactions of the epoch, and nothing else."""
         epoch, history, first = self.peer.current_epoch, self.journal.history, message.run.first
         if not self.joined or message.epoch != epoch:
@@ -157,7 +141,7 @@ class Following(RoleState):
         self.take(message)
         self.peer.check_digest(message.committed, message.digest, source)
 
-    def take(self, message: Propose) -> None:
+    def take(self, message: m.Propose) -> None:
         self.journal.append(message.run, self.peer.current_epoch)
         self.ack_due = True
 
@@ -165,9 +149,9 @@ class Following(RoleState):
         """f.3.2: one ACK for all that was taken, when it is durable."""
         if self.ack_due:
             self.ack_due = False
-            self.out.send_after_sync(self.leader, Ack(self.peer.current_epoch, self.journal.history.last))
+            self.out.send_after_sync(self.leader, m.Ack(self.peer.current_epoch, self.journal.history.last))
 
-    def on_commit(self, source: int, message: Commit) -> None:
+    def on_commit(self, source: int, message: m.Commit) -> None:
         """f.3.3: deliver in order what is committed."""
         if message.epoch == self.peer.current_epoch:
             self.check_committed("COMMIT", message.zxid)

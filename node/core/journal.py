@@ -108,25 +108,21 @@ class Journal:
     def deliver(self) -> None:
         """Hand out what is committed and durable here, in zxid order (f.3.3)."""
         target = min(self.committed, self.durable)
-        if self.delivered < self.history.base and self.delivered < target:
-            self._deliver_snapshot()
-        if self.delivered >= target:
+        if target <= self.delivered:
             return
-        for batch in self.history.between(self.delivered, target):
+        if self.delivered < self.history.base:
+            snapshot = self.history.snapshot
+            if snapshot is None:
+                raise SanityCheckFailed(f"the history begins above {zx.show(self.history.base)}, without a snapshot")
+            self._out.deliver(Install(*snapshot))
+            self._reach(snapshot[0], snapshot[1])
+        for batch in self.history.between(self.delivered, max(self.delivered, target)):
             z, digest = int(batch.first), self.digest
             for txn in batch.digests:
                 digest = dg.fold(digest, z, txn)
                 z += 1
             self._out.deliver(Deliver(batch.first, batch.txns, batch.digests, digest))
             self._reach(Zxid(z - 1), digest)
-
-    def _deliver_snapshot(self) -> None:
-        """What lies below the log is in the snapshot only."""
-        snapshot = self.history.snapshot
-        if snapshot is None:
-            raise SanityCheckFailed(f"the history begins above {zx.show(self.history.base)}, and has no snapshot")
-        self._out.deliver(Install(*snapshot))
-        self._reach(snapshot[0], snapshot[1])
 
     def _reach(self, zxid: Zxid, digest: int) -> None:
         self.delivered, self.digest = zxid, digest

@@ -101,14 +101,6 @@ class Peer:
         return self.journal.history
 
     @property
-    def durable(self) -> Zxid:
-        return self.journal.durable
-
-    @property
-    def committed(self) -> Zxid:
-        return self.journal.committed
-
-    @property
     def delivered(self) -> Zxid:
         return self.journal.delivered
 
@@ -210,41 +202,35 @@ class Peer:
         self.iteration += 1
         self.round += 1
         self.journal.committed = self.journal.delivered
-        looking = self.looking_type(self)
-        self.begin(looking, Phase.ELECTION, why)
-        looking.begin()
+        self.begin(self.looking_type(self), Phase.ELECTION, why)
 
     def follow(self, leader: int, early: dict[int, Cepoch]) -> None:
         """Phase 1 as a follower. `early`: who has introduced itself to this node, in vain."""
         for peer in sorted(early):
             self.hang_up(peer)
-        following = self.following_type(self, leader)
-        self.begin(following, Phase.DISCOVERY, "elected")
-        following.introduce()
+        self.begin(self.following_type(self, leader), Phase.DISCOVERY, "elected")
 
     def lead(self, early: dict[int, Cepoch]) -> None:
         """Phase 1 as the prospective leader. `early`: who has introduced itself to this node."""
-        elected = self.elected_type(self)
-        self.begin(elected, Phase.DISCOVERY, "elected")
-        elected.begin(early)
+        self.begin(self.elected_type(self, early), Phase.DISCOVERY, "elected")
 
-    def begin(self, state: RoleState, phase: Phase, why: str) -> None:
-        """A role begins, in this phase."""
-        self.out.event("role", role=state.role.name, leader=state.leader or None, why=why)
+    def begin(self, state: RoleState, phase: Phase, why: str | None = None) -> None:
+        """Hold this object from now on. `why`: a role begins with it."""
+        if why is not None:
+            self.out.event("role", role=state.role.name, leader=state.leader or None, why=why)
         self.enter(state, phase)
+        state.begin()
 
     def enter(self, state: RoleState, phase: Phase) -> None:
         """The one place where role and phase change. Raises SanityCheckFailed for an edge that the protocol does not have."""
-        if (self.state.phase, phase) not in EDGES:
-            raise SanityCheckFailed(f"no edge leads from {self.state.phase.name} to {phase.name}")
-        self.hold(state, phase)
-        self.in_broadcast = phase is Phase.BROADCAST
-        self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
-
-    def hold(self, state: RoleState, phase: Phase) -> None:
-        state.phase = phase
-        self.state = state
+        before, self.state, state.phase = self.state.phase, state, phase
         self._handlers = {kind: getattr(state, name) for kind, name in HANDLERS_IN[state.role, phase].items()}
+        self.in_broadcast = phase is Phase.BROADCAST
+        if phase is before is Phase.DISCOVERY:
+            return  # an elected leader has chosen its epoch
+        if (before, phase) not in EDGES:
+            raise SanityCheckFailed(f"no edge leads from {before.name} to {phase.name}")
+        self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
     # ---- what every role uses ----
 

@@ -22,6 +22,7 @@ class RoleState:
     leader = NOBODY
     phase = Phase.ELECTION  # until `Peer.enter` says otherwise
     deadline: int | None = None  # when `expire` is to be called
+    primary: "Broadcasting | None" = None  # itself, if the node leads an established epoch
 
     def __init__(self, peer: "Peer") -> None:
         self.peer = peer
@@ -44,16 +45,14 @@ class RoleState:
 
         return guarded
 
-    @property
-    def primary(self) -> "Broadcasting | None":
-        """Itself, if the node leads an established epoch and may broadcast."""
-        return None
-
     def partners(self) -> list[int]:
         """The peers with which the sessions end when this role does."""
         return []
 
     # ---- what happens ----
+
+    def begin(self) -> None:
+        """The node holds this from now on."""
 
     def expire(self) -> None:
         """The deadline has come."""

@@ -61,10 +61,8 @@ class Synchronizing(Leading):
         quorum = self.acknowledged()
         if not self.own_history_durable or not self.quorum.has(quorum):
             return
-        broadcasting, last = self.established(), zx.pair(self.initial_last)
-        self.peer.enter(broadcasting, Phase.BROADCAST)
-        self.out.event("established", epoch=self.epoch, last_zxid=last, quorum=sorted(quorum))
-        broadcasting.begin()
+        self.peer.begin(self.established(), Phase.BROADCAST)
+        self.out.event("established", epoch=self.epoch, last_zxid=zx.pair(self.initial_last), quorum=sorted(quorum))
 
     def established(self) -> "Broadcasting":
         return self.peer.broadcasting_type(self.peer, self.followers, self.epoch, self.initial_last)

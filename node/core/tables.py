@@ -1,25 +1,9 @@
 """The protocol's tables: which phase may follow which, and where each message is expected."""
 
-from node.core.messages import (
-    Ack,
-    AckEpoch,
-    AckLeader,
-    Cepoch,
-    Commit,
-    CommitLeader,
-    Confirm,
-    Confirmed,
-    Fetch,
-    History,
-    Member,
-    NewEpoch,
-    NewLeader,
-    Phase,
-    Ping,
-    Propose,
-    Role,
-    Vote,
-)
+import re
+
+from node.core import messages as m
+from node.core.messages import Phase, Role
 
 # The edges of the phase diagram; everything may return to ELECTION.
 EDGES: frozenset[tuple[Phase, Phase]] = frozenset(
@@ -36,44 +20,29 @@ EDGES: frozenset[tuple[Phase, Phase]] = frozenset(
 _LEADING = Role.LEADING
 _FOLLOWING = Role.FOLLOWING
 EXPECTED: dict[type, frozenset[tuple[Role, Phase]]] = {
-    Vote: frozenset((role, phase) for role in Role for phase in Phase),
-    Ping: frozenset((role, phase) for role in Role for phase in Phase),
-    Cepoch: frozenset((role, phase) for role in Role for phase in Phase),
-    NewEpoch: frozenset({(_FOLLOWING, Phase.DISCOVERY)}),
-    AckEpoch: frozenset((_LEADING, phase) for phase in (Phase.DISCOVERY, Phase.SYNCHRONIZATION, Phase.BROADCAST)),
-    Fetch: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
-    History: frozenset({(_LEADING, Phase.DISCOVERY)}),
-    NewLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
-    AckLeader: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
-    CommitLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
-    Confirm: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
-    Confirmed: frozenset({(_LEADING, Phase.DISCOVERY), (_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
-    Member: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
-    Propose: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
-    Ack: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
-    Commit: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
+    m.Vote: frozenset((role, phase) for role in Role for phase in Phase),
+    m.Ping: frozenset((role, phase) for role in Role for phase in Phase),
+    m.Cepoch: frozenset((role, phase) for role in Role for phase in Phase),
+    m.NewEpoch: frozenset({(_FOLLOWING, Phase.DISCOVERY)}),
+    m.AckEpoch: frozenset((_LEADING, phase) for phase in (Phase.DISCOVERY, Phase.SYNCHRONIZATION, Phase.BROADCAST)),
+    m.Fetch: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
+    m.History: frozenset({(_LEADING, Phase.DISCOVERY)}),
+    m.NewLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION)}),
+    m.AckLeader: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
+    m.CommitLeader: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    m.Confirm: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    m.Confirmed: frozenset(
+        {(_LEADING, Phase.DISCOVERY), (_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}
+    ),
+    m.Member: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
+    m.Propose: frozenset({(_FOLLOWING, Phase.SYNCHRONIZATION), (_FOLLOWING, Phase.BROADCAST)}),
+    m.Ack: frozenset({(_LEADING, Phase.SYNCHRONIZATION), (_LEADING, Phase.BROADCAST)}),
+    m.Commit: frozenset({(_FOLLOWING, Phase.BROADCAST)}),
 }
-FROM_LEADER = frozenset({NewEpoch, Fetch, NewLeader, CommitLeader, Confirm, Member, Propose, Commit})
+FROM_LEADER = frozenset({m.NewEpoch, m.Fetch, m.NewLeader, m.CommitLeader, m.Confirm, m.Member, m.Propose, m.Commit})
 
-# The method of a role's object that takes it.
-HANDLERS: dict[type, str] = {
-    Vote: "on_vote",
-    Ping: "on_ping",
-    Cepoch: "on_cepoch",
-    NewEpoch: "on_new_epoch",
-    AckEpoch: "on_ack_epoch",
-    Fetch: "on_fetch",
-    History: "on_history",
-    NewLeader: "on_new_leader",
-    AckLeader: "on_ack_leader",
-    CommitLeader: "on_commit_leader",
-    Confirm: "on_confirm",
-    Confirmed: "on_confirmed",
-    Member: "on_member",
-    Propose: "on_propose",
-    Ack: "on_ack",
-    Commit: "on_commit",
-}
+# The method of a role's object that takes it: `on_ack_epoch` for `AckEpoch`.
+HANDLERS: dict[type, str] = {kind: "on" + re.sub("([A-Z])", r"_\1", kind.__name__).lower() for kind in m.NAMES}
 
 # The same by (role, phase): what is expected there, and its method.
 HANDLERS_IN: dict[tuple[Role, Phase], dict[type, str]] = {

@@ -47,7 +47,7 @@ def test_ladis_figure_4_let_go_of_a_skipped_message() -> None:
     peer = world.servers[leader].peer
     assert peer is not None
     epoch = peer.current_epoch
-    assert peer.durable == zxid(epoch, 3)
+    assert peer.journal.durable == zxid(epoch, 3)
     world.crash(leader)
     world.heal()
     world.until(lambda: world.leader() is not None)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node.core.machine import MS
 
 from node.boot import boot_event
 from node.config import Limits, NodeConfig
 from node.core.peer import Peer
+from node.core.settings import MS
 from node.crash import CrashPoints
 from node.driver import Aborted
 from node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received
