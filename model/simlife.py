@@ -12,7 +12,7 @@ from node.events import ClientEvent, LinkEvent
 
 
 class Core(Protocol):
-    """`node.core.machine`, as far as a server must know when to look at its clock."""
+    """`node.core.peer`, as far as a server must know when to look at its clock."""
 
     @property
     def in_broadcast(self) -> bool: ...

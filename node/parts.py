@@ -28,11 +28,11 @@ class Defective(Protocol):
 
 
 def parts_with(defect: str | None) -> tuple[Parts, str | None]:
-    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration."""
+    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration: see NodeConfig."""
     parts = Parts()
     if defect is None:
         return parts, None
     module, _, name = defect.partition(":")
-    found: Defective = getattr(importlib.import_module(module), name)
+    found: Defective = importlib.import_module(module).DEFECTS[name]
     found.build(parts)
     return parts, found.name

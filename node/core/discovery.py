@@ -40,7 +40,7 @@ class Elected(RoleState):
         self.out.send_all(self.standing_vote())  # who reaches nobody else hears it from nobody else
         self.choose_epoch()  # alone it is a quorum
         for peer in sorted(self.early):
-            self.peer.state.on_cepoch(peer, self.early[peer])  # each may end this state
+            self.peer.state.on_cepoch(peer, self.early[peer])  # each may end this role
 
     def partners(self) -> list[int]:
         return sorted(self.followers)
