@@ -1,9 +1,9 @@
 """Known Zab bugs that a node can be built with: a checker that never fails proves nothing.
 
 Each defect replaces parts of the node (a role of the core, its journal, the store, the links, the application) by
-subclasses that override the methods in which the bug lived; those of the core say how many. Its scenario (scenarios/defects/) leads a real
-ensemble into the situation in which the bug shows; the same scenario passes without it. Where the rest of the node would mask
-a bug, the defect takes that mask away too, and says so.
+subclasses that override the methods in which the bug lived; those of the core say how many. Its scenario
+(scenarios/defects/) leads a real ensemble into the situation in which the bug shows; the same scenario passes without it.
+Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
 """
 
 import builtins
