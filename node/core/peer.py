@@ -61,9 +61,7 @@ class Peer:
         for first, txns in recovered.runs:
             history.append(Run(first, txns))
         # Volatile, and yet it outlives an iteration.
-        self.agreement = Agreement(
-            self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat
-        )  # lives as the history does
+        self.agreement = Agreement(self.quorum.size, PATIENCE_HEARTBEATS * settings.heartbeat)  # on what was delivered
         self.journal = self.journal_type(history, self.out, self.agreement)
         self.promised: tuple[int, int] | None = None  # (epoch, leader): to whom this life gave its last promise
         self.highest_promise = 0  # heard of; keeps a new epoch above promises outside the quorum
@@ -126,7 +124,7 @@ class Peer:
         """The session with `peer` is closed: what was in it is lost."""
         if peer in self.links:
             self.links.discard(peer)
-            self.state.on_link_down(peer, why)
+            self._let(self.state.on_link_down, peer, why)
 
     def step(self, source: int, message: Message) -> None:
         """A message from `source`, in its session's order."""
@@ -138,7 +136,7 @@ class Peer:
         if handler is None or (kind in FROM_LEADER and source != self.state.leader):
             self.state.on_stray(source, message)
             return
-        try:
+        try:  # as `_let` does, without its cost
             handler(source, message)
         except SanityCheckFailed as error:
             self.out.abort(str(error))
@@ -151,7 +149,7 @@ class Peer:
             contacts.note_fresh(now)
         if now >= contacts.silent_at:
             for peer in contacts.silent(now):
-                self.reset(peer, "silent")
+                self._let(self.reset, peer, "silent")
             contacts.look_again(now)
         if now - self._pinged >= self.settings.heartbeat:
             self._pinged = now
@@ -168,10 +166,7 @@ class Peer:
 
     def synced(self, upto: int) -> None:
         """The first `upto` records are durable."""
-        try:
-            self.out.synced(upto)
-        except SanityCheckFailed as error:
-            self.out.abort(str(error))
+        self._let(self.out.synced, upto)
 
     def submit(self, txns: list[bytes]) -> Zxid:
         """Broadcast transactions (abcast); the zxid of the first. Raises NotLeading. See `Broadcasting.room`."""
@@ -191,6 +186,13 @@ class Peer:
         except SanityCheckFailed as error:
             self.out.abort(str(error))
         return self.out.take()
+
+    def _let(self, happen: Callable[..., None], *arguments: Any) -> None:
+        """Let it happen; what cannot be ends the node with the next Ready."""
+        try:
+            happen(*arguments)
+        except SanityCheckFailed as error:
+            self.out.abort(str(error))
 
     # ---- from role to role ----
 
@@ -223,14 +225,15 @@ class Peer:
 
     def enter(self, state: RoleState, phase: Phase) -> None:
         """The one place where role and phase change. Raises SanityCheckFailed for an edge that the protocol does not have."""
-        before, self.state, state.phase = self.state.phase, state, phase
+        before = self.state.phase
+        within = before is phase is Phase.DISCOVERY  # an elected leader has chosen its epoch
+        if not within and (before, phase) not in EDGES:
+            raise SanityCheckFailed(f"no edge leads from {before.name} to {phase.name}")
+        self.state, state.phase = state, phase
         self._handlers = {kind: getattr(state, name) for kind, name in HANDLERS_IN[state.role, phase].items()}
         self.in_broadcast = phase is Phase.BROADCAST
-        if phase is before is Phase.DISCOVERY:
-            return  # an elected leader has chosen its epoch
-        if (before, phase) not in EDGES:
-            raise SanityCheckFailed(f"no edge leads from {before.name} to {phase.name}")
-        self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
+        if not within:
+            self.out.event("phase", phase=phase.name, epoch=self.accepted_epoch)
 
     # ---- what every role uses ----
 

@@ -1,11 +1,19 @@
 """The protocol's tables are complete: every (state, message) pair has an answer, and nothing is named that is not there."""
 
+import gc
+import weakref
+
 import msgspec
 import pytest
 from ensemble import Ensemble
 
 from node.core import digest as dg
 from node.core import tables
+from node.core.broadcast import Broadcasting
+from node.core.discovery import Choosing, Elected
+from node.core.errors import SanityCheckFailed
+from node.core.following import Following
+from node.core.looking import Looking
 from node.core.messages import (
     NAMES,
     Ack,
@@ -32,6 +40,8 @@ from node.core.messages import (
     Vote,
 )
 from node.core.peer import Peer
+from node.core.role import RoleState
+from node.core.synchronization import Synchronizing
 from node.core.zxid import ZERO, zxid
 
 SHAPE = Shape(ZERO, [(0, 0)])
@@ -112,3 +122,39 @@ def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: 
 def test_messages_survive_the_wire(message: Message) -> None:
     decoder = msgspec.msgpack.Decoder(list[Message])
     assert decoder.decode(msgspec.msgpack.encode([message])) == [message]
+
+
+@pytest.mark.parametrize(
+    ("state", "phases"),
+    [
+        (Looking, [Phase.ELECTION]),
+        (Following, [Phase.DISCOVERY, Phase.SYNCHRONIZATION, Phase.BROADCAST]),
+        (Elected, [Phase.DISCOVERY]),
+        (Choosing, [Phase.DISCOVERY]),
+        (Synchronizing, [Phase.SYNCHRONIZATION]),
+        (Broadcasting, [Phase.BROADCAST]),
+    ],
+)
+def test_a_role_takes_all_that_is_expected_in_it(state: type[RoleState], phases: list[Phase]) -> None:
+    expected = [name for phase in phases for name in tables.HANDLERS_IN[state.role, phase].values()]
+    assert [name for name in expected if not callable(getattr(state, name, None))] == []
+
+
+def test_an_edge_that_the_protocol_does_not_have_is_refused() -> None:
+    peer = in_state(Role.FOLLOWING, Phase.DISCOVERY)
+    assert peer is not None
+    with pytest.raises(SanityCheckFailed, match="no edge leads from DISCOVERY to BROADCAST"):
+        peer.enter(peer.state, Phase.BROADCAST)
+    assert peer.phase is Phase.DISCOVERY
+
+
+def test_nothing_of_a_role_outlives_it() -> None:
+    """Back at the election, with a follower's or a leader's object gone, the next role begins with nothing."""
+    for role in (Role.FOLLOWING, Role.LEADING):
+        peer = in_state(role, Phase.BROADCAST)
+        assert peer is not None
+        gone = weakref.ref(peer.state)
+        peer.look("a test")
+        peer.ready()
+        gc.collect()
+        assert gone() is None
