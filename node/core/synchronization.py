@@ -65,4 +65,5 @@ class Synchronizing(Leading):
         self.out.event("established", epoch=self.epoch, last_zxid=zx.pair(self.initial_last), quorum=sorted(quorum))
 
     def established(self) -> "Broadcasting":
+        """What this leader is when its epoch is established."""
         return self.peer.broadcasting_type(self.peer, self.followers, self.epoch, self.initial_last)
