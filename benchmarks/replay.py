@@ -18,7 +18,7 @@ from benchmarks.figures import NORMAL, Figure, Scale, median
 from benchmarks.load import Loop, create_keys
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.model.replay.replay import replay
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 
 OUTSTANDING = 5
 

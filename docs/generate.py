@@ -29,9 +29,14 @@ from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
 from zab_chaos.node.core import messages
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import EDGES, EXPECTED, FROM_LEADER, HANDLERS
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.discovery import Choosing, Elected
+from zab_chaos.node.core.following import Following
+from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import Phase, Role
+from zab_chaos.node.core.role import RoleState
+from zab_chaos.node.core.synchronization import Synchronizing
+from zab_chaos.node.core.tables import EDGES, EXPECTED, FROM_LEADER, HANDLERS
 from zab_chaos.pipeline.columns import LOAD, TABLES, Column, Table
 from zab_chaos.pipeline.metric_columns import METRICS
 
@@ -58,6 +63,9 @@ def phases() -> str:
     return f"```mermaid\nstateDiagram-v2\n    [*] --> ELECTION\n{edges}\n```"
 
 
+STATES = (Looking, Following, Elected, Choosing, Synchronizing, Broadcasting)  # what a node can be
+
+
 def expected(kind: type) -> str:
     """In which role and phases a message is handled; anywhere else it is dropped as a stray."""
     places = EXPECTED[kind]
@@ -76,11 +84,13 @@ def message_table() -> str:
         return "leader" if kind in FROM_LEADER else "any" if expected(kind) == "always" else "follower"
 
     def handler(kind: type) -> str:
-        method = getattr(Peer, HANDLERS[kind])
-        return f"`{method.__qualname__}`, {Path(inspect.getfile(method)).stem}"
+        roles = {role for role, _ in EXPECTED[kind]}
+        methods = [getattr(state, HANDLERS[kind], None) for state in STATES if state.role in roles]
+        taken = dict.fromkeys(method for method in methods if method not in (None, RoleState.on_stray))
+        return "; ".join(f"{Path(inspect.getfile(method)).stem}: `{method.__qualname__}`" for method in taken)
 
     return table(
-        ("message", "from", "expected in", "handler, file of node/core", "what it says"),
+        ("message", "from", "expected in", "file of node/core: handler", "what it says"),
         (
             (f"`{name}`", sender(kind), expected(kind), handler(kind), sentence(kind.__doc__))
             for kind, name in messages.NAMES.items()

@@ -7,9 +7,9 @@ one, so send points are seen here without being armed.)
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import EXPECTED
 from zab_chaos.node.core.messages import NAMES, Phase, Role
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.tables import EXPECTED
 from zab_chaos.node.crash_points import POINTS, REPLY, SEND_STEPS, CrashPoints
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.tree.outcomes import Outcome

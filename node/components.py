@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zab_chaos.node.clients.application import Layers
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.net.link import Links
 from zab_chaos.node.store.store import Store
 
@@ -28,11 +28,11 @@ class Defective(Protocol):
 
 
 def parts_with(defect: str | None) -> tuple[Components, str | None]:
-    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration."""
+    """The parts, and the defect's name. `defect` is `module:name`, from this node's own configuration: see NodeConfig."""
     parts = Components()
     if defect is None:
         return parts, None
     module, _, name = defect.partition(":")
-    found: Defective = getattr(importlib.import_module(module), name)
+    found: Defective = importlib.import_module(module).DEFECTS[name]
     found.build(parts)
     return parts, found.name

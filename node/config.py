@@ -43,7 +43,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     trace: str  # folder of traces
     record: str | None = None  # folder of recordings, or None
     faithful: bool = True  # unsynced bytes are lost with the process
-    defect: str | None = None  # `module:name` of a defect to be built with
+    defect: str | None = None  # `module:name`: the one of the module's DEFECTS to be built with
     parent: int | None = None  # end with this process
     silence_ms: int | None = None  # end when nothing has come to the control port for so long
     timing: Timing = Timing()

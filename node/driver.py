@@ -12,8 +12,8 @@ import msgspec
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.recording import (
@@ -124,7 +124,7 @@ class Driver:
         ready = self.machine.ready()
         if self.recording is not None:
             self.recording.add(Answered(content(ready)))
-        return ready if self.machine.asked else None
+        return ready
 
     def fulfil(self, ready: Ready) -> Iterator[None]:
         """Do what the core asks until it asks for nothing more. Raises Aborted, DiskFailed.

@@ -16,7 +16,6 @@ from zlib import crc32
 import msgspec
 
 from zab_chaos.node.append_file import AppendFile
-from zab_chaos.node.core.machine import Settings
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import (
     Deliver,
@@ -31,6 +30,7 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
+from zab_chaos.node.core.settings import Settings
 from zab_chaos.node.core.zxid import Zxid
 
 MAGIC = b"zabrec2\n"
@@ -116,9 +116,9 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[AnyEntry]).decode
 
 
-def content(ready: Ready) -> bytes | tuple[int, int]:
+def content(ready: Ready | None) -> bytes | tuple[int, int]:
     """Everything that a Ready obliges its driver to, as bytes; (length, CRC-32) of them if they are more than WHOLE."""
-    if ready.empty:
+    if ready is None:
         return b""
     data = _encode(
         [
@@ -157,10 +157,10 @@ _RECORDS: dict[str, Any] = {
 _DELIVERIES: dict[str, Any] = {kind.__name__: kind for kind in (Deliver, Install)}
 
 
-def ready_from(data: bytes) -> Ready:
-    """The Ready that `content` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
+def ready_from(data: bytes) -> Ready | None:
+    """The answer that `content` wrote whole. Raises msgspec.ValidationError or KeyError if it is none."""
     if not data:
-        return Ready()
+        return None
     c = _decode_contents(data)
     return Ready(
         c.resets,

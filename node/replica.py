@@ -10,9 +10,9 @@ from typing import Protocol
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import MS, Settings
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready, Recovered
+from zab_chaos.node.core.settings import MS, Settings
 from zab_chaos.node.crash_points import REPLY, CrashPoints
 from zab_chaos.node.driver import Driver, Network, Sink
 from zab_chaos.node.events import (

@@ -1,8 +1,9 @@
 """Known Zab bugs that a node can be built with: a checker that never fails proves nothing.
 
-Each defect is a subclass of a core or store or link class that overrides the one method in which the bug lived. Its
-scenario (scenarios/defects/) leads a real ensemble into the situation in which the bug shows; the same scenario passes
-without it. Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
+Each defect replaces parts of the node (a role of the core, its journal, the store, the links, the application) by
+subclasses that override the methods in which the bug lived; those of the core say how many. Its scenario
+(scenarios/defects/) leads a real ensemble into the situation in which the bug shows; the same scenario passes without it.
+Where the rest of the node would mask a bug, the defect takes that mask away too, and says so.
 """
 
 import builtins
@@ -68,7 +69,7 @@ class Defect:
     @builtins.property
     def path(self) -> str:
         """What NodeConfig.defect takes."""
-        return f"{__name__}:{self.name.upper().replace('-', '_')}"
+        return f"{__name__}:{self.name}"
 
     def build(self, parts: Components) -> None:
         self.replace(parts)
@@ -84,339 +85,299 @@ def _parts(**kinds: type) -> Callable[[Components], None]:
     return build
 
 
-ACK_BEFORE_SYNC = Defect(
-    name="ack-before-sync",
-    about="a follower acknowledges a proposal when it is queued, not when it is durable",
-    ticket=None,
-    property="committed stays",
-    scenario="ack-before-sync",
-    replace=_parts(peer=AckBeforeSync),
-)
-ACK_LD_BEFORE_SYNC = Defect(
-    name="ack-ld-before-sync",
-    about="a follower sends ACK-LD before the initial history is durable",
-    ticket="ZOOKEEPER-3911, 4646",
-    property="committed stays",
-    scenario="ack-ld-before-sync",
-    replace=_parts(peer=AckLeaderBeforeSync),
-)
-EPOCH_BEFORE_HISTORY = Defect(
-    name="epoch-before-history",
-    about="current_epoch is durable before the history it stands for",
-    ticket="ZOOKEEPER-4643, 4785",
-    property="committed stays",
-    scenario="epoch-before-history",
-    replace=_parts(store=EpochBeforeHistory),
-)
-PROMISE_NOT_DURABLE = Defect(
-    name="promise-not-durable",
-    about="a follower's promise (accepted_epoch) does not survive a crash",
-    ticket="ZOOKEEPER-335, 1082",
-    property="one leader an epoch",
-    scenario="promise-not-durable",
-    replace=_parts(peer=PromiseNotDurable),
-)
-COMMIT_WITHOUT_QUORUM = Defect(
-    name="commit-without-quorum",
-    about="the leader commits at n/2 acknowledgements",
-    ticket=None,
-    property="agreement",
-    scenario="commit-without-quorum",
-    replace=_parts(peer=CommitWithoutQuorum),
-)
-NO_TRUNCATE = Defect(
-    name="no-truncate",
-    about="the leader sends a suffix where a truncation is needed",
-    ticket="ZOOKEEPER-1154",
-    property="agreement",
-    scenario="no-truncate",
-    replace=_parts(peer=NoTruncate),
-)
-GAP_ACCEPTED = Defect(
-    name="gap-accepted",
-    about="a follower takes any zxid above its last one; on raw links, since sessions would close at the gap",
-    ticket=None,
-    property="local primary order",
-    scenario="gap-accepted",
-    replace=_parts(peer=GapAccepted, links=RawLinks),
-)
-RAW_ZMQ = Defect(
-    name="raw-zmq",
-    about="links without sessions: ZeroMQ loses frames around a reconnect and says nothing",
-    ticket=None,
-    property="channels",
-    scenario="raw-zmq",
-    replace=_parts(links=RawLinks),
-)
-AMNESIAC_VOTES = Defect(
-    name="amnesiac-votes",
-    about="a node that lost its disk votes and counts in quorums",
-    ticket="ZOOKEEPER-261, 2325",
-    property="committed stays",
-    scenario="amnesiac-votes",
-    replace=_parts(peer=AmnesiacVotes),
-)
-STALE_EPOCH_ACCEPTED = Defect(
-    name="stale-epoch-accepted",
-    about="a follower takes proposals of an older epoch's leader; on raw links, since sessions would drop them",
-    ticket=None,
-    property="global primary order",
-    scenario="stale-epoch-accepted",
-    replace=_parts(peer=StaleEpochAccepted, links=RawLinks),
-)
-
-LEADER_PROMISE_NOT_DURABLE = Defect(
-    name="leader-promise-not-durable",
-    about="the leader proposes an epoch that it has not stored itself",
-    ticket="ZOOKEEPER-1291",
-    property="epochs",
-    scenario="leader-promise-not-durable",
-    replace=_parts(peer=LeaderPromiseNotDurable),
-)
-COUNT_OWN_ACK_EARLY = Defect(
-    name="count-own-ack-early",
-    about="the leader counts its own ACK before its own disk has the proposal",
-    ticket=None,
-    property="committed stays",
-    scenario="count-own-ack-early",
-    replace=_parts(peer=CountOwnAckEarly),
-)
-TRUNCATE_TOO_FAR = Defect(
-    name="truncate-too-far",
-    about="the leader truncates a follower below the common point",
-    ticket="ZOOKEEPER-1156",
-    property="committed stays",
-    scenario="truncate-too-far",
-    replace=_parts(peer=TruncateTooFar),
-)
-MEMORY_NOT_LOG = Defect(
-    name="memory-not-log",
-    about="an election without a restart uses the delivered state instead of the log",
-    ticket="ZOOKEEPER-2845",
-    property="agreement",
-    scenario="memory-not-log",
-    replace=_parts(peer=MemoryNotLog),
-)
-JOIN_RACE = Defect(
-    name="join-race",
-    about="a joiner's difference is computed before it joins the broadcast list; gaps are taken, or they would mask it",
-    ticket="ZOOKEEPER-962, 1264",
-    property="local primary order",
-    scenario="join-race",
-    replace=_parts(peer=JoinRace),
-    probabilistic="a write must be proposed in the few milliseconds of one of three joins",
-)
-EARLY_READY = Defect(
-    name="early-ready",
-    about="the primary broadcasts before a quorum has acknowledged its initial history; it would wait for its delivery, "
-    "which would mask that",
-    ticket=None,
-    property="primary integrity",
-    scenario="early-ready",
-    replace=_parts(peer=EarlyReady, application=StalePrimary),
-)
-
-DIRTY_SNAPSHOT = Defect(
-    name="dirty-snapshot",
-    about="a snapshot holds uncommitted transactions, and is restored although a truncation came after it",
-    ticket="ZOOKEEPER-1549, 4837",
-    property="state equality",
-    scenario="dirty-snapshot",
-    replace=_parts(store=DirtySnapshot),
-)
-STALE_HANDLE = Defect(
-    name="stale-handle",
-    about="the log goes on at a stale offset after a truncation, and zeros are taken for its end",
-    ticket="ZOOKEEPER-1489",
-    property="committed stays",
-    scenario="stale-handle",
-    replace=_parts(store=StaleHandle),
-)
-TRUNCATE_ERROR_IGNORED = Defect(
-    name="truncate-error-ignored",
-    about="a node goes on after a truncation that its disk refused",
-    ticket="ZOOKEEPER-3701",
-    property="agreement",
-    scenario="truncate-error-ignored",
-    replace=_parts(store=TruncateErrorIgnored),
-)
-BEST_HISTORY_IGNORED = Defect(
-    name="best-history-ignored",
-    about="the leader pushes its own history although a follower's is better, and votes leave out the epoch; each "
-    "alone is masked by the other",
-    ticket=None,
-    property="committed stays",
-    scenario="best-history-ignored",
-    replace=_parts(peer=BestHistoryIgnored),
-)
-PREMATURE_ZXID = Defect(
-    name="premature-zxid",
-    about="the last zxid is raised to the new epoch's at the election, not when the epoch is established",
-    ticket="ZOOKEEPER-790",
-    property="committed stays",
-    scenario="premature-zxid",
-    replace=_parts(peer=PrematureZxid),
-)
-TORN_TAIL_KEPT = Defect(
-    name="torn-tail-kept",
-    about="a torn record at the end of the log is read as a valid one",
-    ticket=None,
-    property="integrity",
-    scenario="torn-tail-kept",
-    replace=_parts(store=TornTailKept),
-)
-RECOVERED_NOT_SYNCED = Defect(
-    name="recovered-not-synced",
-    about="what a killed process left in the page cache counts as durable when the next one has read it",
-    ticket=None,
-    property="recovery",
-    scenario="recovered-not-synced",
-    replace=_parts(store=RecoveredNotSynced),
-)
-SYNC_ERROR_IGNORED = Defect(
-    name="sync-error-ignored",
-    about="a node goes on after a sync that failed",
-    ticket=None,
-    property="committed stays",
-    scenario="sync-error-ignored",
-    replace=_parts(store=SyncErrorIgnored),
-)
-
-STALE_ADMISSION = Defect(
-    name="stale-admission",
-    about="a leader that is over makes a node without memory a member, and asks no other member",
-    ticket=None,
-    property="committed stays",
-    scenario="stale-admission",
-    replace=_parts(peer=StaleAdmission),
-)
-VOTES_OUT_OF_REACH = Defect(
-    name="votes-out-of-reach",
-    about="a node is voted for by those that can't reach it, and stands although it reaches no quorum",
-    ticket=None,
-    property="progress",
-    scenario="votes-out-of-reach",
-    replace=_parts(peer=VotesOutOfReach),
-)
-STALE_PRIMARY = Defect(
-    name="stale-primary",
-    about="a new primary judges waiting writes before its tree has the initial history",
-    ticket=None,
-    property="values and versions",
-    scenario="stale-primary",
-    replace=_parts(application=StalePrimary),
-)
-NO_FENCE = Defect(
-    name="no-fence",
-    about="nobody looks how far a client has come: an unknown write takes effect after later ones of its session",
-    ticket=None,
-    property="client order",
-    scenario="no-fence",
-    replace=_parts(sessions=UnfencedSessions, primary=ForgetfulPrimary),
-)
-WRONG_VALUE_READ = Defect(
-    name="wrong-value-read",
-    about="a read shows the value before the last set, with the version after it",
-    ticket=None,
-    property="values and versions",
-    scenario="wrong-value-read",
-    replace=_parts(tree=WrongValueRead),
-)
-DIRTY_READ = Defect(
-    name="dirty-read",
-    about="a read at the leader shows a write that is outstanding",
-    ticket=None,
-    property="values and versions",
-    scenario="dirty-read",
-    replace=_parts(tree=DirtyTree, primary=DirtyPrimary),
-)
-EXECUTED_TWICE = Defect(
-    name="executed-twice",
-    about="the leader takes a node's writes twice; it does not look how far a client has come, which would mask that",
-    ticket=None,
-    property="exactly once",
-    scenario="executed-twice",
-    replace=_parts(application=ExecutedTwice, primary=ForgetfulPrimary),
-)
-FAILED_TAKES_EFFECT = Defect(
-    name="failed-takes-effect",
-    about="a write that failed for want of a leader is passed on to the next one",
-    ticket=None,
-    property="exactly once",
-    scenario="failed-takes-effect",
-    replace=_parts(sessions=FailedTakesEffect),
-)
-CONDITION_IGNORED = Defect(
-    name="condition-ignored",
-    about="the primary does not compare the version that a set or a check asks for",
-    ticket=None,
-    property="values and versions",
-    scenario="condition-ignored",
-    replace=_parts(primary=ConditionIgnored),
-)
-WRONG_VERSION_TOLD = Defect(
-    name="wrong-version-told",
-    about="the client of a set is told the version before it",
-    ticket=None,
-    property="exactly once",
-    scenario="wrong-version-told",
-    replace=_parts(sessions=WrongVersionTold),
-)
-ANSWER_BEFORE_DELIVERY = Defect(
-    name="answer-before-delivery",
-    about="the leader tells its own clients that a write is done when it is prepared",
-    ticket=None,
-    property="exactly once",
-    scenario="answer-before-delivery",
-    replace=_parts(application=AnswerBeforeDelivery),
-)
-STALE_CHILDREN = Defect(
-    name="stale-children",
-    about="the list of a znode's children is kept as it was first read",
-    ticket=None,
-    property="values and versions",
-    scenario="stale-children",
-    replace=_parts(tree=StaleChildren),
-)
-
 DEFECTS: dict[str, Defect] = {
     defect.name: defect
     for defect in (
-        ACK_BEFORE_SYNC,
-        ACK_LD_BEFORE_SYNC,
-        EPOCH_BEFORE_HISTORY,
-        PROMISE_NOT_DURABLE,
-        COMMIT_WITHOUT_QUORUM,
-        NO_TRUNCATE,
-        GAP_ACCEPTED,
-        RAW_ZMQ,
-        AMNESIAC_VOTES,
-        STALE_EPOCH_ACCEPTED,
-        LEADER_PROMISE_NOT_DURABLE,
-        COUNT_OWN_ACK_EARLY,
-        TRUNCATE_TOO_FAR,
-        MEMORY_NOT_LOG,
-        JOIN_RACE,
-        EARLY_READY,
-        DIRTY_SNAPSHOT,
-        STALE_HANDLE,
-        TRUNCATE_ERROR_IGNORED,
-        BEST_HISTORY_IGNORED,
-        PREMATURE_ZXID,
-        TORN_TAIL_KEPT,
-        STALE_ADMISSION,
-        VOTES_OUT_OF_REACH,
-        RECOVERED_NOT_SYNCED,
-        SYNC_ERROR_IGNORED,
-        STALE_PRIMARY,
-        NO_FENCE,
-        WRONG_VALUE_READ,
-        DIRTY_READ,
-        EXECUTED_TWICE,
-        FAILED_TAKES_EFFECT,
-        CONDITION_IGNORED,
-        WRONG_VERSION_TOLD,
-        ANSWER_BEFORE_DELIVERY,
-        STALE_CHILDREN,
+        Defect(
+            name="ack-before-sync",
+            about="a follower acknowledges a proposal when it is queued, not when it is durable",
+            ticket=None,
+            property="committed stays",
+            scenario="ack-before-sync",
+            replace=_parts(peer=AckBeforeSync),
+        ),
+        Defect(
+            name="ack-ld-before-sync",
+            about="a follower sends ACK-LD before the initial history is durable",
+            ticket="ZOOKEEPER-3911, 4646",
+            property="committed stays",
+            scenario="ack-ld-before-sync",
+            replace=_parts(peer=AckLeaderBeforeSync),
+        ),
+        Defect(
+            name="epoch-before-history",
+            about="current_epoch is durable before the history it stands for",
+            ticket="ZOOKEEPER-4643, 4785",
+            property="committed stays",
+            scenario="epoch-before-history",
+            replace=_parts(store=EpochBeforeHistory),
+        ),
+        Defect(
+            name="promise-not-durable",
+            about="a follower's promise (accepted_epoch) does not survive a crash",
+            ticket="ZOOKEEPER-335, 1082",
+            property="one leader an epoch",
+            scenario="promise-not-durable",
+            replace=_parts(peer=PromiseNotDurable),
+        ),
+        Defect(
+            name="commit-without-quorum",
+            about="the leader commits at n/2 acknowledgements",
+            ticket=None,
+            property="agreement",
+            scenario="commit-without-quorum",
+            replace=_parts(peer=CommitWithoutQuorum),
+        ),
+        Defect(
+            name="no-truncate",
+            about="the leader sends a suffix where a truncation is needed",
+            ticket="ZOOKEEPER-1154",
+            property="agreement",
+            scenario="no-truncate",
+            replace=_parts(peer=NoTruncate),
+        ),
+        Defect(
+            name="gap-accepted",
+            about="a follower takes any zxid above its last one; on raw links, since sessions would close at the gap",
+            ticket=None,
+            property="local primary order",
+            scenario="gap-accepted",
+            replace=_parts(peer=GapAccepted, links=RawLinks),
+        ),
+        Defect(
+            name="raw-zmq",
+            about="links without sessions: ZeroMQ loses frames around a reconnect and says nothing",
+            ticket=None,
+            property="channels",
+            scenario="raw-zmq",
+            replace=_parts(links=RawLinks),
+        ),
+        Defect(
+            name="amnesiac-votes",
+            about="a node that lost its disk votes and counts in quorums",
+            ticket="ZOOKEEPER-261, 2325",
+            property="committed stays",
+            scenario="amnesiac-votes",
+            replace=_parts(peer=AmnesiacVotes),
+        ),
+        Defect(
+            name="stale-epoch-accepted",
+            about="a follower takes proposals of an older epoch's leader; on raw links, since sessions would drop them",
+            ticket=None,
+            property="global primary order",
+            scenario="stale-epoch-accepted",
+            replace=_parts(peer=StaleEpochAccepted, links=RawLinks),
+        ),
+        Defect(
+            name="leader-promise-not-durable",
+            about="the leader proposes an epoch that it has not stored itself",
+            ticket="ZOOKEEPER-1291",
+            property="epochs",
+            scenario="leader-promise-not-durable",
+            replace=_parts(peer=LeaderPromiseNotDurable),
+        ),
+        Defect(
+            name="count-own-ack-early",
+            about="the leader counts its own ACK before its own disk has the proposal",
+            ticket=None,
+            property="committed stays",
+            scenario="count-own-ack-early",
+            replace=_parts(peer=CountOwnAckEarly),
+        ),
+        Defect(
+            name="truncate-too-far",
+            about="the leader truncates a follower below the common point",
+            ticket="ZOOKEEPER-1156",
+            property="committed stays",
+            scenario="truncate-too-far",
+            replace=_parts(peer=TruncateTooFar),
+        ),
+        Defect(
+            name="memory-not-log",
+            about="an election without a restart uses the delivered state instead of the log",
+            ticket="ZOOKEEPER-2845",
+            property="agreement",
+            scenario="memory-not-log",
+            replace=_parts(peer=MemoryNotLog),
+        ),
+        Defect(
+            name="join-race",
+            about="a joiner's difference is computed before it joins the broadcast list; gaps are taken, or they would mask it",
+            ticket="ZOOKEEPER-962, 1264",
+            property="local primary order",
+            scenario="join-race",
+            replace=_parts(peer=JoinRace),
+            probabilistic="a write must be proposed in the few milliseconds of one of three joins",
+        ),
+        Defect(
+            name="early-ready",
+            about="the primary broadcasts before a quorum has acknowledged its initial history; it would wait for its "
+            "delivery, which would mask that",
+            ticket=None,
+            property="primary integrity",
+            scenario="early-ready",
+            replace=_parts(peer=EarlyReady, application=StalePrimary),
+        ),
+        Defect(
+            name="dirty-snapshot",
+            about="a snapshot holds uncommitted transactions, and is restored although a truncation came after it",
+            ticket="ZOOKEEPER-1549, 4837",
+            property="state equality",
+            scenario="dirty-snapshot",
+            replace=_parts(store=DirtySnapshot),
+        ),
+        Defect(
+            name="stale-handle",
+            about="the log goes on at a stale offset after a truncation, and zeros are taken for its end",
+            ticket="ZOOKEEPER-1489",
+            property="committed stays",
+            scenario="stale-handle",
+            replace=_parts(store=StaleHandle),
+        ),
+        Defect(
+            name="truncate-error-ignored",
+            about="a node goes on after a truncation that its disk refused",
+            ticket="ZOOKEEPER-3701",
+            property="agreement",
+            scenario="truncate-error-ignored",
+            replace=_parts(store=TruncateErrorIgnored),
+        ),
+        Defect(
+            name="best-history-ignored",
+            about="the leader pushes its own history although a follower's is better, and votes leave out the epoch; each "
+            "alone is masked by the other",
+            ticket=None,
+            property="committed stays",
+            scenario="best-history-ignored",
+            replace=_parts(peer=BestHistoryIgnored),
+        ),
+        Defect(
+            name="premature-zxid",
+            about="the last zxid is raised to the new epoch's at the election, not when the epoch is established",
+            ticket="ZOOKEEPER-790",
+            property="committed stays",
+            scenario="premature-zxid",
+            replace=_parts(peer=PrematureZxid),
+        ),
+        Defect(
+            name="torn-tail-kept",
+            about="a torn record at the end of the log is read as a valid one",
+            ticket=None,
+            property="integrity",
+            scenario="torn-tail-kept",
+            replace=_parts(store=TornTailKept),
+        ),
+        Defect(
+            name="stale-admission",
+            about="a leader that is over makes a node without memory a member, and asks no other member",
+            ticket=None,
+            property="committed stays",
+            scenario="stale-admission",
+            replace=_parts(peer=StaleAdmission),
+        ),
+        Defect(
+            name="votes-out-of-reach",
+            about="a node is voted for by those that can't reach it, and stands although it reaches no quorum",
+            ticket=None,
+            property="progress",
+            scenario="votes-out-of-reach",
+            replace=_parts(peer=VotesOutOfReach),
+        ),
+        Defect(
+            name="recovered-not-synced",
+            about="what a killed process left in the page cache counts as durable when the next one has read it",
+            ticket=None,
+            property="recovery",
+            scenario="recovered-not-synced",
+            replace=_parts(store=RecoveredNotSynced),
+        ),
+        Defect(
+            name="sync-error-ignored",
+            about="a node goes on after a sync that failed",
+            ticket=None,
+            property="committed stays",
+            scenario="sync-error-ignored",
+            replace=_parts(store=SyncErrorIgnored),
+        ),
+        Defect(
+            name="stale-primary",
+            about="a new primary judges waiting writes before its tree has the initial history",
+            ticket=None,
+            property="values and versions",
+            scenario="stale-primary",
+            replace=_parts(application=StalePrimary),
+        ),
+        Defect(
+            name="no-fence",
+            about="nobody looks how far a client has come: an unknown write takes effect after later ones of its session",
+            ticket=None,
+            property="client order",
+            scenario="no-fence",
+            replace=_parts(sessions=UnfencedSessions, primary=ForgetfulPrimary),
+        ),
+        Defect(
+            name="wrong-value-read",
+            about="a read shows the value before the last set, with the version after it",
+            ticket=None,
+            property="values and versions",
+            scenario="wrong-value-read",
+            replace=_parts(tree=WrongValueRead),
+        ),
+        Defect(
+            name="dirty-read",
+            about="a read at the leader shows a write that is outstanding",
+            ticket=None,
+            property="values and versions",
+            scenario="dirty-read",
+            replace=_parts(tree=DirtyTree, primary=DirtyPrimary),
+        ),
+        Defect(
+            name="executed-twice",
+            about="the leader takes a node's writes twice; it does not look how far a client has come, which would mask that",
+            ticket=None,
+            property="exactly once",
+            scenario="executed-twice",
+            replace=_parts(application=ExecutedTwice, primary=ForgetfulPrimary),
+        ),
+        Defect(
+            name="failed-takes-effect",
+            about="a write that failed for want of a leader is passed on to the next one",
+            ticket=None,
+            property="exactly once",
+            scenario="failed-takes-effect",
+            replace=_parts(sessions=FailedTakesEffect),
+        ),
+        Defect(
+            name="condition-ignored",
+            about="the primary does not compare the version that a set or a check asks for",
+            ticket=None,
+            property="values and versions",
+            scenario="condition-ignored",
+            replace=_parts(primary=ConditionIgnored),
+        ),
+        Defect(
+            name="wrong-version-told",
+            about="the client of a set is told the version before it",
+            ticket=None,
+            property="exactly once",
+            scenario="wrong-version-told",
+            replace=_parts(sessions=WrongVersionTold),
+        ),
+        Defect(
+            name="answer-before-delivery",
+            about="the leader tells its own clients that a write is done when it is prepared",
+            ticket=None,
+            property="exactly once",
+            scenario="answer-before-delivery",
+            replace=_parts(application=AnswerBeforeDelivery),
+        ),
+        Defect(
+            name="stale-children",
+            about="the list of a znode's children is kept as it was first read",
+            ticket=None,
+            property="values and versions",
+            scenario="stale-children",
+            replace=_parts(tree=StaleChildren),
+        ),
     )
 }

@@ -7,7 +7,7 @@ import msgspec
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.clients.session import Entry, Session
 from zab_chaos.node.clients.sessions import Passed, Sessions
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.forwarding import Forward
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, stated
@@ -162,7 +162,7 @@ class AnswerBeforeDelivery(Application):
 
     def pass_on(self, machine: Peer) -> tuple[Forward | None, list[bytes]]:
         forward, txns = super().pass_on(machine)
-        zxid = int(machine.next_zxid()) if txns else 0
+        zxid = int(machine.primary.next_zxid()) if machine.primary is not None else 0
         for number, data in enumerate(txns):
             txn = decode(data)
             session = self.sessions._sessions.get(txn.origin.client)

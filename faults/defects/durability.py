@@ -1,26 +1,38 @@
 """Bugs in what is durable when: acknowledging, promising or counting what the disk does not hold yet."""
 
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.discovery import Choosing
+from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Ack, AckLeader
-from zab_chaos.node.core.ready import NewLeaderRecord, Record, TxnRecords
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.ready import NewLeaderRecord, Record, Recovered, TxnRecords
+from zab_chaos.node.core.settings import Settings
 from zab_chaos.node.store.store import Store
 
 
-class AckBeforeSync(Peer):
-    """The follower's ACK leaves when the proposal is queued, not when it is on disk."""
-
+class AcksEarly(Following):
     def on_ready(self) -> None:
-        if self.ack_due and not self.established and self.leader is not None:
+        if self.ack_due:
             self.ack_due = False
-            self.send(self.leader, Ack(self.current_epoch, self.history.last))
-        super().on_ready()
+            self.out.send(self.leader, Ack(self.peer.current_epoch, self.journal.history.last))
+
+
+class AckBeforeSync(Peer):
+    """The follower's ACK leaves when the proposal is queued, not when it is on disk. One method."""
+
+    following_type = AcksEarly
+
+
+class AcksLeaderEarly(Following):
+    def acknowledge_leader(self) -> None:
+        peer = self.peer
+        self.out.send(self.leader, AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
 
 
 class AckLeaderBeforeSync(Peer):
-    """The follower's ACK-LD leaves before the initial history and the new epoch are on disk."""
+    """The follower's ACK-LD leaves before the initial history and the new epoch are on disk. One method."""
 
-    def acknowledge_leader(self, leader: int) -> None:
-        self.send(leader, AckLeader(self.current_epoch, self.history.last, self.amnesiac))
+    following_type = AcksLeaderEarly
 
 
 class EpochBeforeHistory(Store):
@@ -34,37 +46,56 @@ class EpochBeforeHistory(Store):
         super().write(records)
 
 
-class PromiseNotDurable(Peer):
-    """A follower keeps accepted_epoch in memory only: a restart forgets the promise."""
-
+class PromisesInMemory(Following):
     def promise(self, epoch: int) -> None:
-        self.accepted_epoch = epoch
-        self.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
+        self.peer.accepted_epoch = epoch
+        self.out.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
 
 
-class LeaderPromiseNotDurable(Peer):
-    """The leader proposes an epoch that it has not stored itself."""
+class PromiseNotDurable(Peer):
+    """A follower keeps accepted_epoch in memory only: a restart forgets the promise. One method."""
 
-    def promise_as_leader(self, epoch: int) -> None:
-        self.accepted_epoch = epoch
-        self.event_after_sync("accepted_epoch", epoch=epoch, leader=self.me)
+    following_type = PromisesInMemory
+
+
+class ProposesInMemory(Choosing):
+    def promise(self) -> None:
+        self.peer.accepted_epoch = self.epoch
+        self.out.event_after_sync("accepted_epoch", epoch=self.epoch, leader=self.me)
         self.own_epoch_durable()
 
 
-class CountOwnAckEarly(Peer):
-    """The leader counts its own ACK at once, and writes its log when it finds the time: every ten heartbeats."""
+class LeaderPromiseNotDurable(Peer):
+    """The leader proposes an epoch that it has not stored itself. One method."""
 
-    late: list[TxnRecords]
-    written = 0
+    choosing_type = ProposesInMemory
 
-    def abandon(self) -> None:
-        self.write_late()
-        super().abandon()
+
+class LogsLate(Broadcasting):
+    peer: "CountOwnAckEarly"
 
     def log_own(self, records: TxnRecords) -> None:
-        self.late.append(records)
-        self.durable = self.history.last
+        self.peer.late.append(records)
+        self.journal.durable = self.journal.history.last
         self.commit_due = True
+
+
+class CountOwnAckEarly(Peer):
+    """The leader counts its own ACK at once, and writes its log when it finds the time: every ten heartbeats.
+
+    One method of the primary; two of the node, which write the log after all.
+    """
+
+    broadcasting_type = LogsLate
+
+    def __init__(self, settings: Settings, recovered: Recovered) -> None:
+        super().__init__(settings, recovered)
+        self.late: list[TxnRecords] = []
+        self.written = 0
+
+    def look(self, why: str) -> None:
+        self.write_late()
+        super().look(why)
 
     def on_heartbeat(self) -> None:
         if self.now - self.written >= 10 * self.settings.heartbeat:
@@ -72,8 +103,7 @@ class CountOwnAckEarly(Peer):
         super().on_heartbeat()
 
     def write_late(self) -> None:
-        for records in getattr(self, "late", []):
-            self.record(records)
-            self.accepted(records.first, records.digests)
-        self.late = []
+        for records in self.late:
+            self.journal.write(records, self.current_epoch)
+        self.late.clear()
         self.written = self.now

@@ -1,45 +1,56 @@
 """Bugs in what a history takes and what it lets go of."""
 
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.followers import Follower
+from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.history import History, Stretch
-from zab_chaos.node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Role, Run, Sync
+from zab_chaos.node.core.journal import Journal
+from zab_chaos.node.core.messages import AckEpoch, AckLeader, Commit, Message, Propose, Run, Sync
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import TruncRecord, TxnRecords
 from zab_chaos.node.core.zxid import Zxid
 
 
-class NoTruncate(Peer):
-    """The leader sends the suffix where a truncation is needed too."""
-
-    def difference_to(self, ack: AckEpoch) -> Sync:
-        sync = super().difference_to(ack)
+class GetsNoTruncation(Follower):
+    @staticmethod
+    def difference(history: History, ack: AckEpoch) -> Sync:
+        sync = Follower.difference(history, ack)
         return sync if sync.snapshot else Sync(max(sync.keep, ack.last_zxid), None, sync.runs)
 
 
-class TruncateTooFar(Peer):
-    """The leader cuts a follower back below the common point, and does not send again what that cost."""
+class NoTruncate(Peer):
+    """The leader sends the suffix where a truncation is needed too. One method."""
 
-    def difference_to(self, ack: AckEpoch) -> Sync:
-        sync = super().difference_to(ack)
+    follower_type = GetsNoTruncation
+
+
+class IsCutTooFar(Follower):
+    @staticmethod
+    def difference(history: History, ack: AckEpoch) -> Sync:
+        sync = Follower.difference(history, ack)
         if sync.snapshot or sync.keep >= ack.last_zxid or zx.counter_of(sync.keep) < 2:
             return sync
         return Sync(Zxid(sync.keep - 1), None, sync.runs)
 
 
-class MemoryNotLog(Peer):
-    """Who returns to the election without a restart speaks of its delivered state, and forgets the tail of its log."""
+class TruncateTooFar(Peer):
+    """The leader cuts a follower back below the common point, and does not send again what that cost. One method."""
 
-    def history_key(self) -> tuple[int, Zxid]:
-        return self.current_epoch, self.delivered
+    follower_type = IsCutTooFar
 
-    def acknowledge_epoch(self, leader: int) -> None:
-        whole = self.history
-        self.history = History(whole.snapshot)  # what it has in memory
-        for batch in whole.between(max(self.history.base, whole.base), max(self.delivered, self.history.base)):
-            self.history.append(Run(batch.first, batch.txns))
-        super().acknowledge_epoch(leader)
-        self.history = whole
 
+class ShowsMemory(Following):
+    def acknowledge_epoch(self) -> None:
+        journal, whole = self.journal, self.journal.history
+        memory = journal.history = History(whole.snapshot)
+        for batch in whole.between(max(memory.base, whole.base), max(journal.delivered, memory.base)):
+            memory.append(Run(batch.first, batch.txns))
+        super().acknowledge_epoch()
+        journal.history = whole
+
+
+class ForgetfulJournal(Journal):
     def adopt(self, sync: Sync, epoch: int) -> None:
         """What the leader sends again because memory did not have it, the log may have: it is not written twice."""
         runs = []
@@ -51,7 +62,20 @@ class MemoryNotLog(Peer):
 
     def cut_back(self, keep: Zxid) -> None:
         """It believes that its history ends there."""
-        self.record(TruncRecord(self.history.last))
+        self._out.record(TruncRecord(self.history.last))
+
+
+class MemoryNotLog(Peer):
+    """Who returns to the election without a restart speaks of its delivered state, and forgets the tail of its log.
+
+    Two methods speak of memory, in votes and in ACK-E; two of the journal keep what memory forgot in the log.
+    """
+
+    following_type = ShowsMemory
+    journal_type = ForgetfulJournal
+
+    def history_key(self) -> tuple[int, Zxid]:
+        return self.current_epoch, self.delivered
 
 
 class LooseHistory(History):
@@ -82,33 +106,31 @@ class LooseHistory(History):
         return count
 
 
-class GapAccepted(Peer):
-    """The follower takes any proposal above its last one, not just the next."""
-
-    history_type = LooseHistory
-
+class TakesGaps(Following):
     def on_propose(self, source: int, message: Propose) -> None:
-        if self.joined and message.epoch == self.current_epoch and message.run.first > self.history.last:
+        current = message.epoch == self.peer.current_epoch
+        if self.joined and current and message.run.first > self.journal.history.last:
             self.take(message)
 
     def on_commit(self, source: int, message: Commit) -> None:
-        if message.zxid <= self.history.last:  # a sound node would stop here, and the bug would not show
+        if message.zxid <= self.journal.history.last:  # a sound node would stop here, and the bug would not show
             super().on_commit(source, message)
 
-    def take(self, message: Propose) -> None:
-        records = self.history.append(message.run)
-        last = self.history.last
-        self.record(records, lambda: self.now_durable(last))
-        self.accepted(records.first, records.digests)
-        self.ack_due = True
+
+class GapAccepted(Peer):
+    """The follower takes any proposal above its last one, not just the next.
+
+    Two methods, and a history that can hold what is taken so.
+    """
+
+    history_type = LooseHistory
+    following_type = TakesGaps
 
 
-class JoinRace(GapAccepted):
-    """The leader computes a joiner's difference first, and puts it on the broadcast list when it answers."""
-
-    def send_new_leader(self, peer: int) -> None:
-        super().send_new_leader(peer)
-        self.followers[peer].forwarding = not self.established
+class ForwardsLate(Broadcasting):
+    def send_new_leader(self, peer: int, ack: AckEpoch) -> None:
+        super().send_new_leader(peer, ack)
+        self.followers[peer].forwarding = False
 
     def on_ack_leader(self, source: int, message: AckLeader) -> None:
         if source in self.followers:
@@ -116,13 +138,23 @@ class JoinRace(GapAccepted):
         super().on_ack_leader(source, message)
 
 
-class StaleEpochAccepted(GapAccepted):
-    """The follower takes proposals of an older epoch's leader, too."""
+class JoinRace(GapAccepted):
+    """The leader computes a joiner's difference first, and puts it on the broadcast list when it answers. Two methods."""
 
+    broadcasting_type = ForwardsLate
+
+
+class TakesOldEpochs(TakesGaps):
     def on_propose(self, source: int, message: Propose) -> None:
         if self.joined:
             self.take(message)
 
     def on_stray(self, source: int, message: Message) -> None:
-        if isinstance(message, Propose) and self.role == Role.FOLLOWING:
+        if isinstance(message, Propose):
             self.on_propose(source, message)
+
+
+class StaleEpochAccepted(GapAccepted):
+    """The follower takes proposals of an older epoch's leader, too. Two methods."""
+
+    following_type = TakesOldEpochs

@@ -20,7 +20,7 @@ from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import Mark, Rerun
 from zab_chaos.model.replay.replay import Replayed, recorded_lives, replay, replay_life
 from zab_chaos.model.replay.state import state
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 
 AHEAD = 5  # inputs that are shown beyond the one at which it stopped
 _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")

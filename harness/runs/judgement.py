@@ -14,7 +14,7 @@ from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import Replayed, equality, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
 from zab_chaos.node.components import parts_with
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 
 
 class UnknownDefect(Exception):

@@ -191,8 +191,10 @@ def seconds(now: int) -> str:
     return f"{now / 1e9:.3f} s"
 
 
-def obligations(ready: Ready) -> list[tuple[str, str]]:
+def obligations(ready: Ready | None) -> list[tuple[str, str]]:
     """(kind, words) for everything that a Ready asks for, in the order in which it is to be done."""
+    if ready is None:
+        return []
     return [
         *(("reset", f"the session with {peer}") for peer in ready.resets),
         *(("event", _event(one)) for one in ready.events),

@@ -52,7 +52,7 @@ def record_name(node: int, life: int) -> str:
     return f"record/node-{node}-{life}.bin"
 
 
-def of_output(expected: bytes | tuple[int, int], ready: Ready) -> Different:
+def of_output(expected: bytes | tuple[int, int], ready: Ready | None) -> Different:
     """How an answer differs: the first obligation that does, or, of a large one, its size and checksum."""
     if isinstance(expected, tuple):
         data = content(ready)
@@ -71,5 +71,5 @@ def _size(value: tuple[int, int]) -> str:
     return f"{value[0]} bytes with CRC-32 {value[1]:08x}"
 
 
-def _list(ready: Ready) -> str:
+def _list(ready: Ready | None) -> str:
     return ", ".join(f"{kind} {said}" for kind, said in words.obligations(ready)) or "nothing"

@@ -23,7 +23,7 @@ from zab_chaos.model.replay.match import Match
 from zab_chaos.model.replay.trace import Unreadable
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready, TxnRecords
 from zab_chaos.node.recording import (
     Answered,
@@ -239,6 +239,8 @@ class Rerun:
         self.outputs += 1
         if content(ready) != entry.content:
             raise of_output(entry.content, ready)
+        if ready is None:
+            return
         for event in ready.events:
             more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
             self.match.event_is(event.name, {**event.fields, **more})

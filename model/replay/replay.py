@@ -15,7 +15,7 @@ from zab_chaos.model.replay.difference import Difference, record_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.trace import CoreTrace, Unreadable
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 
 NAME = "replay equality"
 STATEMENT = "the recorded inputs, re-executed in the model, give the same outputs, durable records, digests and events"

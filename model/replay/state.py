@@ -3,9 +3,15 @@
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import Follower
-from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.discovery import Choosing, Elected
+from zab_chaos.node.core.followers import Follower, Followers
+from zab_chaos.node.core.following import Following
+from zab_chaos.node.core.leading import Leading
+from zab_chaos.node.core.looking import Looking
+from zab_chaos.node.core.messages import Vote
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.role import RoleState
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.tree import Tree
 
@@ -19,14 +25,15 @@ def state(machine: Peer, tree: Tree) -> State:
         *_position(machine),
         *_durable(machine),
         *_history(machine),
-        *(_election(machine) + _sessions(machine) + _leadership(machine) if started else []),
+        *(_role(machine.state) + _elections(machine) + _sessions(machine) if started else []),
         ("tree", f"{len(tree.znodes)} znodes at {zx.show(tree.zxid)}, digest {dg.show(tree.digest)}"),
     ]
 
 
 def _position(m: Peer) -> State:
     leader = "nobody" if m.leader is None else f"node {m.leader}"
-    left = "none" if m.deadline is None else f"{words.seconds(m.deadline)} (in {words.seconds(m.deadline - m.now)})"
+    due = m.state.deadline
+    left = "none" if due is None else f"{words.seconds(due)} (in {words.seconds(due - m.now)})"
     return [
         ("clock", words.seconds(m.now)),
         ("role", f"{m.role.name} in {m.phase.name}; leader: {leader}; iteration {m.iteration}"),
@@ -40,7 +47,7 @@ def _durable(m: Peer) -> State:
     return [
         ("f.p (accepted epoch)", f"{m.accepted_epoch}{promised}{amnesiac}"),
         ("f.a (current epoch)", str(m.current_epoch)),
-        ("durable", f"up to {zx.show(m.durable)}; {len(m._effects)} effects wait for the disk"),
+        ("durable", f"up to {zx.show(m.journal.durable)}; {m.out.waiting} effects wait for the disk"),
     ]
 
 
@@ -52,48 +59,72 @@ def _history(m: Peer) -> State:
         ("history", f"{words.outline(h.shape())}; {len(h.txns)} transactions, last {zx.show(h.last)}"),
         ("snapshot", snapshot),
         ("delivered", f"up to {zx.show(m.delivered)}, digest {dg.show(m.digest)}"),
-        ("committed", f"up to {zx.show(m.committed)}"),
+        ("committed", f"up to {zx.show(m.journal.committed)}"),
         ("not delivered yet", " ".join(waiting) or "nothing"),
     ]
 
 
-def _election(m: Peer) -> State:
-    said: State = [("vote", f"{_vote(m.vote)}; highest promise heard of: {m.highest_promise}")]
-    if m.role == Role.LOOKING:
-        said += [(f"vote of {peer}", _vote(vote)) for peer, vote in sorted(m.tally.items())]
-        said += [(f"{peer} has settled", _vote(vote)) for peer, vote in sorted(m.settled.items())]
-        said += [(f"{peer} is early", f"CEPOCH f.p={it.accepted_epoch}") for peer, it in sorted(m.early.items())]
-        final = (
-            "no quorum agrees" if m.finalize_at is None else f"a quorum agrees; final at {words.seconds(m.finalize_at)}"
-        )
-        said.append(("tally", final))
+def _elections(m: Peer) -> State:
+    """What outlives an election."""
+    said: State = [("elections", f"round {m.round}; highest promise heard of: {m.highest_promise}")]
     if m.without_disk:
         said.append(("without disk", " ".join(map(str, sorted(m.without_disk)))))
     return said
+
+
+def _sessions(m: Peer) -> State:
+    heard = [f"{peer} (heard {words.seconds(m.now - m.contacts.heard[peer])} ago)" for peer in sorted(m.links)]
+    return [("sessions", ", ".join(heard) or "none is open")]
+
+
+def _role(state: RoleState) -> State:
+    match state:
+        case Looking():
+            return _looking(state)
+        case Following():
+            return [("joined", "yes" if state.joined else "no")]
+        case Elected():
+            return [("proposed epoch", "none yet"), *_followers(state.followers)]
+        case Leading():
+            return _leading(state)
+    return []
+
+
+def _looking(state: Looking) -> State:
+    final = state.deadline
+    return [
+        ("vote", _vote(state.vote)),
+        *((f"vote of {peer}", _vote(vote)) for peer, vote in sorted(state.tally.items())),
+        *((f"{peer} has settled", _vote(vote)) for peer, vote in sorted(state.settled.items())),
+        *((f"{peer} is early", f"CEPOCH f.p={it.accepted_epoch}") for peer, it in sorted(state.early.items())),
+        ("tally", "no quorum agrees" if final is None else f"a quorum agrees; final at {words.seconds(final)}"),
+    ]
 
 
 def _vote(vote: Vote) -> str:
     return words.message(vote).removeprefix("VOTE ")
 
 
-def _sessions(m: Peer) -> State:
-    heard = [f"{peer} (heard {words.seconds(m.now - m._heard[peer])} ago)" for peer in sorted(m.links)]
-    return [("sessions", ", ".join(heard) or "none is open")]
+def _leading(state: Leading) -> State:
+    proposed, said = str(state.epoch), _followers(state.followers)
+    match state:
+        case Choosing():
+            proposed += "" if state.epoch_durable else ", not durable here yet"
+            if state.fetching is not None:
+                said.insert(0, ("fetching", f"the history of node {state.fetching}"))
+            said.append(("established", "no"))
+        case Broadcasting():
+            committed, history = state.journal.committed, state.journal.history
+            in_flight = sum(len(b.txns) for b in history.between(max(committed, history.base), history.last))
+            outstanding = f"{in_flight} proposed, {len(state.gathered)} gathered; room for {state.room}"
+            said += [("established", f"yes, announced up to {zx.show(state.announced)}"), ("outstanding", outstanding)]
+        case _:
+            said.append(("established", "no"))
+    return [("proposed epoch", proposed), *said]
 
 
-def _leadership(m: Peer) -> State:
-    if m.role != Role.LEADING:
-        return [("joined", "yes" if m.joined else "no")] if m.role == Role.FOLLOWING else []
-    proposed = "none yet" if m.epoch is None else f"{m.epoch}{'' if m.epoch_durable else ', not durable here yet'}"
-    said: State = [("proposed epoch", proposed)]
-    if m.fetching is not None:
-        said.append(("fetching", f"the history of node {m.fetching}"))
-    said += [(f"follower {peer}", _follower(follower)) for peer, follower in sorted(m.followers.items())]
-    said.append(("established", f"yes, announced up to {zx.show(m.announced)}" if m.established else "no"))
-    if m.established:
-        in_flight = sum(len(b.txns) for b in m.history.between(max(m.committed, m.history.base), m.history.last))
-        said.append(("outstanding", f"{in_flight} proposed, {len(m.gathered)} gathered; room for {m.room}"))
-    return said
+def _followers(followers: Followers) -> State:
+    return [(f"follower {peer}", _follower(follower)) for peer, follower in sorted(followers.items())]
 
 
 def _follower(f: Follower) -> str:

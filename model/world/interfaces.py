@@ -13,7 +13,7 @@ from zab_chaos.node.events import ClientEvent, LinkEvent
 
 
 class Core(Protocol):
-    """`zab_chaos.node.core.machine`, as far as a server must know when to look at its clock."""
+    """`zab_chaos.node.core.peer`, as far as a server must know when to look at its clock."""
 
     @property
     def in_broadcast(self) -> bool: ...

@@ -14,7 +14,7 @@ from zab_chaos.model.world.chance import Chance
 from zab_chaos.node.channel.session import Session
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.config import Limits, NodeConfig, Timing
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.store.store import Store

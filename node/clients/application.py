@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from zab_chaos.node.clients.sessions import Passed, Sessions
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
@@ -59,7 +60,7 @@ class Application:
         if machine.in_broadcast:
             self._leaderless_since = None
             if not self.sessions.joined:
-                self.sessions.join(machine.committed)
+                self.sessions.join(machine.journal.committed)
         elif self._leaderless_since is None:
             self._leaderless_since = now
         elif now - self._leaderless_since > self._patience:
@@ -84,7 +85,7 @@ class Application:
         """Whether there is something to pass on now: after a delivery, what has waited for it."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return False
-        return self.sessions.unpassed or bool(self._waiting and machine.room)
+        return self.sessions.unpassed or bool(self._waiting and machine.primary and machine.primary.room)
 
     def summaries(self) -> list[Summary]:
         """What the transactions do that `pass_on` gave out last."""
@@ -95,14 +96,16 @@ class Application:
         if not machine.in_broadcast or not self.may_prepare(machine):
             return None, []
         writes: list[Passed] = self.sessions.writes()
-        if not machine.primary:
+        primary = machine.primary
+        if primary is None:
             return (Forward(self._life, writes) if writes else None), []
         self._take(self._node, self._life, writes)
-        return None, self._prepare(machine)
+        return None, self._prepare(primary)
 
     def may_prepare(self, machine: Peer) -> bool:
         """False at a primary whose tree lacks a part of its epoch's initial history: it would judge by an old state."""
-        return not machine.primary or self.tree.zxid >= machine.initial_last
+        primary = machine.primary
+        return primary is None or self.tree.zxid >= primary.initial_last
 
     def _take(self, node: int, life: int, writes: list[Passed]) -> None:
         for client, seq, write in writes:
@@ -114,11 +117,11 @@ class Application:
             else:
                 self._waiting.append((Origin(node, life, client, seq), write))
 
-    def _prepare(self, machine: Peer) -> list[bytes]:
+    def _prepare(self, primary: Broadcasting) -> list[bytes]:
         """The transactions for as many waiting writes as there is room for."""
-        room = machine.room
+        room = primary.room
         txns: list[bytes] = []
-        last = Zxid(machine.next_zxid() - 1)
+        last = Zxid(primary.next_zxid() - 1)
         while self._waiting and len(txns) < room:
             origin, write = self._waiting.popleft()
             prepared = self.primary.prepare(write, origin)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.errors import SanityCheckFailed
 from zab_chaos.node.core.messages import Run, Shape, Sync
 from zab_chaos.node.core.ready import TxnRecords
 from zab_chaos.node.core.zxid import ZERO, Zxid
@@ -146,7 +147,8 @@ class History:
         keep = self.common(other)
         snapshot = None
         if keep is None or keep < other.base:
-            assert self.snapshot is not None, "a history that was never purged has every common point"
+            if self.snapshot is None:
+                raise SanityCheckFailed("a history that was never purged has every common point")
             snapshot = self.snapshot
             keep = snapshot[0]
         return Sync(keep, snapshot, [Run(b.first, b.txns) for b in self.between(keep, self.last)])

@@ -5,10 +5,13 @@ come out of the decoder. `NAMES` maps a class to the paper's spelling, which tra
 """
 
 from enum import IntEnum
+from typing import get_args
 
 import msgspec
 
 from zab_chaos.node.core.zxid import Zxid
+
+NOBODY = 0  # in a vote; node ids begin at 1
 
 
 class Role(IntEnum):
@@ -214,24 +217,4 @@ Message = (
     | Ping
 )
 
-NAMES: dict[type, str] = {
-    kind: str(kind.__struct_config__.tag)
-    for kind in (
-        Vote,
-        Cepoch,
-        NewEpoch,
-        AckEpoch,
-        Fetch,
-        History,
-        NewLeader,
-        AckLeader,
-        CommitLeader,
-        Confirm,
-        Confirmed,
-        Member,
-        Propose,
-        Ack,
-        Commit,
-        Ping,
-    )
-}
+NAMES: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Message)}

@@ -1,4 +1,4 @@
-"""What the core owes its driver: the obligations of one `Machine.ready()`.
+"""What the core owes its driver: the obligations of one `Peer.ready()`.
 
 The core never acts. It returns a `Ready`, and each field below is a contract with whoever drives it (the server's loop,
 the simulated world, a replay). The driver fulfils a Ready in this order:
@@ -7,7 +7,7 @@ the simulated world, a replay). The driver fulfils a Ready in this order:
 2. `events` go to the trace.
 3. `messages` leave. They need no disk: a leader's PROPOSE goes out while its own disk still writes.
 4. `records` are appended in order and made durable, one sync for all of them.
-5. `Machine.synced(upto)` is called. The core reacts in the next Ready, never by itself.
+5. `Peer.synced(upto)` is called. The core reacts in the next Ready, never by itself.
 6. `events_after_sync` go to the trace, then `messages_after_sync` leave: every promise and every ACK.
    They belong to the session of the time of `ready()`: if it was closed meanwhile, they are dropped.
 7. `deliveries` are applied to the tree, in order, and `deliver` is traced, before any client hears of it.
@@ -101,24 +101,6 @@ class Ready(msgspec.Struct):
     messages_after_sync: list[tuple[int, Message]] = []
     deliveries: list[Deliver | Install] = []
     abort: str | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not self.asks()
-
-    def asks(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(
-            self.messages
-            or self.records
-            or self.deliveries
-            or self.events
-            or self.messages_after_sync
-            or self.resets
-            or self.events_after_sync
-            or self.abort
-        )
 
 
 @dataclass(slots=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
 from zab_chaos.node.core.digest import EMPTY, fold, txn_digest
-from zab_chaos.node.core.machine import MS, Settings
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import (
     Deliver,
     EpochRecord,
@@ -26,6 +25,7 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
+from zab_chaos.node.core.settings import MS, Settings
 
 
 def recover(records: list[Record], snapshot: tuple[int, int, bytes] | None, amnesiac: bool) -> Recovered:
@@ -252,8 +252,7 @@ class Ensemble:
         server = self.servers[node]
         peer = server.peer
         assert peer is not None
-        while True:
-            ready = peer.ready()
+        while (ready := peer.ready()) is not None:
             assert ready.abort is None, f"node {node}: {ready.abort}\n" + "\n".join(self.log[-40:])
             for other in ready.resets:
                 self.view.pop((node, other), None)
@@ -275,8 +274,6 @@ class Ensemble:
             if ready.messages_after_sync or ready.events_after_sync:
                 server.held.append(ready)
             self.release(node)
-            if not (ready.records or ready.messages or ready.resets or ready.deliveries or ready.messages_after_sync):
-                return
 
     @staticmethod
     def without(ready: Ready, other: int) -> Ready:

@@ -13,7 +13,7 @@ def flipped(nodes: int, wrong: int, down: tuple[int, ...] = ()) -> Lockstep:
     net.begin()
     net.submit(nodes, "a")
     net.crash(*down)
-    net.peer(wrong).digest ^= 1
+    net.peer(wrong).journal.digest ^= 1
     return net
 
 

@@ -41,7 +41,7 @@ def chaos(seed: int, n: int, snapshot_every: int, steps: int = 40) -> Ensemble:
                     for _ in range(draw.randint(1, 5)):
                         sent += 1
                         peer = world.servers[leader].peer
-                        if peer is not None and peer.room:
+                        if peer is not None and peer.primary is not None and peer.primary.room:
                             world.submit(leader, *[b"%d.%d" % (sent, i) for i in range(draw.randint(1, 3))])
     world.heal()
     for node in world.members:

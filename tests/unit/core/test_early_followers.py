@@ -1,6 +1,7 @@
 """A quorum that has decided for a node before it has itself is not kept waiting."""
 
 from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import Cepoch, Phase, Role, Vote
 from zab_chaos.node.core.zxid import ZERO
 
@@ -11,9 +12,10 @@ def test_a_node_that_a_quorum_follows_leads_although_it_votes_for_another() -> N
     net.start(1, 2, 3, 4, 5)
     four = net.peer(4)
     four.step(5, Vote(four.round, 5, ZERO, 0, Role.LOOKING, False))
-    assert four.vote.leader == 5
+    assert isinstance(four.state, Looking)
+    assert four.state.vote.leader == 5
     four.step(1, Cepoch(0, False))
     four.step(2, Cepoch(0, True))
     assert four.role == Role.LOOKING, "one without memory is nobody's quorum"
     four.step(3, Cepoch(0, False))
-    assert (four.role, four.phase, four.epoch) == (Role.LEADING, Phase.DISCOVERY, 1)
+    assert (four.role, four.phase, four.accepted_epoch) == (Role.LEADING, Phase.DISCOVERY, 1)

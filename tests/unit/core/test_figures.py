@@ -4,9 +4,10 @@ import pytest
 from ensemble import Ensemble
 
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import NotLeading
-from zab_chaos.node.core.messages import Role
+from zab_chaos.node.core.errors import NotLeading
+from zab_chaos.node.core.looking import Looking
+from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import zxid
 
 
@@ -46,7 +47,7 @@ def test_ladis_figure_4_let_go_of_a_skipped_message() -> None:
     peer = world.servers[leader].peer
     assert peer is not None
     epoch = peer.current_epoch
-    assert peer.durable == zxid(epoch, 3)
+    assert peer.journal.durable == zxid(epoch, 3)
     world.crash(leader)
     world.heal()
     world.until(lambda: world.leader() is not None)
@@ -75,10 +76,13 @@ def test_a_tail_that_a_quorum_holds_survives_its_leader() -> None:
 def test_the_best_history_is_fetched_when_the_elected_leader_lacks_it() -> None:
     """A round-robin oracle instead of an election is as safe: who is elected need not be who knows most."""
 
-    class RoundRobin(Peer):
+    class LowestFirst(Looking):
         @staticmethod
-        def better(a: object, b: object) -> bool:
-            return a.leader < b.leader  # type: ignore[attr-defined, no-any-return]
+        def better(a: Vote, b: Vote) -> bool:
+            return a.leader < b.leader
+
+    class RoundRobin(Peer):
+        looking_type = LowestFirst
 
     world = Ensemble(3, seed=3, peer_class=RoundRobin)
     world.start()
@@ -134,7 +138,8 @@ def test_an_exhausted_counter_begins_a_new_epoch() -> None:
     world.submit(leader, b"1", b"2", b"3")
     peer = world.servers[leader].peer
     assert peer is not None
-    assert peer.room == 0
+    assert peer.primary is not None
+    assert peer.primary.room == 0
     epoch = peer.current_epoch
     world.until(lambda: (now := world.leader()) is not None and world.servers[now].peer.current_epoch > epoch)  # type: ignore[union-attr]
     assert len(world.ledger) == 3
@@ -150,7 +155,8 @@ def test_room_is_bounded_by_what_is_in_flight() -> None:
     assert peer is not None
     world.crash(*followers)
     world.submit(leader, *[b"x"] * 5)
-    assert peer.room == 0
+    assert peer.primary is not None
+    assert peer.primary.room == 0
 
 
 def test_only_an_established_leader_broadcasts() -> None:

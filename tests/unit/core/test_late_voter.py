@@ -2,10 +2,10 @@
 
 import pytest
 
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import Settings
 from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Recovered
+from zab_chaos.node.core.settings import Settings
 
 
 def looking(members: int, *, amnesiac: bool = False) -> Peer:

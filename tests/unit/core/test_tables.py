@@ -1,11 +1,19 @@
 """The protocol's tables are complete: every (state, message) pair has an answer, and nothing is named that is not there."""
 
+import gc
+import weakref
+
 import msgspec
 import pytest
 from ensemble import Ensemble
 
-from zab_chaos.node.core import machine
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import tables
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.discovery import Choosing, Elected
+from zab_chaos.node.core.errors import SanityCheckFailed
+from zab_chaos.node.core.following import Following
+from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import (
     NAMES,
     Ack,
@@ -31,7 +39,9 @@ from zab_chaos.node.core.messages import (
     Sync,
     Vote,
 )
-from zab_chaos.node.core.ready import Ready
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.role import RoleState
+from zab_chaos.node.core.synchronization import Synchronizing
 from zab_chaos.node.core.zxid import ZERO, zxid
 
 SHAPE = Shape(ZERO, [(0, 0)])
@@ -51,21 +61,19 @@ SAMPLES: dict[type, Message] = {
     Propose: Propose(1, Run(zxid(1, 1), [b"x"]), ZERO, 0),
     Ack: Ack(1, zxid(1, 1)),
     Commit: Commit(1, zxid(1, 1), 0),
-    Ping: Ping(Role.LOOKING, 0, ZERO, machine.dg.EMPTY),
+    Ping: Ping(Role.LOOKING, 0, ZERO, dg.EMPTY),
 }
 
 
 def test_every_message_has_a_name_a_place_and_a_handler() -> None:
     kinds = {t.cls for t in msgspec.inspect.type_info(Message).types}  # type: ignore[attr-defined]
-    assert kinds == set(NAMES) == set(machine.EXPECTED) == set(machine.HANDLERS) == set(SAMPLES)
-    for name in machine.HANDLERS.values():
-        assert callable(getattr(Peer, name))
+    assert kinds == set(NAMES) == set(tables.EXPECTED) == set(tables.HANDLERS) == set(SAMPLES)
 
 
 def test_every_phase_leads_back_to_election_and_forward_by_one() -> None:
     for phase in Phase:
-        assert (phase, Phase.ELECTION) in machine.EDGES
-    forward = {(a, b) for a, b in machine.EDGES if b != Phase.ELECTION}
+        assert (phase, Phase.ELECTION) in tables.EDGES
+    forward = {(a, b) for a, b in tables.EDGES if b != Phase.ELECTION}
     assert forward == {(a, b) for a in Phase for b in Phase if b == a + 1}
 
 
@@ -94,7 +102,7 @@ OUT_OF_PLACE = [
     pytest.param(role, phase, kind, id=f"{role.name}-{phase.name}-{NAMES[kind]}")
     for role, phase in STATES
     for kind in SAMPLES
-    if (role, phase) not in machine.EXPECTED[kind] or (kind in machine.FROM_LEADER and role == Role.FOLLOWING)
+    if (role, phase) not in tables.EXPECTED[kind] or (kind in tables.FROM_LEADER and role == Role.FOLLOWING)
 ]
 
 
@@ -106,8 +114,7 @@ def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: 
     source = next(i for i in peer.links if i != peer.leader)
     peer.ready()
     peer.step(source, SAMPLES[kind])
-    out = peer.ready()
-    assert out == Ready(upto=out.upto)
+    assert peer.ready() is None
     assert (peer.role, peer.phase) == (role, phase)
 
 
@@ -115,3 +122,39 @@ def test_a_message_out_of_place_changes_nothing(role: Role, phase: Phase, kind: 
 def test_messages_survive_the_wire(message: Message) -> None:
     decoder = msgspec.msgpack.Decoder(list[Message])
     assert decoder.decode(msgspec.msgpack.encode([message])) == [message]
+
+
+@pytest.mark.parametrize(
+    ("state", "phases"),
+    [
+        (Looking, [Phase.ELECTION]),
+        (Following, [Phase.DISCOVERY, Phase.SYNCHRONIZATION, Phase.BROADCAST]),
+        (Elected, [Phase.DISCOVERY]),
+        (Choosing, [Phase.DISCOVERY]),
+        (Synchronizing, [Phase.SYNCHRONIZATION]),
+        (Broadcasting, [Phase.BROADCAST]),
+    ],
+)
+def test_a_role_takes_all_that_is_expected_in_it(state: type[RoleState], phases: list[Phase]) -> None:
+    expected = [name for phase in phases for name in tables.HANDLERS_IN[state.role, phase].values()]
+    assert [name for name in expected if not callable(getattr(state, name, None))] == []
+
+
+def test_an_edge_that_the_protocol_does_not_have_is_refused() -> None:
+    peer = in_state(Role.FOLLOWING, Phase.DISCOVERY)
+    assert peer is not None
+    with pytest.raises(SanityCheckFailed, match="no edge leads from DISCOVERY to BROADCAST"):
+        peer.enter(peer.state, Phase.BROADCAST)
+    assert peer.phase is Phase.DISCOVERY
+
+
+def test_nothing_of_a_role_outlives_it() -> None:
+    """Back at the election, with a follower's or a leader's object gone, the next role begins with nothing."""
+    for role in (Role.FOLLOWING, Role.LEADING):
+        peer = in_state(role, Phase.BROADCAST)
+        assert peer is not None
+        gone = weakref.ref(peer.state)
+        peer.look("a test")
+        peer.ready()
+        gc.collect()
+        assert gone() is None

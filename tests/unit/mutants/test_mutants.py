@@ -44,7 +44,7 @@ def test_a_mutant_changes_one_place_or_is_stale(tmp_path: Path, monkeypatch: pyt
 def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
     with planted("node/core/zxid.py", "# nothing") as tree:
         assert (tree / "node/core/zxid.py").read_text() == "# nothing"
-        assert (tree / "node/core/machine.py").read_bytes() == (ROOT / "node/core/machine.py").read_bytes()
+        assert (tree / "node/core/peer.py").read_bytes() == (ROOT / "node/core/peer.py").read_bytes()
     assert not tree.exists()
     assert (ROOT / "node/core/zxid.py").read_text() != "# nothing"
 

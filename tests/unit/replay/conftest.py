@@ -12,8 +12,8 @@ import pytest
 
 from zab_chaos.node.boot import boot_event
 from zab_chaos.node.config import Limits, NodeConfig
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import MS
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.settings import MS
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.driver import Aborted
 from zab_chaos.node.events import ClientRequests, ClientUp, LinkDown, LinkUp, Received

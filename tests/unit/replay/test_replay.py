@@ -14,8 +14,9 @@ from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import Mark, Rerun
 from zab_chaos.model.replay.replay import Replayed, equality, recorded_lives, replay, replay_life
 from zab_chaos.model.verdict import Judgement
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import Commit, CommitLeader, Phase, Propose, Role
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import MAGIC, Answered, Entry, Reader, SnapshotTaken, Stepped, Submitted, Synced, seal
 
 LIVES = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]  # 3 leads first; 1 is killed, then 3
@@ -371,13 +372,16 @@ def test_a_defects_recording_replays_with_that_defect_and_with_no_other(
 def test_a_difference_tells_the_last_twenty_inputs(original: Path) -> None:
     """Which are those before it: a core that forgets its third ACK."""
 
-    class Forgetful(Peer):
+    class Unsaid(Following):
         acks = 0
 
         def on_propose(self, source: int, message: Propose) -> None:
             super().on_propose(source, message)
             self.acks += 1
             self.ack_due = self.acks != 3
+
+    class Forgetful(Peer):
+        following_type = Unsaid
 
     found = difference(original, 2, 1, Forgetful)
     assert found.expected == "message after sync: to 3: ACK e=1 upto=1:6"
@@ -388,9 +392,12 @@ def test_a_difference_tells_the_last_twenty_inputs(original: Path) -> None:
 
 
 def test_a_core_that_fails_is_a_difference_and_no_traceback(original: Path) -> None:
-    class Failing(Peer):
+    class Dividing(Following):
         def on_commit(self, source: int, message: Commit) -> None:
             raise ZeroDivisionError("a bug")
+
+    class Failing(Peer):
+        following_type = Dividing
 
     assert "ZeroDivisionError: a bug" in difference(original, 2, 1, Failing).what
 

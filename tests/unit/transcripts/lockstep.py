@@ -14,10 +14,11 @@ from ensemble import recover
 
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.broadcast import Peer
-from zab_chaos.node.core.machine import MS, NotLeading, Settings
+from zab_chaos.node.core.errors import NotLeading
 from zab_chaos.node.core.messages import NAMES, Message, Ping
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, EpochRecord, Event, Ready, Record
+from zab_chaos.node.core.settings import MS, Settings
 from zab_chaos.node.core.zxid import Zxid
 
 TICK = 10 * MS
@@ -263,7 +264,7 @@ class Lockstep:
     # ---- a core's obligations (zab_chaos.node.core.ready) ----
 
     def fulfil(self, i: int) -> None:
-        while self.takes(i) and not (ready := self.peer(i).ready()).empty:
+        while self.takes(i) and (ready := self.peer(i).ready()) is not None:
             for other in ready.resets:
                 self.reset(i, other)
             self.tell_events(i, ready.events)

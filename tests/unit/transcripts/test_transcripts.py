@@ -22,7 +22,7 @@ from zab_chaos.faults.defects import (
     NoTruncate,
     PromiseNotDurable,
 )
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 
 FOLDER = Path(__file__).resolve().parents[2] / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))

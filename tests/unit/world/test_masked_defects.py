@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.simulator.run import plan_of, simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement, Verdict
 from zab_chaos.model.world.server import SimServer
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.store import Store
 

@@ -18,18 +18,23 @@ from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.messages import Ack
+from zab_chaos.node.core.peer import Peer
 
 SCENARIO = Scenario(name="errors", about="-", duration=1.0, workload=Workload(clients=1, keys=1))
 
 BROKEN = """
-from zab_chaos.node.core.broadcast import Peer
+from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.store.store import Store
 
-class FailsAtAck(Peer):
+class Fails(Broadcasting):
     def on_ack(self, source, message):
-        super().on_ack(source, None if self.history.last > (1 << 32) + 5 and self.accepted_epoch == 1 else message)
+        super().on_ack(source, None if self.journal.history.last > (1 << 32) + 5 and self.epoch == 1 else message)
+
+class FailsAtAck(Peer):
+    broadcasting_type = Fails
 
 class FailsToOpen(Store):
     @classmethod
@@ -46,7 +51,7 @@ class AtStart:
     def build(self, parts):
         parts.store = FailsToOpen
 
-AT_ACK, AT_START = AtAck(), AtStart()
+DEFECTS = {"AT_ACK": AtAck(), "AT_START": AtStart()}
 """
 
 
@@ -61,10 +66,13 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_an_error_in_the_node_is_a_violation_of_sanity() -> None:
-    class FailsAtAck(Peer):
+    class Fails(Broadcasting):
         def on_ack(self, source: int, message: Ack) -> None:
             nothing: Any = None
             super().on_ack(source, nothing)
+
+    class FailsAtAck(Peer):
+        broadcasting_type = Fails
 
     plan = replace(plan_of(SCENARIO, None), peer_type=FailsAtAck)
     ran = simulate(SCENARIO, 1, None, plan)

@@ -1,0 +1,165 @@
+"""A follower, in phases 1 to 3 (DSN 2011, section IV).
+
+Steps: f.1.1 CEPOCH, f.1.2 ACK-E, f.2.1 ACK-LD, f.2.2 delivery of I_e', f.3.2 accept and ACK, f.3.3 deliver.
+"""
+
+from typing import TYPE_CHECKING
+
+from zab_chaos.node.core import messages as m
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.errors import SanityCheckFailed
+from zab_chaos.node.core.messages import Phase, Role
+from zab_chaos.node.core.ready import EpochRecord, MemberRecord
+from zab_chaos.node.core.role import RoleState
+
+if TYPE_CHECKING:
+    from zab_chaos.node.core.peer import Peer
+
+
+class Following(RoleState):
+    """A node that has decided for another one. The deadline is when it must have an established leader."""
+
+    role = Role.FOLLOWING
+
+    def __init__(self, peer: "Peer", leader: int) -> None:
+        super().__init__(peer)
+        self.leader = leader
+        self.deadline: int | None = peer.now + peer.settings.timeout
+        self.joined = False  # it has taken the leader's NEWLEADER
+        self.ack_due = False  # it has taken proposals since its last ACK
+
+    def partners(self) -> list[int]:
+        return [self.leader]
+
+    def on_link_up(self, peer: int) -> None:
+        if peer == self.leader:
+            self.begin()
+
+    def on_link_down(self, peer: int, why: str) -> None:
+        if peer == self.leader:
+            self.peer.look(f"leader {peer}: {why}")
+
+    # ---- phase 1, discovery ----
+
+    def begin(self) -> None:
+        """f.1.1: CEPOCH, as soon as there is a session with the leader."""
+        if self.phase == Phase.DISCOVERY and self.leader in self.peer.links:
+            self.deadline = self.peer.now + self.peer.settings.sync_timeout
+            self.out.send(self.leader, m.Cepoch(self.peer.accepted_epoch, self.peer.amnesiac))
+
+    def on_new_epoch(self, source: int, message: m.NewEpoch) -> None:
+        """f.1.2: promise an epoch that is above all that were promised. The same one may be answered again."""
+        accepted = self.peer.accepted_epoch
+        if message.epoch < accepted:
+            self.peer.look(f"leader {source} proposes epoch {message.epoch}, {accepted} is promised")
+            return
+        if message.epoch > accepted:
+            self.promise(message.epoch)
+            self.peer.promised = (message.epoch, source)
+        self.peer.enter(self, Phase.SYNCHRONIZATION)
+        self.acknowledge_epoch()
+
+    def promise(self, epoch: int) -> None:
+        """f.p := epoch, durable before anybody hears of it (ZOOKEEPER-335, 1082)."""
+        self.peer.accepted_epoch = epoch
+        self.out.record(EpochRecord(epoch))
+        self.out.event_after_sync("accepted_epoch", epoch=epoch, leader=self.leader)
+
+    def acknowledge_epoch(self) -> None:
+        peer, history = self.peer, self.journal.history
+        ack = m.AckEpoch(
+            peer.accepted_epoch,
+            peer.current_epoch,
+            history.last,
+            history.shape(),
+            promised=peer.promised == (peer.accepted_epoch, self.leader),
+            amnesiac=peer.amnesiac,
+        )
+        self.out.send_after_sync(self.leader, ack)
+
+    def on_confirm(self, source: int, message: m.Confirm) -> None:
+        """In its leader's session and since its promise a follower has promised no later epoch."""
+        if message.epoch == self.peer.accepted_epoch and not self.peer.amnesiac:
+            self.out.send(source, m.Confirmed(message.epoch, message.number))
+
+    def on_fetch(self, source: int, message: m.Fetch) -> None:
+        if message.epoch == self.peer.accepted_epoch:
+            sync = self.journal.history.difference(message.shape)
+            self.out.send_after_sync(source, m.History(message.epoch, self.peer.current_epoch, sync))
+
+    # ---- phase 2, synchronization ----
+
+    def on_new_leader(self, source: int, message: m.NewLeader) -> None:
+        """f.2.1: take the initial history and the epoch, both or neither."""
+        peer = self.peer
+        if message.epoch != peer.accepted_epoch or self.joined:
+            peer.look(f"NEWLEADER of epoch {message.epoch}; {peer.accepted_epoch} is promised, joined: {self.joined}")
+            return
+        self.journal.adopt(message.sync, message.epoch)
+        peer.close_group(message.epoch)
+        self.joined = True
+        self.acknowledge_leader()
+
+    def acknowledge_leader(self) -> None:
+        """f.2.1: only when history and epoch are durable (ZOOKEEPER-3911, 4646)."""
+        peer = self.peer
+        self.out.send_after_sync(self.leader, m.AckLeader(peer.current_epoch, self.journal.history.last, peer.amnesiac))
+
+    def on_commit_leader(self, source: int, message: m.CommitLeader) -> None:
+        """f.2.2: deliver the initial history."""
+        if message.epoch != self.peer.current_epoch or not self.joined or self.phase != Phase.SYNCHRONIZATION:
+            return
+        self.check_committed("COMMIT-LD", message.committed)
+        self.deadline = None
+        self.peer.enter(self, Phase.BROADCAST)
+        self.journal.commit(message.committed)
+        self.peer.check_digest(message.committed, message.digest, source)
+
+    def on_member(self, source: int, message: m.Member) -> None:
+        if self.peer.amnesiac and message.epoch == self.peer.current_epoch:
+            quorum = message.quorum
+            self.out.record(MemberRecord(), self.while_held(lambda: self.become_member(quorum)))
+
+    def become_member(self, quorum: list[int]) -> None:
+        """The disk holds an established leader's history: what this node promises from now on, it can keep."""
+        epoch = self.peer.current_epoch
+        self.peer.amnesiac = False
+        self.out.event("member", epoch=epoch, quorum=quorum)
+        self.out.send(self.leader, m.AckLeader(epoch, self.journal.durable, amnesiac=False))
+
+    # ---- phase 3, broadcast ----
+
+    def on_propose(self, source: int, message: m.Propose) -> None:
+        """f.3.2: take the next transactions of the epoch, and nothing else."""
+        epoch, history, first = self.peer.current_epoch, self.journal.history, message.run.first
+        if not self.joined or message.epoch != epoch:
+            self.peer.look(f"PROPOSE of epoch {message.epoch} in epoch {epoch}")
+            return
+        if zx.epoch_of(first) != epoch or not history.is_next(first):
+            self.peer.look(f"PROPOSE {zx.show(first)} does not follow {zx.show(history.last)}")
+            return
+        self.take(message)
+        self.peer.check_digest(message.committed, message.digest, source)
+
+    def take(self, message: m.Propose) -> None:
+        self.journal.append(message.run, self.peer.current_epoch)
+        self.ack_due = True
+
+    def on_ready(self) -> None:
+        """f.3.2: one ACK for all that was taken, when it is durable."""
+        if self.ack_due:
+            self.ack_due = False
+            self.out.send_after_sync(self.leader, m.Ack(self.peer.current_epoch, self.journal.history.last))
+
+    def on_commit(self, source: int, message: m.Commit) -> None:
+        """f.3.3: deliver in order what is committed."""
+        if message.epoch == self.peer.current_epoch:
+            self.check_committed("COMMIT", message.zxid)
+            self.journal.commit(message.zxid)
+            self.peer.check_digest(message.zxid, message.digest, source)
+
+    def check_committed(self, name: str, upto: zx.Zxid) -> None:
+        """Nothing is committed that this follower does not have: channels are FIFO."""
+        last = self.journal.history.last
+        if upto > last:
+            raise SanityCheckFailed(f"{name} up to {zx.show(upto)}, beyond {zx.show(last)}")

@@ -1,0 +1,110 @@
+"""A leader in its epoch e': what it does in more than one phase. The phases extend it, a class each."""
+
+from typing import TYPE_CHECKING
+
+from zab_chaos.node.core.errors import SanityCheckFailed
+from zab_chaos.node.core.followers import Follower, Followers, Inquiry
+from zab_chaos.node.core.messages import AckEpoch, AckLeader, Cepoch, Confirm, NewEpoch, NewLeader, Role
+from zab_chaos.node.core.role import RoleState
+from zab_chaos.node.core.zxid import Zxid, show
+
+if TYPE_CHECKING:
+    from zab_chaos.node.core.peer import Peer
+
+
+class Leading(RoleState):
+    """A leader that has chosen its epoch."""
+
+    role = Role.LEADING
+
+    def __init__(self, peer: "Peer", followers: Followers, epoch: int) -> None:
+        super().__init__(peer)
+        self.leader = peer.me
+        self.followers = followers
+        self.epoch = epoch
+
+    def partners(self) -> list[int]:
+        return sorted(self.followers)
+
+    # ---- followers come and go ----
+
+    def on_cepoch(self, source: int, message: Cepoch) -> None:
+        """l.1.1 and l.3.3: the epoch that was proposed to the others."""
+        self.peer.heard_promise(message.accepted_epoch)
+        self.followers.meet(source, message)
+        if self.too_low_for(message):
+            self.peer.look(f"node {source} has promised epoch {message.accepted_epoch}")
+        else:
+            self.out.send_after_sync(source, NewEpoch(self.epoch))
+
+    def too_low_for(self, message: Cepoch) -> bool:
+        """Whether this leader's epoch is one that the follower can't promise, so that the next one must be above it.
+
+        The same epoch will do once the history is chosen: the follower is then bound to this leader's history and counts
+        in no choice.
+        """
+        return message.accepted_epoch > self.epoch
+
+    def on_link_down(self, peer: int, why: str) -> None:
+        self.followers.pop(peer, None)
+        if not self.quorum.has(self.supporting()):
+            self.peer.look("lost the quorum")
+
+    def supporting(self) -> set[int]:
+        """Whom this leader still has in its present phase, itself included: at first those that answered CEPOCH."""
+        return self.followers.counted()
+
+    # ---- followers catch up ----
+
+    def on_ack_epoch(self, source: int, message: AckEpoch) -> None:
+        """l.2.1 and l.3.3, for one that comes when the history is chosen."""
+        if self.take_promise(source, message):
+            self.send_new_leader(source, message)
+
+    def take_promise(self, source: int, message: AckEpoch) -> bool:
+        """Whether that is a promise of this epoch."""
+        follower = self.followers.get(source)
+        if follower is None or message.epoch != self.epoch:
+            return False
+        follower.ack_epoch = message
+        self.peer.heard_promise(message.epoch)
+        return True
+
+    def send_new_leader(self, peer: int, ack: AckEpoch) -> None:
+        """l.2.1 and l.3.3. From here on the follower gets every PROPOSE."""
+        follower = self.followers[peer]
+        self.out.send(peer, NewLeader(self.epoch, follower.difference(self.journal.history, ack)))
+        follower.forwarding = True
+
+    def take_ack_leader(self, source: int, message: AckLeader) -> Follower | None:
+        """The follower, if it has taken this epoch's NEWLEADER. It holds the history now."""
+        follower = self.followers.get(source)
+        if follower is None or not follower.forwarding or message.epoch != self.epoch:
+            return None
+        self.check_proposed(source, message.last_zxid)
+        follower.amnesiac = message.amnesiac
+        follower.acked = max(follower.acked, message.last_zxid)
+        return follower
+
+    def check_proposed(self, source: int, acknowledged: Zxid) -> None:
+        if acknowledged > self.journal.history.last:
+            raise SanityCheckFailed(f"node {source} acknowledges {show(acknowledged)}, never proposed")
+
+    # ---- inquiries ----
+
+    def inquire(self, followers: set[int]) -> Inquiry:
+        """Ask them whether they follow this leader in its epoch still. With this leader's own word a quorum has to."""
+        self.peer.last_inquiry += 1
+        inquiry = Inquiry(self.epoch, self.peer.last_inquiry)
+        for peer in sorted(followers):
+            self.ask(inquiry, peer)
+        return inquiry
+
+    def ask(self, inquiry: Inquiry, peer: int) -> None:
+        inquiry.asked.add(peer)
+        self.out.send(peer, Confirm(inquiry.epoch, inquiry.number))
+
+    def confirmed(self, inquiry: Inquiry) -> set[int] | None:
+        """The followers that confirmed and count, if they are a quorum with this leader."""
+        followers = inquiry.confirmed & self.followers.counted()
+        return followers if self.quorum.has(followers | {self.me}) else None

@@ -1,0 +1,21 @@
+"""What a node is told at its start."""
+
+from dataclasses import dataclass
+
+from zab_chaos.node.core import zxid as zx
+
+MS = 1_000_000  # nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Who this node is and how long it waits. Times are nanoseconds of the node's own clock."""
+
+    me: int
+    members: tuple[int, ...]
+    heartbeat: int = 100 * MS
+    timeout: int = 800 * MS
+    finalize: int = 40 * MS
+    sync_timeout: int = 5000 * MS
+    outstanding: int = 1000
+    counter_max: int = zx.COUNTER_MAX
