@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PACKAGES = ("node", "model", "faults", "harness", "pipeline")  # shipped to the executors of a cluster
 MASTER = r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|yarn|(spark|k8s|mesos)://\S+"
 NO_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
+NOT_INSTALLED = "the pipeline needs packages that are not installed ({}). pip install 'zab-chaos[pipeline]'"
 NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what these import, and has to be there already
 
 
@@ -29,9 +30,7 @@ def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
     try:
         session = import_module("pipeline.session")
     except ImportError as error:
-        raise HarnessError(
-            f"the pipeline needs pyspark, which is not installed ({error}). pip install 'pyspark>=4,<5'"
-        ) from error
+        raise HarnessError(NOT_INSTALLED.format(error)) from error
     from pipeline.java import JavaMissing
 
     local = session.is_local(master)
