@@ -177,7 +177,7 @@ def _extreme(number: Number, runs: Sequence[Judged], *, most: bool) -> dict[str,
 
 
 def _run(it: Judged) -> dict[str, str]:
-    return {"path": it.path, "command": str(it.facts["command"]), "why": " ".join(it.json["reasons"][:1])}
+    return {"path": it.path, "command": str(it.facts["command"] or ""), "why": " ".join(it.json["reasons"][:1])}
 
 
 def _counts(runs: Sequence[Judged]) -> dict[str, int]:

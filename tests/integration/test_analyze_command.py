@@ -47,7 +47,7 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     assert (said["before"], said["after"]) == (str(tmp_path / "before"), str(tmp_path / "after"))
     worse = {row["what"]: row for row in said["compared"] if row["change"] == "worse"}
     assert (worse["VIOLATION"]["before"], worse["VIOLATION"]["after"], worse["VIOLATION"]["runs"]) == (0, 1, [8, 8])
-    assert said["verdicts"] == [{"scenario": "corpus", "before": {"PASS": 8}, "after": {"VIOLATION": 8}}]
+    assert said["verdicts"] == [{"scenario": "(no name)", "before": {"PASS": 8}, "after": {"VIOLATION": 8}}]
     assert "0 of 8 runs, then 8 of 8 runs" in done.stderr
     assert "✗ worse" in (out / "comparison.html").read_text()
     assert "WARN" not in done.stderr
