@@ -15,13 +15,13 @@ from typing import Any
 from pipeline.judging import Judged
 
 FILE = Path(__file__).with_suffix(".jsonl")
-SEEDS = {"usual": range(1, 61), "slow": range(101, 131), "faulty": range(201, 231)}
+SEEDS = {"usual": range(1, 49), "slow": range(101, 117), "faulty": range(201, 225)}
 SCENARIO = """
 [scenario]
 name = "outage"
-about = "The leader crashes under load, then everybody loses power."
+about = "The leader is cut off under load, then everybody loses power."
 nodes = 3
-duration = 5
+duration = 4.5
 record = false
 
 [workload]
@@ -32,10 +32,10 @@ keys = 4
 timeout_ms = {timeout}
 
 [[fault]]
-at = 1
-do = "crash"
+at = 0.5
+do = "partition"
 target = "leader"
-for = 1
+for = 2.5
 
 [[fault]]
 at = 3.5

@@ -85,7 +85,7 @@ def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
     (worse,) = found.differences
     assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
-    assert worse.interval == "+5.86 to +18.1 ms"
+    assert worse.interval == "+5.64 to +18.4 ms"
     assert worse.shown == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
     assert found.words == "1 worse; 1 things were compared"
 
