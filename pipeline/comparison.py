@@ -7,7 +7,7 @@ are corrected together by Holm's method. A difference is told when its corrected
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from model.verdict import WORST_FIRST, Outcome
@@ -53,7 +53,7 @@ class Compared:
                 f"{round(share * n)} of {n} runs" for share, n in zip((it.before, it.after), self.runs, strict=True)
             ]
             return f"{sides[0]}, then {sides[1]}: {100 * it.value:+.3g} percentage points"
-        part = "" if it.relative is None else f" ({100 * it.relative:+.3g} %)"
+        part = "" if it.relative is None else f" ({_digits(100 * it.relative, '+')} %)"
         return f"{self._with_unit(_digits(it.before))}, then {self._with_unit(_digits(it.after))}: {self._with_unit(_digits(it.value, '+'))}{part}"
 
     @property
@@ -62,6 +62,11 @@ class Compared:
         if self.unit == "runs":
             return f"{100 * self.difference.low:+.3g} to {100 * self.difference.high:+.3g} percentage points"
         return f"{_digits(self.difference.low, '+')} to {self._with_unit(_digits(self.difference.high, '+'))}"
+
+    @property
+    def chance(self) -> str:
+        """`p = 0.012`, corrected."""
+        return "p < 0.001" if self.p < 0.001 else f"p = {self.p:.2g}"
 
     def _with_unit(self, number: str) -> str:
         return f"{number} {self.unit}".rstrip()
@@ -82,9 +87,7 @@ class Counts:
     scenario: str
     before: dict[str, int]
     after: dict[str, int]
-    violations: list[dict[str, str]] = field(
-        default_factory=list
-    )  # some runs of the second campaign, unless a defect is in them
+    violations: list[dict[str, str]]  # some runs of the second campaign that violate a property, and have no defect
 
     @property
     def words(self) -> str:
@@ -113,7 +116,7 @@ class Comparison:
         if not self.compared:
             return "nothing could be compared: no scenario has runs in both campaigns"
         told = ", ".join(f"{changes[change]} {change}" for change in CHANGES[:-1] if changes[change])
-        return f"{told or 'no difference'}; {len(self.compared)} things were compared"
+        return f"{told or 'no difference'} in {_many(len(self.compared), 'comparison')}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -154,7 +157,9 @@ def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> It
             good = verdict is Outcome.VIOLATION and new[0].facts["defect"] is not None
             shown = [_run(it) for it in (have if difference.value > 0 else had)[:SHOWN]]
             runs = (len(old), len(new))
-            yield Compared(scenario, verdict, "runs", "runs with this verdict", good, runs, difference, shown)
+            yield Compared(
+                scenario, verdict, "runs", "share of the runs with this verdict", good, runs, difference, shown
+            )
 
 
 def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
@@ -187,7 +192,11 @@ def _counts(runs: Sequence[Judged]) -> dict[str, int]:
 def _counted(verdicts: dict[str, int]) -> str:
     """`8 runs (7 PASS, 1 VIOLATION)`."""
     ranked = [f"{verdicts[name]} {name}" for name in WORST_FIRST[::-1] if name in verdicts]
-    return f"{sum(verdicts.values())} runs ({', '.join(ranked)})" if ranked else "no run"
+    return f"{_many(sum(verdicts.values()), 'run')} ({', '.join(ranked)})" if ranked else "no run"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _digits(value: float, sign: str = "") -> str:

@@ -22,7 +22,8 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
     line(f"first    {names[0]}\nsecond   {names[1]}\n")
     for scenario in found.counts:
         line(f"{scenario.scenario}: {scenario.words}")
-        for run in scenario.violations:
+        shown = {run["path"] for it in found.differences for run in it.shown}
+        for run in (run for run in scenario.violations if run["path"] not in shown):
             line(f"  violated in {run['path']}: {run['why']}", "red")
     for it in found.differences:
         _difference(it, console)
@@ -41,7 +42,7 @@ def _difference(it: "Compared", console: Console) -> None:
     text.append(f" ({it.about})", "dim")
     text.append(f"\n        {it.effect}", "")
     text.append(
-        f"\n        95 % confidence interval of the difference: {it.interval}; p = {it.p:.2g}, corrected; "
+        f"\n        95 % confidence interval of the difference: {it.interval}; {it.chance}, corrected; "
         f"{it.runs[0]} and {it.runs[1]} runs"
     )
     for run in it.shown:

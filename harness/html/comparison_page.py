@@ -73,7 +73,7 @@ def _row(it: Compared) -> tuple[object, ...]:
         join(it.what, element("br"), element("small", it.about)),
         join(it.effect, *shown),
         it.interval,
-        f"{it.p:.2g}",
+        it.chance.removeprefix("p = ").removeprefix("p "),
         f"{it.runs[0]} and {it.runs[1]}",
     )
 

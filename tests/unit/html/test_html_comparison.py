@@ -19,7 +19,7 @@ def page(before: float, after: float, **facts: Any) -> str:
 
 def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_it() -> None:
     told = page(200, 100)
-    assert "1 worse; 3 things were compared" in told
+    assert "1 worse in 3 comparisons" in told
     assert told.index("What differs") < told.index("✗ worse") < told.index("What shows no difference")
     assert "203 1/s, then 103 1/s: -100 1/s (-49.3 %)" in told
     assert "-102 to -97.7 1/s" in told
@@ -30,7 +30,7 @@ def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_
 
 def test_no_difference_is_said() -> None:
     told = page(200, 200)
-    assert "no difference; 3 things were compared" in told
+    assert "no difference in 3 comparisons" in told
     assert "Nothing that was compared differs by more than chance." in told
     assert "✗ worse" not in told
 

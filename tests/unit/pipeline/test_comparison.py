@@ -87,7 +87,7 @@ def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
     assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
     assert worse.interval == "+5.64 to +18.4 ms"
     assert worse.shown == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
-    assert found.words == "1 worse; 1 things were compared"
+    assert found.words == "1 worse in 1 comparison"
 
 
 @pytest.mark.parametrize(("name", "change"), [("acked_per_second", "worse"), ("election_s", "better")])
@@ -98,7 +98,7 @@ def test_less_can_be_worse_or_better(name: str, change: str) -> None:
 def test_chance_is_no_difference() -> None:
     found = compare(campaign([10, 12, 14, 9]), campaign([11, 13, 12, 10]))
     assert (found.differences, found.worse, len(found.compared)) == ([], False, 1)
-    assert found.words == "no difference; 1 things were compared"
+    assert found.words == "no difference in 1 comparison"
 
 
 def test_a_difference_that_is_certain_and_small_is_kept_quiet() -> None:
@@ -153,8 +153,8 @@ def test_a_defect_that_is_caught_less_often_is_worse() -> None:
 def test_a_defect_is_another_experiment() -> None:
     found = compare([run(1)], [run(2, defect="d")])
     assert [(it.scenario, it.words) for it in found.counts] == [
-        ("s", "1 runs (1 PASS), then no run"),
-        ("s with d", "no run, then 1 runs (1 PASS)"),
+        ("s", "1 run (1 PASS), then no run"),
+        ("s with d", "no run, then 1 run (1 PASS)"),
     ]
     assert found.words == "nothing could be compared: no scenario has runs in both campaigns"
 
