@@ -2,7 +2,8 @@
 
 Three things are measured, each as people call it, Spark's start included, on two cores (`local[2]`): one small run; growing
 numbers of events in synthetic runs (`synthetic`; what one event is, it says); and a campaign of short simulated runs.
-Memory is what all processes of the call held together at most, sampled; the Java heap is limited to `HEAP`.
+Memory is what all processes of the call held together at most, processor time what each of them used, both sampled: nobody
+waits for Spark's JVM, so its time is in nobody's children's. The Java heap is limited to `HEAP`.
 """
 
 import os
@@ -12,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -66,32 +67,34 @@ def analyzed(place: Path, out: Path) -> Took:
         sys.executable, "-m", "zab_chaos.harness", "analyze", str(place), "--out", str(out), "--master", "local[2]",
         "--memory", HEAP,
     ]  # fmt: skip
-    before, begin, memory = os.times(), time.monotonic(), 0
+    begin, memory = time.monotonic(), 0
+    spent: dict[psutil.Process, float] = {}
     root = Path(__file__).resolve().parents[1]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         while True:
-            memory = max(memory, _held(process.pid))
+            memory = max(memory, _looked(process.pid, spent))
             try:
                 words, _ = process.communicate(timeout=SAMPLE)
                 break
             except subprocess.TimeoutExpired:
                 continue
-    seconds, after = time.monotonic() - begin, os.times()
+    seconds = time.monotonic() - begin
     if process.returncode != 0:
         raise HarnessError(f"{' '.join(command)} ended with {process.returncode}, so this measures nothing:\n{words}")
-    spent = sum(after[2:4]) - sum(before[2:4])
-    return Took(seconds, spent, memory / 2**20)
+    return Took(seconds, sum(spent.values()), memory / 2**20)
 
 
-def _held(pid: int) -> int:
-    """Bytes of a process and all below it; one that has just ended holds nothing."""
+def _looked(pid: int, spent: dict[psutil.Process, float]) -> int:
+    """Bytes of a process and all below it; `spent` gets the seconds of processors that each has used so far. One that has just
+    ended holds nothing."""
     held = 0
-    try:
+    with suppress(psutil.Error):
         parent = psutil.Process(pid)
         for each in (parent, *parent.children(recursive=True)):
-            held += each.memory_info().rss
-    except psutil.Error:
-        pass
+            with suppress(psutil.Error):
+                held += each.memory_info().rss
+                times = each.cpu_times()
+                spent[each] = times.user + times.system
     return held
 
 

@@ -43,10 +43,9 @@ def analyze(
     out = out.absolute()
     done = ingest(spark, found, out / "tables", said)
     verdicts = judged(spark, done.runs, judge, said)
-    said("measuring")
     sound = [it for it in verdicts if it.json["properties"]]
     rows = Rows(spark, out / "tables", [it.facts for it in sound])
-    numbers = measured(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound})
+    numbers = measured(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound}, said)
     rows.forget()
     for it in sound:
         it.json["metrics"] = numbers[it.run]

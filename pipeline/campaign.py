@@ -7,19 +7,15 @@ from a fault are taken by fault, for a run has several kinds of them.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, sqrt
-from statistics import mean, median, stdev
+from math import ceil
+from statistics import mean, median
 from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, worst
 from zab_chaos.pipeline.judging import Judged
 from zab_chaos.pipeline.naming import experiment
+from zab_chaos.pipeline.significance import within
 
-# 97.5 % points of Student's t by degrees of freedom; from 30 on they are within 4 % of the normal distribution's 1.96.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
-    2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 SHOWN = 200  # values of a distribution that are kept; of more than that, evenly spaced quantiles
 
 
@@ -77,7 +73,7 @@ def interval(values: Sequence[float]) -> dict[str, Any]:
     """`n`, `mean` and the half-width of its 95 % confidence interval (`within`; None for a single value)."""
     if len(values) < 2:
         return {"n": len(values), "mean": values[0] if values else None, "within": None}
-    return {"n": len(values), "mean": mean(values), "within": t95(len(values) - 1) * stdev(values) / sqrt(len(values))}
+    return {"n": len(values), "mean": mean(values), "within": within(values)}
 
 
 def values_of(name: str, group: Iterable[Judged]) -> list[float]:
@@ -93,11 +89,6 @@ def value_of(name: str, it: Judged) -> float | None:
         return median(took) if took else None
     value = numbers.get(name)
     return None if value is None else float(value)
-
-
-def t95(freedom: int) -> float:
-    """Student's t for a two-sided 95 % interval."""
-    return _T[max(freedom, 1) - 1] if freedom <= len(_T) else 1.96
 
 
 def _run(it: Judged) -> dict[str, Any]:

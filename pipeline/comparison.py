@@ -1,101 +1,204 @@
-"""What differs between two campaigns, and what shows it.
+"""What differs between two campaigns by more than chance, and what shows it.
 
-Numbers are compared by Welch's t-test: a difference counts when its 95 % confidence interval does not contain 0. Of many numbers that did
-not change, one in twenty differs so by chance; so it is told how many were compared. Verdicts are compared as they are.
+Numbers of runs are compared by Welch's t-test, how many runs got a verdict by Fisher's exact test. All of these p-values
+are corrected together by Holm's method. A difference is told when its corrected p-value is below `LIMIT` and it is at least
+`LEAST_EFFECT` of the first campaign's value: of campaigns that differ in nothing, at most one pair in twenty shows any difference.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import sqrt
-from statistics import mean, stdev
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from zab_chaos.model.verdict import WORST_FIRST
-from zab_chaos.pipeline.campaign import NUMBERS, Number, interval, name_of, t95, value_of, values_of
+from zab_chaos.model.verdict import WORST_FIRST, Outcome
+from zab_chaos.pipeline.campaign import NUMBERS, Number, name_of, value_of, values_of
+from zab_chaos.pipeline.folders import Folder
 from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.significance import Difference, holm, of_means, of_shares
 
-CHANGES = ("worse", "better", "only")
+LIMIT = 0.05
+LEAST_EFFECT = 0.05
+CHANGES = ("worse", "better", "same")
+SHOWN = 3  # runs that are named for a verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A number of a scenario's runs, or a verdict: its difference, the corrected p-value, and runs that show it."""
+
+    scenario: str
+    what: str
+    unit: str  # "runs" for a verdict: the difference is one of shares
+    about: str
+    more_is_better: bool
+    runs: tuple[int, int]
+    difference: Difference
+    shown: list[dict[str, str]]
+    p: float = 1.0
+
+    @property
+    def change(self) -> str:
+        """worse, better, or same: no difference was shown, which does not prove that there is none."""
+        relative = self.difference.relative
+        if self.p >= LIMIT or (relative is not None and abs(relative) < LEAST_EFFECT):
+            return "same"
+        return "better" if (self.difference.value > 0) == self.more_is_better else "worse"
+
+    @property
+    def effect(self) -> str:
+        """`11 ms, then 23 ms: +12 ms (+109 %)`."""
+        it = self.difference
+        if self.unit == "runs":
+            sides = [
+                f"{round(share * n)} of {n} runs" for share, n in zip((it.before, it.after), self.runs, strict=True)
+            ]
+            return f"{sides[0]}, then {sides[1]}: {100 * it.value:+.3g} percentage points"
+        part = "" if it.relative is None else f" ({_digits(100 * it.relative, '+')} %)"
+        return f"{self._with_unit(_digits(it.before))}, then {self._with_unit(_digits(it.after))}: {self._with_unit(_digits(it.value, '+'))}{part}"
+
+    @property
+    def interval(self) -> str:
+        """The confidence interval of the difference, `+8.7 to +15.3 ms`."""
+        if self.unit == "runs":
+            return f"{100 * self.difference.low:+.3g} to {100 * self.difference.high:+.3g} percentage points"
+        return f"{_digits(self.difference.low, '+')} to {self._with_unit(_digits(self.difference.high, '+'))}"
+
+    @property
+    def chance(self) -> str:
+        """`p = 0.012`, corrected."""
+        return "p < 0.001" if self.p < 0.001 else f"p = {self.p:.2g}"
+
+    def _with_unit(self, number: str) -> str:
+        return f"{number} {self.unit}".rstrip()
+
+    def as_json(self) -> dict[str, Any]:
+        it = self.difference
+        return {
+            "scenario": self.scenario, "what": self.what, "unit": self.unit, "change": self.change, "runs": list(self.runs),
+            "before": it.before, "after": it.after, "difference": it.value, "low": it.low, "high": it.high,
+            "relative": it.relative, "p": it.p, "corrected_p": self.p, "words": self.effect, "shown": self.shown,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often a scenario's runs got each verdict. A scenario may be in one campaign only."""
+
+    scenario: str
+    before: dict[str, int]
+    after: dict[str, int]
+    violations: list[dict[str, str]]  # some runs of the second campaign that violate a property, and have no defect
+
+    @property
+    def words(self) -> str:
+        return f"{_counted(self.before)}, then {_counted(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`differences`: worse ones first; each has `scenario`, `what`, `change` (worse, better, only: only one campaign has the
-    scenario), `words` and `evidence`. `compared`: how many numbers there were to compare."""
+    """Everything that was compared, worse first; the verdicts of every scenario are told whatever their difference."""
 
-    differences: list[dict[str, Any]]
-    compared: int
+    compared: list[Compared]
+    counts: list[Counts]
+
+    @property
+    def differences(self) -> list[Compared]:
+        return [it for it in self.compared if it.change != "same"]
 
     @property
     def worse(self) -> bool:
-        return any(it["change"] == "worse" for it in self.differences)
+        return any(it.change == "worse" for it in self.compared)
+
+    @property
+    def words(self) -> str:
+        """The result in a sentence."""
+        changes = Counter(it.change for it in self.compared)
+        if not self.compared:
+            return "nothing could be compared: no scenario has runs in both campaigns"
+        told = ", ".join(f"{changes[change]} {change}" for change in CHANGES[:-1] if changes[change])
+        return f"{told or 'no difference'} in {_many(len(self.compared), 'comparison')}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "limit": LIMIT, "least_effect": LEAST_EFFECT, "worse": self.worse,
+            "verdicts": [{"scenario": it.scenario, "before": it.before, "after": it.after} for it in self.counts],
+            "compared": [it.as_json() for it in self.compared],
+        }  # fmt: skip
 
 
 def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
     """Scenario by scenario; a scenario with a defect is one of its own."""
-    found: list[dict[str, Any]] = []
-    compared = 0
+    found: list[Compared] = []
+    counts: list[Counts] = []
     for scenario in sorted({name_of(it) for it in (*before, *after)}):
         old, new = ([it for it in side if name_of(it) == scenario] for side in (before, after))
-        if not old or not new:
-            words = f"only in the {'first' if old else 'second'} campaign"
-            found.append({"scenario": scenario, "what": "runs", "change": "only", "words": words, "evidence": {}})
-            continue
-        found += _verdicts(scenario, old, new)
-        for number in NUMBERS:
-            a, b = values_of(number.name, old), values_of(number.name, new)
-            if len(a) > 1 and len(b) > 1:
-                compared += 1
-                found += _number(scenario, number, a, b, new)
-    return Comparison(sorted(found, key=lambda it: CHANGES.index(it["change"])), compared)
+        violating = [it for it in new if it.verdict is Outcome.VIOLATION and it.facts["defect"] is None]
+        counts.append(Counts(scenario, _counts(old), _counts(new), [_run(it) for it in violating[:SHOWN]]))
+        if old and new:
+            found += [*_verdicts(scenario, old, new), *_numbers(scenario, old, new)]
+    corrected = holm([it.difference.p for it in found])
+    rows = [replace(it, p=p) for it, p in zip(found, corrected, strict=True)]
+    return Comparison(sorted(rows, key=lambda it: CHANGES.index(it.change)), counts)
 
 
-def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Verdicts that one campaign has more often than the other, with runs that have them."""
-    found = []
+def of_campaign(verdicts: Sequence[Judged], folders: Sequence[Folder]) -> list[Judged]:
+    """The verdicts of these folders. A run that was judged as a copy of another campaign's counts in both."""
+    paths = {folder.path for folder in folders}
+    mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
+    return [replace(it, path=its[0], copies=its[1:]) for it, its in mine if its]
+
+
+def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
+    """How many runs got each verdict but PASS, as far as any did. With a defect, a violation is what is looked for."""
     for verdict in WORST_FIRST[:-1]:
-        shares = [sum(it.verdict == verdict for it in side) / len(side) for side in (old, new)]
-        if shares[0] == shares[1]:
-            continue
-        shown = [it for it in (new if shares[1] > shares[0] else old) if it.verdict == verdict]
-        runs = [
-            {"path": it.path, "command": it.facts["command"], "why": " ".join(it.json["reasons"][:1])}
-            for it in shown[:3]
-        ]
-        found.append(
-            {
-                "scenario": scenario, "what": verdict, "change": "worse" if shares[1] > shares[0] else "better",
-                "words": f"{shares[0]:.0%} of {len(old)} runs, then {shares[1]:.0%} of {len(new)}",
-                "evidence": {"runs": runs},
-            }
-        )  # fmt: skip
-    return found
+        had, have = ([it for it in side if it.verdict == verdict] for side in (old, new))
+        if had or have:
+            difference = of_shares(len(had), len(old), len(have), len(new))
+            good = verdict is Outcome.VIOLATION and new[0].facts["defect"] is not None
+            shown = [_run(it) for it in (have if difference.value > 0 else had)[:SHOWN]]
+            runs = (len(old), len(new))
+            yield Compared(
+                scenario, verdict, "runs", "share of the runs with this verdict", good, runs, difference, shown
+            )
 
 
-def _number(
-    scenario: str, number: Number, a: Sequence[float], b: Sequence[float], new: Sequence[Judged]
-) -> list[dict[str, Any]]:
-    """A difference that is more than chance, with the run of the second campaign that has the worst value."""
-    difference, within = mean(b) - mean(a), welch(a, b)
-    if abs(difference) <= within:
-        return []
-    better = (difference > 0) == number.more_is_better
-    having = [(value, it) for it in new if (value := value_of(number.name, it)) is not None]
-    value, extreme = (min if number.more_is_better else max)(having, key=lambda pair: pair[0])
-    unit = f" {number.unit}" if number.unit else ""
-    run = {"path": extreme.path, "command": extreme.facts["command"], "why": f"{number.name} was {value:.3g}{unit}"}
-    return [
-        {
-            "scenario": scenario, "what": number.name, "change": "better" if better else "worse",
-            "words": f"{mean(a):.3g}, then {mean(b):.3g}{unit} ({difference:+.3g} ± {within:.2g})",
-            "evidence": {
-                "before": interval(a), "after": interval(b), "difference": difference, "within": within, "runs": [run],
-            },
-        }
-    ]  # fmt: skip
+def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
+    """Every number that two runs of each side have, with the run of the second campaign that went furthest."""
+    for number in NUMBERS:
+        a, b = values_of(number.name, old), values_of(number.name, new)
+        if len(a) > 1 and len(b) > 1:
+            difference = of_means(a, b)
+            shown = [_extreme(number, new, most=difference.value > 0)]
+            runs = (len(a), len(b))
+            yield Compared(
+                scenario, number.name, number.unit, number.about, number.more_is_better, runs, difference, shown
+            )
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of the difference of two means, variances not assumed equal."""
-    parts = [stdev(side) ** 2 / len(side) for side in (a, b)]
-    spread = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
-    return t95(int(sum(parts) ** 2 / spread)) * sqrt(sum(parts)) if spread else 0.0
+def _extreme(number: Number, runs: Sequence[Judged], *, most: bool) -> dict[str, str]:
+    having = [(value, it) for it in runs if (value := value_of(number.name, it)) is not None]
+    value, it = (max if most else min)(having, key=lambda pair: pair[0])
+    return {**_run(it), "why": f"{number.name} was {_digits(value)} {number.unit}".rstrip()}
+
+
+def _run(it: Judged) -> dict[str, str]:
+    return {"path": it.path, "command": str(it.facts["command"] or ""), "why": " ".join(it.json["reasons"][:1])}
+
+
+def _counts(runs: Sequence[Judged]) -> dict[str, int]:
+    return dict(Counter(str(it.verdict) for it in runs))
+
+
+def _counted(verdicts: dict[str, int]) -> str:
+    """`8 runs (7 PASS, 1 VIOLATION)`."""
+    ranked = [f"{verdicts[name]} {name}" for name in WORST_FIRST[::-1] if name in verdicts]
+    return f"{_many(sum(verdicts.values()), 'run')} ({', '.join(ranked)})" if ranked else "no run"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _digits(value: float, sign: str = "") -> str:
+    """Three digits that count."""
+    return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

@@ -15,7 +15,8 @@ from zab_chaos.pipeline.tables import read, save
 
 RUNS_AT_ONCE = 500
 BYTES_AT_ONCE = 2**33
-TASK_BYTES = 2**26  # of files that one task reads
+TASK_BYTES = 2**26  # of files that one task reads, at most
+FEW_BYTES = 2**21  # ... and at least, as long as every core has a task: each task writes a file of every table
 Run = dict[str, Any]  # a row of `runs`
 Said = Callable[[str], None]
 _EVENTS = (
@@ -100,10 +101,11 @@ def _write(spark: SparkSession, tables: Path, load: int, new: Sequence[Folder]) 
 
 
 def _spread(spark: SparkSession, folders: Sequence[Folder], items: Sequence[Any] | None = None) -> Any:
-    """These folders (or `items` of theirs) as tasks of about `TASK_BYTES`."""
+    """These folders (or `items` of theirs) as tasks: four for each core, of more than `FEW_BYTES` and less than `TASK_BYTES`."""
     context = spark.sparkContext
     given = folders if items is None else items
-    tasks = max(4 * context.defaultParallelism, sum(folder.bytes for folder in folders) // TASK_BYTES)
+    cores, size = context.defaultParallelism, sum(folder.bytes for folder in folders)
+    tasks = max(cores, min(4 * cores, size // FEW_BYTES), size // TASK_BYTES)
     return context.parallelize(given, max(1, min(tasks, len(given))))
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zab_chaos.pipeline import metrics, metrics_recovery, metrics_work
+from zab_chaos.pipeline.ingest import Said
 from zab_chaos.pipeline.metric_columns import METRICS
 from zab_chaos.pipeline.tables import Rows, literally
 
@@ -29,10 +30,13 @@ _NONE = (
 )  # fmt: skip
 
 
-def measured(rows: Rows, place: Path, judged: dict[int, Numbers]) -> dict[int, Numbers]:
+def measured(rows: Rows, place: Path, judged: dict[int, Numbers], said: Said = lambda _: None) -> dict[int, Numbers]:
     """Write the metrics of these runs below `place`. Each run's numbers: those that came with its verdict (`judged`), and ours.
     None: there is nothing to say, which is not 0."""
-    kept = {name: _written(frame(rows), place / name) for name, frame in FRAMES.items()}
+    kept = {}
+    for number, (name, frame) in enumerate(FRAMES.items(), 1):
+        said(f"measuring {name} ({number} of {len(FRAMES)})")
+        kept[name] = _written(frame(rows), place / name)
     numbers = {
         run: {**dict.fromkeys(_NONE), "catch_up": [], "messages": {}, "durable_batches": 0, **said}
         for run, said in judged.items()

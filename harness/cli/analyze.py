@@ -1,8 +1,8 @@
 """`zab analyze`: the Spark pipeline over any number of stored runs."""
 
+import json as json_module
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,24 +10,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zab_chaos.harness.cli.analysis_steps import steps
+from zab_chaos.harness.cli.differences import show_comparison
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
+from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.oracle import oracle
-from zab_chaos.model.verdict import worst
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from zab_chaos.pipeline.analysis import Analysis
 
-Said = Callable[[str], None]
 SHOWN = 30  # runs in the table
 COLOURS = {
     "PASS": "green",
@@ -52,29 +51,30 @@ def analyze_command(
     """Analyze, show, write. The exit code is the worst verdict's; of a comparison it is 0, or 1 if something got worse and
     `fail_if_worse`. Raises BadInput, HarnessError."""
     _check(places, compare, master, out, memory, fail_if_worse=fail_if_worse)
+    with extra("pipeline", "the pipeline"):
+        from zab_chaos.pipeline.analysis import analyze
     console = console_for(json=json)
-    groups = [[it] for it in compare] if compare else [places]
     words = Path(out).absolute() / "spark.log"
     try:
-        with _progress(console) as said:
-            said("looking for runs")
-            found = [_find(group) for group in groups]
-            said("starting Spark")
-            with spark_session.spark(master, memory, words) as spark:
-                analyses = [_analyze(spark, folders, out, said, replay=replay) for folders in found]
+        with steps(console) as now:
+            now.step("looking for runs")
+            campaigns = [_find([it]) for it in compare] if compare else [_find(places)]
+            found = sorted({it.path: it for folders in campaigns for it in folders}.values(), key=lambda it: it.path)
+            now.step("starting Spark")
+            with spark_session.spark(master, memory, words) as spark, now.watching(spark.sparkContext.statusTracker()):
+                analysis = analyze(spark, found, Path(out), now.step, judge if replay else oracle.judge)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted; what was read is kept in {out}, and the next analysis goes on from there"
         ) from None
     if compare:
-        worse = _compared(analyses, compare, console, json=json)
+        worse = _compared(analysis, campaigns, compare, out, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
-    show(analyses[0], out, console)
-    report = write_report(analyses[0], places, out)
-    console.print(Text(f"report   {report}"), soft_wrap=True)
+    show(analysis, out, console)
+    _report(write_report(analysis, places, out), console)
     if json:
-        print_json(analyses[0].summary)
-    return worst(it.verdict for it in analyses).exit_code
+        print_json(analysis.summary)
+    return analysis.verdict.exit_code
 
 
 def _check(
@@ -113,27 +113,11 @@ def _check(
         raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
 
 
-@contextmanager
-def _progress(console: Console) -> Iterator[Said]:
-    """What is being done: one changing line on a terminal, a line each elsewhere."""
-    if console.is_terminal:
-        with console.status("") as status:
-            yield status.update
-    else:
-        yield lambda words: console.print(Text(words), soft_wrap=True)
-
-
 def _find(places: Sequence[str]) -> list[Folder]:
     try:
         return find(places)
     except NoRuns as error:
         raise BadInput(str(error)) from error
-
-
-def _analyze(spark: "SparkSession", found: Sequence[Folder], out: str, said: Said, *, replay: bool) -> "Analysis":
-    from zab_chaos.pipeline.analysis import analyze
-
-    return analyze(spark, found, Path(out), said, judge if replay else oracle.judge)
 
 
 def show(analysis: "Analysis", out: str, console: Console) -> None:
@@ -174,31 +158,34 @@ def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     return file
 
 
-def _compared(analyses: Sequence["Analysis"], names: Sequence[str], console: Console, *, json: bool) -> bool:
-    """Show what got worse, then what got better; whether anything got worse."""
-    from zab_chaos.pipeline.comparison import compare
+def _compared(
+    analysis: "Analysis",
+    campaigns: Sequence[Sequence[Folder]],
+    names: Sequence[str],
+    out: str,
+    console: Console,
+    *,
+    json: bool,
+) -> bool:
+    """Show what differs between two campaigns and write it down; whether anything got worse."""
+    from zab_chaos.harness.report.html.comparison_page import comparison_page
+    from zab_chaos.pipeline.comparison import compare, of_campaign
 
-    found = compare(analyses[0].verdicts, analyses[1].verdicts)
-    table = Table(box=None, pad_edge=False)
-    for name in ("", "scenario", "what", f"{names[0]}, then {names[1]}"):
-        table.add_column(name)
-    colours = {"worse": "bold red", "better": "green", "only": "dim"}
-    for row in found.differences:
-        table.add_row(Text(row["change"], colours[row["change"]]), row["scenario"], row["what"], row["words"])
-        for shown in row["evidence"].get("runs", ()):
-            table.add_row("", "", "", Text(f"{shown['path']}: {shown['why']}", "dim"))
-    if found.differences:
-        console.print(table)
-    else:
-        console.print("nothing differs by more than chance")
-    console.print(
-        f"{found.compared} numbers were compared at 95 %: by chance alone {found.compared * 0.05:.1f} of them would differ",
-        highlight=False,
-    )
+    before, after = (of_campaign(analysis.verdicts, folders) for folders in campaigns)
+    found = compare(before, after)
+    show_comparison(found, names, console)
+    folder = Path(out).absolute()
+    told = {"before": names[0], "after": names[1], **found.as_json()}
+    write_whole(folder / "comparison.json", json_module.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    write_whole(folder / "comparison.html", comparison_page(found, names))
+    _report(folder / "comparison.html", console)
     if json:
-        told = {"before": names[0], "after": names[1], "compared": found.compared, "differences": found.differences}
         print_json(told)
     return found.worse
+
+
+def _report(file: Path, console: Console) -> None:
+    console.print(Text(f"report   {file}"), soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

@@ -32,7 +32,7 @@ def saved(folder: Path, **kind: Any) -> Path:
 
 def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     """Also: Spark's own words are in its file, not on the screen."""
-    for number in range(3):
+    for number in range(8):
         saved(tmp_path / "before" / str(number), writes=4 + number)
         story = ensemble(writes=4 + number)
         story.deliver(2, (1, 2))
@@ -43,10 +43,17 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     done = zab(*asked, "--out", out, "--master", "local[2]", "--json")
     assert done.returncode == 1, done.stderr
     said = json.loads(done.stdout)
+    assert said == json.loads((out / "comparison.json").read_text())
     assert (said["before"], said["after"]) == (str(tmp_path / "before"), str(tmp_path / "after"))
-    assert any(row["change"] == "worse" for row in said["differences"])
+    worse = {row["what"]: row for row in said["compared"] if row["change"] == "worse"}
+    assert (worse["VIOLATION"]["before"], worse["VIOLATION"]["after"], worse["VIOLATION"]["runs"]) == (0, 1, [8, 8])
+    assert said["verdicts"] == [{"scenario": "(no name)", "before": {"PASS": 8}, "after": {"VIOLATION": 8}}]
+    assert "0 of 8 runs, then 8 of 8 runs" in done.stderr
+    assert "✗ worse" in (out / "comparison.html").read_text()
     assert "WARN" not in done.stderr
     assert (out / "spark.log").is_file()
+    steps = ("looking for runs", "starting Spark", "reading runs 1 to 16 of 16", "judging runs", "(9 of 9)")
+    assert [words for words in steps if words not in done.stderr] == []
 
 
 def test_the_answer_is_the_summary(tmp_path: Path) -> None:

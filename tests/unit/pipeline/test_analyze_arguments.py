@@ -1,5 +1,6 @@
 """`zab analyze` and `zab explore --master`: every mistake is told at once, and before Spark is started."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,16 @@ def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_goes_with_a_comparison_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--fail-if-worse goes with --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)
+
+
+def test_without_the_packages_of_the_pipeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told before Spark is started, with the command that installs them."""
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    for name in [name for name in sys.modules if name.startswith("zab_chaos.pipeline.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["analyze", str(tmp_path)]) == 4
+    said = capsys.readouterr().err
+    assert "the pipeline needs scipy, which is not installed" in said
+    assert "pip install 'zab-chaos[pipeline]'" in said

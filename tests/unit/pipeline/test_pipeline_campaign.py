@@ -1,11 +1,10 @@
-"""Statistics over runs and between campaigns, on numbers that were worked out elsewhere. Spark is not started."""
+"""Statistics over the runs of a campaign, on numbers that were worked out elsewhere. Spark is not started."""
 
 from typing import Any
 
 import pytest
 
-from zab_chaos.pipeline.campaign import interval, summary, t95
-from zab_chaos.pipeline.comparison import compare, welch
+from zab_chaos.pipeline.campaign import interval, summary
 from zab_chaos.pipeline.judging import Judged
 from zab_chaos.pipeline.naming import experiment
 
@@ -31,10 +30,6 @@ def run(
     return Judged(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
-def campaign(values: list[float], name: str = "latency_p50_ms") -> list[Judged]:
-    return [run(number, **{name: value}) for number, value in enumerate(values, 1)]
-
-
 def test_an_interval_is_students() -> None:
     """Gosset's own way: five values, four degrees of freedom, t = 2.776, standard deviation 1.5811."""
     found = interval([1, 2, 3, 4, 5])
@@ -45,57 +40,6 @@ def test_an_interval_is_students() -> None:
 def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
     assert interval([7.0]) == {"n": 1, "mean": 7.0, "within": None}
     assert interval([]) == {"n": 0, "mean": None, "within": None}
-
-
-def test_t_ends_at_the_normal_distribution() -> None:
-    assert [t95(1), t95(30), t95(31)] == [12.706, 2.042, 1.96]
-
-
-def test_welch_by_hand() -> None:
-    """Means 3 and 6, variances 2.5 and 10: the error is sqrt(2.5), 5.88 degrees of freedom, of which 5 are taken: t = 2.571."""
-    assert welch([1, 2, 3, 4, 5], [2, 4, 6, 8, 10]) == pytest.approx(2.571 * 2.5**0.5)
-
-
-def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
-    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
-    (worse,) = found.differences
-    assert (worse["what"], worse["change"]) == ("latency_p50_ms", "worse")
-    assert worse["words"].startswith("11, then 23 ms (+12")
-    assert worse["evidence"]["runs"] == [
-        {"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}
-    ]
-    assert (found.worse, found.compared) == (True, 1)
-
-
-def test_less_can_be_worse_or_better() -> None:
-    a, b = [100.0, 101.0, 102.0], [50.0, 51.0, 52.0]
-    changes = [
-        compare(campaign(a, name), campaign(b, name)).differences[0]["change"]
-        for name in ("acked_per_second", "election_s")
-    ]
-    assert changes == ["worse", "better"]
-
-
-def test_chance_is_no_difference() -> None:
-    found = compare(campaign([10, 12, 14, 9]), campaign([11, 13, 12, 10]))
-    assert (found.differences, found.worse, found.compared) == ([], False, 1)
-
-
-def test_a_single_run_shows_nothing_of_numbers() -> None:
-    assert compare(campaign([10]), campaign([99])).compared == 0
-
-
-def test_verdicts_are_compared_as_they_are() -> None:
-    found = compare([run(1), run(2)], [run(3), run(4, verdict="VIOLATION")])
-    (worse,) = found.differences
-    assert (worse["what"], worse["change"], worse["words"]) == ("VIOLATION", "worse", "0% of 2 runs, then 50% of 2")
-    assert worse["evidence"]["runs"][0]["path"] == "/r/s/4"
-
-
-def test_a_defect_is_another_experiment() -> None:
-    found = compare([run(1)], [run(2, defect="d")])
-    assert [(it["scenario"], it["change"]) for it in found.differences] == [("s", "only"), ("s with d", "only")]
-    assert not found.worse
 
 
 def test_recovery_is_by_kind_and_role_and_long_ones_are_thinned() -> None:

@@ -1,0 +1,70 @@
+"""How far an analysis is: one changing line on a terminal, a plain line now and then elsewhere, as in the log of a CI job."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from pyspark import StatusTracker
+
+Said = Callable[[str], None]
+EVERY = {True: 1.0, False: 10.0}  # seconds between two words about the same step, on a terminal and elsewhere
+
+
+class Steps:
+    """The step that is being done, and how many of Spark's tasks for it are done."""
+
+    def __init__(self, tell: Said, every: float) -> None:
+        self._tell = tell
+        self._every = every
+        self._step = ""
+
+    def step(self, words: str) -> None:
+        """The next step begins."""
+        self._step = words
+        self._tell(words)
+
+    def remind(self, tracker: "StatusTracker") -> None:
+        """Say how far Spark is with the step, if it is at any."""
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        running = [stage for stage in stages if stage is not None]
+        if running:
+            done, tasks = sum(it.numCompletedTasks for it in running), sum(it.numTasks for it in running)
+            self._tell(f"{self._step}: {done} of {tasks} tasks done")
+
+    @contextmanager
+    def watching(self, tracker: "StatusTracker") -> Iterator[None]:
+        """Remind of a step that takes long, from a thread of its own."""
+        from py4j.protocol import Py4JError
+
+        over = threading.Event()
+
+        def watch() -> None:
+            try:
+                while not over.wait(self._every):
+                    self.remind(tracker)
+            except (Py4JError, OSError):
+                return  # Spark is gone: whoever waits for its answer tells so
+
+        thread = threading.Thread(target=watch, name="steps", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+@contextmanager
+def steps(console: Console) -> Iterator[Steps]:
+    """The steps of an analysis, for whoever reads this console."""
+    every = EVERY[console.is_terminal]
+    if console.is_terminal:
+        with console.status("") as status:
+            yield Steps(status.update, every)
+    else:
+        yield Steps(lambda words: console.print(Text(words), soft_wrap=True), every)

@@ -1,0 +1,50 @@
+"""A comparison of two campaigns on the terminal."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from zab_chaos.pipeline.comparison import Compared, Comparison
+
+STYLES = {"worse": "bold red", "better": "green"}
+
+
+def show_comparison(found: "Comparison", names: Sequence[str], console: Console) -> None:
+    """The verdicts of both campaigns, then each difference with what shows it, then what the words rest on."""
+    from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT
+
+    def line(words: str, style: str = "") -> None:
+        console.print(Text(words, style), soft_wrap=True)
+
+    line(f"first    {names[0]}\nsecond   {names[1]}\n")
+    for scenario in found.counts:
+        line(f"{scenario.scenario}: {scenario.words}")
+        shown = {run["path"] for it in found.differences for run in it.shown}
+        for run in (run for run in scenario.violations if run["path"] not in shown):
+            line(f"  violated in {run['path']}: {run['why']}", "red")
+    for it in found.differences:
+        _difference(it, console)
+    line(f"\n{found.words}", "bold")
+    if found.compared:
+        line(
+            f"A difference is told when it is at least {LEAST_EFFECT:.0%} of the first campaign's value, and chance alone "
+            f"seldom makes one as large: p < {LIMIT:g} after Holm's correction for {len(found.compared)} comparisons. Each "
+            "run counts once. What is not told may still differ by less than so few runs can show."
+        )
+
+
+def _difference(it: "Compared", console: Console) -> None:
+    text = Text(f"\n{it.change.upper():7}", STYLES[it.change])
+    text.append(f" {it.scenario}: {it.what}", "bold")
+    text.append(f" ({it.about})", "dim")
+    text.append(f"\n        {it.effect}", "")
+    text.append(
+        f"\n        95 % confidence interval of the difference: {it.interval}; {it.chance}, corrected; "
+        f"{it.runs[0]} and {it.runs[1]} runs"
+    )
+    for run in it.shown:
+        text.append(f"\n        see {run['path']}: {run['why']}", "dim")
+    console.print(text, soft_wrap=True)

@@ -1,0 +1,84 @@
+"""The page of a comparison: what got worse or better from one campaign to another, and how sure that is."""
+
+from collections.abc import Iterable, Sequence
+
+from zab_chaos.harness.report.html.document import document
+from zab_chaos.harness.report.html.markup import Html, element, join, table
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT, Compared, Comparison, Counts
+
+BADGES = {
+    "worse": ("✗ worse", "violation"),
+    "better": ("✓ better", "pass"),
+    "same": ("– no difference", "not-applicable"),
+}
+HEADS = (
+    "",
+    "scenario",
+    "what",
+    "first, then second",
+    "95 % confidence interval of the difference",
+    "corrected p",
+    "runs",
+)
+READING = (
+    "The unit is the run: every run gives one value of each number, however many operations it had, for operations of "
+    "one run share its faults. Values are means over runs.",
+    "The confidence interval says how large the difference may be in truth. A narrow one around 0 says that there is "
+    "hardly any difference; a wide one says that there were too few runs, or that they vary much.",
+    "p is the probability that chance alone makes a difference as large (Welch's t-test for numbers, Fisher's exact test "
+    "for verdicts). Of many comparisons some look different by chance, so all p-values are corrected together by Holm's "
+    "method: if nothing has changed, only one page in twenty shows any difference.",
+    f"worse and better mean: corrected p below {LIMIT:g}, and a difference of at least {LEAST_EFFECT:.0%} of the first "
+    "campaign's value. No difference means that none was shown, not that there is none.",
+    "A violation is a violation, however seldom: the verdicts are listed for every scenario, also if their numbers "
+    "differ by no more than chance.",
+)
+
+
+def comparison_page(found: Comparison, names: Sequence[str]) -> str:
+    """The whole file. `names`: where the first and the second campaign are."""
+    header = element(
+        "header",
+        element("h1", "Two campaigns compared"),
+        element("p", element("b", found.words)),
+        element("p", "first: ", element("code", names[0]), element("br"), "second: ", element("code", names[1])),
+    )
+    same = [it for it in found.compared if it.change == "same"]
+    main = element(
+        "main",
+        _verdicts(found.counts),
+        _differences("What differs", found.differences) if found.differences else None,
+        element("p", "Nothing that was compared differs by more than chance.") if not found.differences else None,
+        _differences("What shows no difference", same) if same else None,
+        element("section", element("h2", "How to read this"), *(element("p", words) for words in READING)),
+    )
+    return document("Two campaigns compared", header, main)
+
+
+def _verdicts(counts: Iterable[Counts]) -> Html:
+    rows = [(it.scenario, it.words, join(*(_shown(run) for run in it.violations))) for it in counts]
+    return table("Verdicts", ("scenario", "runs and verdicts, first, then second", "violated in the second"), rows)
+
+
+def _differences(caption: str, rows: Iterable[Compared]) -> Html:
+    return table(caption, HEADS, [_row(it) for it in rows])
+
+
+def _row(it: Compared) -> tuple[object, ...]:
+    words, style = BADGES[it.change]
+    shown = [_shown(run) for run in it.shown] if it.change != "same" else []
+    return (
+        element("span", words, class_=f"badge {style}"),
+        it.scenario,
+        join(it.what, element("br"), element("small", it.about)),
+        join(it.effect, *shown),
+        it.interval,
+        it.chance.removeprefix("p = ").removeprefix("p "),
+        f"{it.runs[0]} and {it.runs[1]}",
+    )
+
+
+def _shown(run: dict[str, str]) -> Html:
+    """A run that shows it, and the command that repeats it."""
+    command = (element("br"), element("code", run["command"])) if run["command"] else ()
+    return element("p", element("small", f"{run['path']}: {run['why']}", *command))

@@ -1,0 +1,84 @@
+"""Statistics on two samples of runs: the size of a difference, its confidence interval, and the probability of one as large by chance.
+
+The unit is the run: operations within a run share its faults and its elections, so they are not independent observations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, sqrt
+from statistics import mean, stdev, variance
+
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two means or two shares, the confidence interval of `after - before` from `low` to `high`, and the p-value."""
+
+    before: float
+    after: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def value(self) -> float:
+        return self.after - self.before
+
+    @property
+    def relative(self) -> float | None:
+        """As a part of `before`; None if that is 0."""
+        return self.value / abs(self.before) if self.before else None
+
+
+def of_means(before: Sequence[float], after: Sequence[float]) -> Difference:
+    """Welch's t-test: variances are not assumed equal. Each side needs two values.
+
+    Where neither side varies at all a t-test is undefined. Then there are just two outcomes, and Fisher's exact test
+    says how probable it is that chance alone separates them by side.
+    """
+    old, new = mean(before), mean(after)
+    parts = [variance(side) / len(side) for side in (before, after)]
+    error = sqrt(sum(parts))
+    if not error:
+        p = 1.0 if old == new else _fisher(0, len(before), len(after), len(after))
+        return Difference(old, new, new - old, new - old, p)
+    terms = [part**2 / (len(side) - 1) for part, side in zip(parts, (before, after), strict=True)]
+    freedom = sum(parts) ** 2 / sum(terms)  # Welch and Satterthwaite
+    within = _quantile(freedom) * error
+    p = 2 * float(stats.t.sf(abs(new - old) / error, freedom))
+    return Difference(old, new, new - old - within, new - old + within, p)
+
+
+def of_shares(had: int, before: int, have: int, after: int) -> Difference:
+    """Fisher's exact test: `had` of `before` runs against `have` of `after`. The interval is Newcombe's, from Wilson's of each share."""
+    old, new = had / before, have / after
+    a, b = (stats.binomtest(k, n).proportion_ci(CONFIDENCE, method="wilson") for k, n in ((had, before), (have, after)))
+    low = new - old - hypot(new - b.low, a.high - old)
+    high = new - old + hypot(b.high - new, old - a.low)
+    return Difference(old, new, float(low), float(high), _fisher(had, before, have, after))
+
+
+def within(values: Sequence[float]) -> float:
+    """Half the width of the confidence interval of a mean, by Student's t. Needs two values."""
+    return _quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values corrected by Holm's method: with those below a limit the chance of a single false one stays below it."""
+    corrected = [1.0] * len(p_values)
+    least = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = least
+    return corrected
+
+
+def _fisher(had: int, before: int, have: int, after: int) -> float:
+    return float(stats.fisher_exact([[had, before - had], [have, after - have]]).pvalue)
+
+
+def _quantile(freedom: float) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -1,0 +1,81 @@
+"""How far an analysis is, without a terminal: plain lines, of steps and of what takes long."""
+
+import threading
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from rich.console import Console
+
+from zab_chaos.harness.cli.analysis_steps import Steps, steps
+
+
+class Tracker:
+    """Spark's StatusTracker as far as it is asked: one stage that has ended meanwhile, two that run."""
+
+    def __init__(self) -> None:
+        self.stages: dict[int, Any] = {
+            1: None,
+            2: SimpleNamespace(numTasks=8, numCompletedTasks=3),
+            3: SimpleNamespace(numTasks=4, numCompletedTasks=0),
+        }
+
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802
+        return list(self.stages)
+
+    def getStageInfo(self, stage: int) -> Any:  # noqa: N802
+        return self.stages[stage]
+
+
+def test_every_step_is_a_line() -> None:
+    console = Console(file=StringIO(), width=20)
+    with steps(console) as now:
+        now.step("reading runs 1 to 500 of 1000")
+        now.step("[judging] runs")
+    assert console.file.getvalue() == "reading runs 1 to 500 of 1000\n[judging] runs\n"  # type: ignore[attr-defined]
+
+
+def test_a_long_step_is_told_again_with_its_tasks() -> None:
+    told: list[str] = []
+    now = Steps(told.append, 60)
+    now.step("measuring")
+    now.remind(Tracker())  # type: ignore[arg-type]
+    assert told == ["measuring", "measuring: 3 of 12 tasks done"]
+
+
+def test_nothing_is_told_while_spark_does_nothing() -> None:
+    told: list[str] = []
+    tracker = Tracker()
+    tracker.stages = {1: None}
+    Steps(told.append, 60).remind(tracker)  # type: ignore[arg-type]
+    assert told == []
+
+
+def test_reminders_come_by_themselves_and_end_with_the_work() -> None:
+    twice, told = threading.Event(), list[str]()
+
+    def tell(words: str) -> None:
+        told.append(words)
+        if len(told) >= 2:
+            twice.set()
+
+    with Steps(tell, 0.001).watching(Tracker()):  # type: ignore[arg-type]
+        assert twice.wait(60)
+    assert "steps" not in {thread.name for thread in threading.enumerate()}
+    assert set(told) == {": 3 of 12 tasks done"}
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError, ConnectionRefusedError])
+def test_a_spark_that_is_gone_is_not_told_by_reminders(error: type[Exception]) -> None:
+    """Pytest fails a test whose thread raises."""
+    asked = threading.Event()
+
+    class Gone(Tracker):
+        def getActiveStageIds(self) -> list[int]:  # noqa: N802
+            asked.set()
+            raise error("gone")
+
+    with Steps(lambda _: None, 0.001).watching(Gone()):  # type: ignore[arg-type]
+        assert asked.wait(60)

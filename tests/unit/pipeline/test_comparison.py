@@ -1,0 +1,184 @@
+"""What a comparison of two campaigns tells, and what it keeps quiet about. Spark is not started."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.unit.pipeline.campaigns import recorded
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, of_campaign
+from zab_chaos.pipeline.folders import Folder
+from zab_chaos.pipeline.judging import Judged
+
+
+def run(
+    number: int, *, verdict: str = "PASS", scenario: str = "s", defect: str | None = None, **metrics: Any
+) -> Judged:
+    command = f"zab run {scenario} --seed {number}"
+    facts = {"scenario": scenario, "defect": defect, "nodes": 3, "seed": number, "command": command}
+    reasons = [] if verdict == "PASS" else ["something is violated"]
+    said = {"verdict": verdict, "exit": 0, "properties": [], "reasons": reasons, "metrics": metrics}
+    return Judged(number, f"/r/{scenario}/{number}", facts, said, [])
+
+
+def campaign(values: list[float], name: str = "latency_p50_ms") -> list[Judged]:
+    return [run(number, **{name: value}) for number, value in enumerate(values, 1)]
+
+
+def verdicts(violations: int, runs: int, defect: str | None = None) -> list[Judged]:
+    return [run(i, verdict="VIOLATION" if i < violations else "PASS", defect=defect) for i in range(runs)]
+
+
+def told(found: Comparison) -> dict[str, str]:
+    return {it.what: it.change for it in found.differences}
+
+
+def halves(runs: list[Judged], draw: random.Random) -> tuple[list[Judged], list[Judged]]:
+    mixed = draw.sample(runs, len(runs))
+    return mixed[::2], mixed[1::2]
+
+
+@pytest.mark.parametrize(("name", "runs"), [("usual", 48), ("usual", 16), ("faulty", 24)])
+def test_halves_of_one_campaign_do_not_differ(name: str, runs: int) -> None:
+    """At most five of a hundred random halvings of recorded runs show any difference."""
+    draw, some = random.Random(name), recorded(name)[:runs]
+    assert len(some) == runs
+    found = [compare(*halves(some, draw)) for _ in range(100)]
+    assert min(len(it.compared) for it in found) >= 12
+    assert sum(bool(it.differences) for it in found) <= 5
+
+
+def test_without_correction_halves_would_differ() -> None:
+    """That is what the correction is for: the known-bad case of the test above."""
+    draw, runs = random.Random("usual"), recorded("usual")
+    found = [compare(*halves(runs, draw)) for _ in range(100)]
+    assert sum(any(it.difference.p < 0.05 for it in one.compared) for one in found) > 20
+
+
+def test_a_slower_fail_over_is_found() -> None:
+    """Nodes that wait twice as long for a silent leader: writes stand still longer, and recovery takes longer."""
+    found = compare(recorded("usual"), recorded("slow"))
+    changes = told(found)
+    assert (changes["longest_unavailability_s"], changes["recovery_s"]) == ("worse", "worse")
+    assert "VIOLATION" not in changes
+    assert found.worse
+    back = told(compare(recorded("slow"), recorded("usual")))
+    assert (back["longest_unavailability_s"], back["recovery_s"]) == ("better", "better")
+
+
+def test_violations_that_appear_are_found() -> None:
+    found = compare(recorded("usual"), recorded("faulty"))
+    assert told(found)["VIOLATION"] == "worse"
+    (row,) = [it for it in found.compared if it.what == "VIOLATION"]
+    assert row.difference.low > 0
+    assert all(it["path"].startswith("/faulty/") and it["why"] for it in row.shown)
+
+
+def test_a_few_slow_runs_are_enough() -> None:
+    assert told(compare(recorded("usual")[:8], recorded("slow")[:8]))["longest_unavailability_s"] == "worse"
+
+
+def test_what_got_worse_comes_with_the_run_that_shows_it() -> None:
+    found = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29]))
+    (worse,) = found.differences
+    assert (worse.what, worse.change, worse.runs) == ("latency_p50_ms", "worse", (4, 4))
+    assert worse.effect == "11 ms, then 23 ms: +12 ms (+109 %)"
+    assert worse.interval == "+5.64 to +18.4 ms"
+    assert worse.shown == [{"path": "/r/s/4", "command": "zab run s --seed 4", "why": "latency_p50_ms was 29 ms"}]
+    assert found.words == "1 worse in 1 comparison"
+
+
+@pytest.mark.parametrize(("name", "change"), [("acked_per_second", "worse"), ("election_s", "better")])
+def test_less_can_be_worse_or_better(name: str, change: str) -> None:
+    assert told(compare(campaign([100, 101, 102], name), campaign([50, 51, 52], name))) == {name: change}
+
+
+def test_chance_is_no_difference() -> None:
+    found = compare(campaign([10, 12, 14, 9]), campaign([11, 13, 12, 10]))
+    assert (found.differences, found.worse, len(found.compared)) == ([], False, 1)
+    assert found.words == "no difference in 1 comparison"
+
+
+def test_a_difference_that_is_certain_and_small_is_kept_quiet() -> None:
+    """Of values that hardly vary a difference of 4 % is certain, and one of 6 % too; the limit lies between."""
+    assert 0.04 < LEAST_EFFECT < 0.06
+    before = [100 + i / 100 for i in range(10)]
+    small, large = (compare(campaign(before), campaign([by * it for it in before])) for by in (1.04, 1.06))
+    assert small.compared[0].p < 1e-9
+    assert (told(small), told(large)) == ({}, {"latency_p50_ms": "worse"})
+
+
+def test_from_nothing_to_something_is_a_difference() -> None:
+    assert told(compare(campaign([0.0] * 8), campaign([1.0 + i for i in range(8)]))) == {"latency_p50_ms": "worse"}
+
+
+def test_more_comparisons_need_more_evidence() -> None:
+    """One of two things that were compared differs; with nineteen others that do not, the same numbers are not enough."""
+    old, new = campaign([10, 11, 12, 13]), campaign([12.5, 13, 14.5, 15])
+    assert told(compare(old, new)) == {"latency_p50_ms": "worse"}
+    others = [run(i, scenario=f"other-{k}", latency_p50_ms=10.0 + i) for k in range(19) for i in range(4)]
+    found = compare([*old, *others], [*new, *others])
+    assert (len(found.compared), found.differences) == (20, [])
+
+
+def test_a_single_run_shows_nothing_of_numbers() -> None:
+    found = compare(campaign([10]), campaign([99]))
+    assert found.compared == []
+    assert not found.worse
+
+
+def test_one_violation_is_shown_and_is_no_difference() -> None:
+    """Chance alone puts it on either side. It is told all the same, with the run."""
+    found = compare(verdicts(0, 10), verdicts(1, 10))
+    assert (found.differences, found.compared[0].p) == ([], 1)
+    (counts,) = found.counts
+    assert counts.words == "10 runs (10 PASS), then 10 runs (9 PASS, 1 VIOLATION)"
+    assert [it["path"] for it in counts.violations] == ["/r/s/0"]
+
+
+def test_many_violations_are_a_difference() -> None:
+    found = compare(verdicts(0, 10), verdicts(6, 10))
+    (row,) = found.differences
+    assert (row.what, row.change, len(row.shown)) == ("VIOLATION", "worse", 3)
+    assert row.effect == "0 of 10 runs, then 6 of 10 runs: +60 percentage points"
+
+
+def test_a_defect_that_is_caught_less_often_is_worse() -> None:
+    found = compare(verdicts(9, 10, "d"), verdicts(1, 10, "d"))
+    assert (told(found), found.counts[0].violations) == ({"VIOLATION": "worse"}, [])
+
+
+def test_a_defect_is_another_experiment() -> None:
+    found = compare([run(1)], [run(2, defect="d")])
+    assert [(it.scenario, it.words) for it in found.counts] == [
+        ("s", "1 run (1 PASS), then no run"),
+        ("s with d", "no run, then 1 run (1 PASS)"),
+    ]
+    assert found.words == "nothing could be compared: no scenario has runs in both campaigns"
+
+
+def test_worse_comes_first() -> None:
+    old = [run(i, latency_p50_ms=10.0 + i, election_s=1.0 + i, catch_up_s=1.0 + i) for i in range(5)]
+    new = [run(i, latency_p50_ms=10.0 + i, election_s=90.0 + i, catch_up_s=0.01 * i) for i in range(5)]
+    changes = [it.change for it in compare([*old, *old], [*new, *new]).compared]
+    assert changes == ["worse", "better", "same"]
+    assert all(a <= b for a, b in pairwise(map(["worse", "better", "same"].index, changes)))
+
+
+def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
+    judged = [replace(run(1), path="/a/1", copies=["/a/2", "/b/1"]), replace(run(2), path="/b/2")]
+    mine, yours = (
+        of_campaign(judged, [Folder(path) for path in paths]) for paths in (["/a/1", "/a/2"], ["/b/1", "/b/2"])
+    )
+    assert [(it.path, it.copies) for it in mine] == [("/a/1", ["/a/2"])]
+    assert [(it.path, it.copies) for it in yours] == [("/b/1", []), ("/b/2", [])]
+
+
+def test_the_answer_has_every_comparison() -> None:
+    said = compare(campaign([10, 11, 12, 11]), campaign([20, 22, 21, 29])).as_json()
+    (row,) = said["compared"]
+    assert (said["worse"], row["change"], row["runs"], row["before"], row["after"]) == (True, "worse", [4, 4], 11, 23)
+    assert row["low"] < row["difference"] == 12 < row["high"]
+    assert row["p"] == row["corrected_p"] < 0.05
