@@ -74,8 +74,12 @@ def _kill(tree: Path, seeds: int) -> dict[str, Any]:
 def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
     """One for each mutant that is asked for."""
 
+    def seeds_for(equivalent: str) -> int:
+        return arguments.seeds if arguments.equivalent or not equivalent else 0
+
     def of_own(mutant: Mutant) -> Callable[[], Result]:
-        return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, arguments.seeds, mutant.equivalent)
+        seeds = seeds_for(mutant.equivalent)
+        return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent)
 
     wanted = [
         one for one in own() if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
@@ -85,13 +89,9 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
         from mutants.generated import Generated, equivalents, sample
 
         def of_generated(one: Generated) -> Callable[[], Result]:
+            equivalent = equivalents().get(one.name, "")
             return lambda: attempt(
-                one.name,
-                "generated",
-                one.file,
-                lambda: one.text() or "",
-                arguments.seeds,
-                equivalents().get(one.name, ""),
+                one.name, "generated", one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
             )
 
         found += [of_generated(one) for one in sample(arguments.generated)]
@@ -132,6 +132,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", default="1/1", help="k/n: every n-th mutant, from the k-th on")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "mutants.json")
+    parser.add_argument(
+        "--equivalent", action="store_true", help="explore also those that nobody is said to tell from the original"
+    )
     parser.add_argument("--stale", action="store_true", help="only say which of the own ones no longer fit their files")
     arguments = parser.parse_args()
     if arguments.stale:
