@@ -323,11 +323,11 @@ class Facts:
         if operation.outcome == "failed" and operation.error not in UNSERVED:
             self.refusals.append(operation.t)
         elif question.node is not None:
-            self._waited.append((question.node, question.due, operation.t))
+            self._waited.append((question.node, question.t, operation.t))
 
     def waited(self) -> list[tuple[int, int, int]]:
-        """The writes that were not done: the node that was asked, when it was due, and when the client gave up."""
-        pending = [(it.node, it.due, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
+        """The writes that were not done: the node that was asked, when that was, and when the client gave up."""
+        pending = [(it.node, it.t, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
         return self._waited + pending
 
     # ---- the faults ----

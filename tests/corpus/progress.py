@@ -32,6 +32,19 @@ def progress_nobody_leads() -> Story:
     return story
 
 
+@legal("progress")
+def progress_nobody_could_be_asked() -> Story:
+    """For 6 s a client finds no node that takes its writes. They are long overdue when it asks, and not answered then."""
+    story = _linked()
+    due = story.t
+    story.t += 6 * SECOND
+    seq = story.invoke(due=due)
+    story.complete(1, seq, None, "unknown")
+    story.write()
+    story.settle()
+    return story
+
+
 @violates("progress")
 def progress_a_star_does_not_elect() -> Story:
     """Nodes 1 to 4 do not reach each other, but all reach node 5: it could lead, and does not for 6 s."""

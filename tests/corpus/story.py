@@ -289,7 +289,7 @@ class Story:
         self.asked[client, seq] = line | fields
         if op not in ("get", "exists", "children"):
             self.waiting.append((client, seq))
-        self.write_line("ops.jsonl", type="invoke", due=self.t, **self.asked[client, seq])
+        self.write_line("ops.jsonl", type="invoke", **{"due": self.t, **self.asked[client, seq]})
         return seq
 
     def complete(self, client: int, seq: int, zxid: Zxid | None = None, outcome: str = "ok", **fields: Any) -> None:

@@ -94,7 +94,7 @@ class Progress(Checker):
         if not any(end - start > bound for start, end in times):
             return []
         nodes = {window.node, *window.peers}
-        waiting = [(due, t) for node, due, t in self.facts.waited() if node in nodes]
+        waiting = [(asked, t) for node, asked, t in self.facts.waited() if node in nodes]
         return [(a, b) for a, b in common(times, merged(waiting, bound // 4)) if b - a > bound]
 
     def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
