@@ -118,7 +118,7 @@ def test_ports_are_ours_alone_and_below_the_ephemeral_ones() -> None:
     try:
         assert len(set(mine)) == 20
         assert all(ports.LOWEST <= port < 32768 for port in mine)
-        ask = "from zab_chaos.harness.backends.processes import ports; "
+        ask = "from zab_chaos.harness.machine import ports; "
         ask += f"ports.LOWEST, ports.HIGHEST = {min(mine)}, {max(mine)}; print([p for p in {mine} if ports._take(p)])"
         root = ROOT
         answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True, cwd=root)
