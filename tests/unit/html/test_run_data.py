@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.story import RunData
+from tests.corpus.story import Story
 from zab_chaos.harness.report.html.run_data import RunData as Read
 from zab_chaos.harness.report.html.run_data import read_story
 from zab_chaos.harness.runs.judgement import judge
@@ -41,7 +41,7 @@ def test_a_killed_node_is_down_from_the_kill_to_its_next_life(folder: Path) -> N
 
 
 def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down_since(
-    told: RunData, tmp_path: Path
+    told: Story, tmp_path: Path
 ) -> None:
     told.boot(2)
     told.milestone("ended", node=2, life=2, code=74, armed=False)
@@ -51,7 +51,7 @@ def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down
     assert lives[2, 2].why == "ended with exit code 74"
 
 
-def test_a_node_that_reached_its_crash_point_died_there(told: RunData, tmp_path: Path) -> None:
+def test_a_node_that_reached_its_crash_point_died_there(told: Story, tmp_path: Path) -> None:
     told.inject("crash-at", [2])
     told.event(2, "fault", do="crash-at", state="fired", detail="before-sync:TXN")
     fired = told.t
@@ -77,7 +77,7 @@ def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     assert (crash.on, wipe.on) == ("one = 3", "one = 1")
 
 
-def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: RunData, tmp_path: Path) -> None:
+def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: Story, tmp_path: Path) -> None:
     told.inject("pause-at", [1, 2])
     told.event(1, "fault", do="crash-at", state="fired", detail="before-send:ACK")
     fired = told.t
@@ -88,7 +88,7 @@ def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: RunData, tmp_
     assert 2 not in read.pauses
 
 
-def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: RunData, tmp_path: Path) -> None:
+def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Story, tmp_path: Path) -> None:
     told.inject("restart", [3])
     told.heal()
     told.inject("partition", [1], pairs=[[1, 2]], confirmed=False)
@@ -153,7 +153,7 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
     )
 
 
-def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: RunData, tmp_path: Path) -> None:
+def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story, tmp_path: Path) -> None:
     told.save(tmp_path / "run")
     lags = {(lag.node, lag.life): lag for lag in read_story(tmp_path / "run").lags}
     assert max(lags[3, 1].before) <= 1
