@@ -82,10 +82,12 @@ class Primary:
 
     def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
         """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
-        if isinstance(request, Fence):  # it may be told as often as anybody likes
-            raise_to(self._judged, origin.client, origin.seq)
-            return self._prepared(origin, FenceTxn(), {})
         latest = self.latest(origin.client)
+        if isinstance(
+            request, Fence
+        ):  # it may be told as often as anybody likes, also when the client has come further
+            raise_to(self._judged, origin.client, max(origin.seq, latest))
+            return self._prepared(origin, FenceTxn(), {})
         if origin.seq <= latest:
             return superseded(origin.seq, latest)
         raise_to(self._judged, origin.client, origin.seq)

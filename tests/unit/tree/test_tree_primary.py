@@ -236,6 +236,19 @@ def test_a_fence_is_always_taken_and_shuts_out_what_is_below_it_for_good(leader:
     assert isinstance(another.prepare(Create("/a"), leader.origin()), bytes)
 
 
+def test_an_old_fence_does_not_let_in_what_a_later_one_shut_out(leader: Leader) -> None:
+    """A new leader hears first, from a node that was away, of a fence below the one that is delivered."""
+    low, middle, high = leader.origin(), leader.origin(), leader.origin()
+    data = leader.primary.prepare(Fence(), high)
+    assert isinstance(data, bytes)
+    leader.tree.apply(zxid(1, 1), data)
+    another = Primary(leader.tree)
+    assert isinstance(another.prepare(Fence(), low), bytes)
+    refusal = another.prepare(Create("/a"), middle)
+    assert isinstance(refusal, Refusal)
+    assert refusal.error == "superseded"
+
+
 def test_what_a_transaction_does_is_told_step_by_step(leader: Leader) -> None:
     """`broadcast` in a trace, from the primary and, in a replay, from the bytes."""
     steps: list[Step] = [Create("/a", b"x"), Set("/a", b"y"), Check("/a"), Delete("/a")]
