@@ -23,8 +23,8 @@ class Progress(Checker):
     `progress_within` only where nobody could have led, or nobody wanted to write. A node could have led while it and
     enough others for a quorum lived, were members, had their links to it open on both sides (or reopened them at once), and
     no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
-    the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In such a time nodes may
-    also begin to lead at most `ELECTIONS` times before one is established. Does not verify what happens while faults are
+    the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In a time as long, whether
+    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established. Does not verify what happens while faults are
     at too many nodes, nor how fast single writes are.
     """
 
@@ -60,7 +60,7 @@ class Progress(Checker):
             for start, end, times in livelocks:
                 low, high = max(start, window.start), min(end, window.end)
                 begun = bisect_right(times, high) - bisect_left(times, low)
-                if low < high and begun > ELECTIONS:
+                if high - low > bound and begun > ELECTIONS:
                     self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
 
     def _tell(self, window: Window, start: int, end: int, what: str) -> None:
