@@ -24,8 +24,8 @@ class Progress(Checker):
     enough others for a quorum lived, were members, had their links to it open on both sides (or reopened them at once), and
     no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
     the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In a time as long, whether
-    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established. Does not verify what happens while faults are
-    at too many nodes, nor how fast single writes are.
+    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established. Does not verify
+    what happens while faults are at too many nodes, nor how fast single writes are.
     """
 
     name = "progress"
