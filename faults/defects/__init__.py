@@ -273,7 +273,7 @@ DEFECTS: dict[str, Defect] = {
             ticket=None,
             property="committed stays",
             scenario="stale-admission",
-            probabilistic="node 5 must be elected among nodes that start at the same time, and nodes 2 to 4 go on in half a second",
+            probabilistic="node 5 must be elected among nodes that start together, and nodes 2 to 4 go on within half a second",
             replace=_parts(peer=StaleAdmission),
         ),
         Defect(
