@@ -304,7 +304,7 @@ DEFECTS: dict[str, Defect] = {
             name="stale-primary",
             about="a new primary judges waiting writes before its tree has the initial history",
             ticket=None,
-            property="values and versions",
+            property="primary integrity",
             scenario="stale-primary",
             replace=_parts(application=StalePrimary),
         ),
