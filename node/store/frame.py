@@ -18,10 +18,10 @@ MARK does the same for a header whose length can't be believed.
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
 from zlib import crc32
 
-from zab_chaos.node.core.digest import txn_digest
+import msgspec
+
 from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
@@ -62,12 +62,13 @@ HEADER_BYTES = _FULL.size
 OVERHEAD_BYTES = HEADER_BYTES + 1
 DIGEST = Struct("<Q")  # SNAP's payload: the running digest at its zxid
 
-_TXN = Kind.TXN
+TXN = int(Kind.TXN)  # what most records are, without a look at the enumeration
 
 Item = tuple[int, int, bytes, int]  # kind, argument, payload, the payload's CRC-32
+Other = EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord  # than transactions
 
 
-class Header(NamedTuple):
+class Header(msgspec.Struct, frozen=True, gc=False):
     """A record's header whose checksum is right."""
 
     kind: int
@@ -78,7 +79,7 @@ class Header(NamedTuple):
     payload_crc: int
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """A record as it was read, from `offset` up to `end`."""
 
     kind: int
@@ -96,13 +97,13 @@ def items(records: list[Record]) -> list[Item]:
     for record in records:
         if isinstance(record, TxnRecords):
             for zxid, txn in enumerate(record.txns, record.first):
-                found.append((_TXN, zxid, txn, crc32(txn)))
+                found.append((TXN, zxid, txn, crc32(txn)))
         else:
             found.append(_item(record))
     return found
 
 
-def _item(record: EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord) -> Item:
+def _item(record: Other) -> Item:
     match record:
         case EpochRecord(epoch):
             return Kind.EPOCH, epoch, b"", 0
@@ -117,14 +118,12 @@ def _item(record: EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | Mem
             return Kind.MEMBER, 0, b"", 0
 
 
-def record_of(frame: Frame) -> Record:
-    """The other way round. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT."""
+def record_of(frame: Frame) -> Other:
+    """The record in a frame that is no TXN. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT."""
     argument = frame.argument
     match frame.kind:
         case Kind.EPOCH:
             return EpochRecord(argument)
-        case Kind.TXN:
-            return TxnRecords(Zxid(argument), [frame.payload], [txn_digest(frame.payload)])
         case Kind.TRUNC:
             return TruncRecord(Zxid(argument))
         case Kind.SNAP:
@@ -156,17 +155,21 @@ def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[
     for kind, argument, payload, crc in batch_items:
         left -= 1
         head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
-        frame = head + seal(crc32(head, salt + offset), MARK) + payload + _TRAILER
-        if offset % SECTOR + len(frame) >= SECTOR:
-            frame = _with_sector_ends(frame, offset)
+        frame = b"".join((head, seal(crc32(head, salt + offset), MARK), payload, _TRAILER))
+        room = SECTOR - 1 - offset % SECTOR
+        if len(frame) > room:
+            frame = _with_sector_ends(frame, room)
         frames.append(frame)
         offset += len(frame)
     return frames
 
 
-def _with_sector_ends(frame: bytes, offset: int) -> bytes:
-    room = SECTOR - 1 - offset % SECTOR
-    return _SECTOR_END.join([frame[:room], *[frame[i : i + SECTOR - 1] for i in range(room, len(frame), SECTOR - 1)]])
+def _with_sector_ends(frame: bytes, room: int) -> bytes:
+    """`room`: bytes up to the first end."""
+    pieces = [frame[:room]]
+    for start in range(room, len(frame), SECTOR - 1):
+        pieces.append(frame[start : start + SECTOR - 1])
+    return _SECTOR_END.join(pieces)
 
 
 def bytes_at(data: bytes, offset: int, length: int) -> bytes:
@@ -179,7 +182,7 @@ def bytes_at(data: bytes, offset: int, length: int) -> bytes:
 
 
 def without_sector_ends(data: bytes) -> bytes:
-    """A whole segment's records; what lies at `offset` of the file is at `offset - offset // SECTOR` of this."""
+    """A segment's records, from its beginning on; what lies at `offset` of it is at `offset - offset // SECTOR` of this."""
     return b"".join([data[i : i + SECTOR - 1] for i in range(0, len(data), SECTOR)])
 
 

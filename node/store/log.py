@@ -67,8 +67,10 @@ class Log:
         if not items:
             return
         size = frame.size(items)
-        if self._file is None or frame.end_of(self._offset, size) > self._size:
+        end = frame.end_of(self._offset, size)
+        if self._file is None or end > self._size:
             self.roll(size)
+            end = frame.end_of(self._offset, size)
         assert self._file is not None
         frames = frame.encode(items, self._batch, self._salt, self._offset)
         self._dirty = True
@@ -79,7 +81,7 @@ class Log:
                 self._write_each(self.crash, self._file, items, frames)
         except OSError as error:
             raise DiskFailed(self._doing[0], error) from error
-        self._offset = frame.end_of(self._offset, size)
+        self._offset = end
         self._batch += 1
         for record in records:
             self.state.apply(record)

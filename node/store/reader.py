@@ -31,8 +31,9 @@ class SegmentReader:
         self.number = number
         self.name = segment_name(number)
         self.data = data
-        self.written = len(data.rstrip(b"\0"))  # only zeros from here on
-        self._records = frame.without_sector_ends(data)
+        written = data.rstrip(b"\0")
+        self.written = len(written)  # only zeros from here on
+        self._records = frame.without_sector_ends(written)
         self._ends_right = frame.has_sector_ends(data, 0, self.written)
         self._salt = salt(number)
         self.checkpoint = self._checkpoint()
@@ -86,7 +87,7 @@ class SegmentReader:
         if end > len(self.data):
             raise CorruptLog(self.name, offset, "the record reaches beyond the end of the file")
         start += HEADER_BYTES
-        payload = self._records[start : start + header.length]
+        payload = self._records[start : start + header.length].ljust(header.length, b"\0")
         found = Frame(header.kind, header.last, batch, header.argument, payload, offset, end)
         if self._is_whole(found, header.payload_crc):
             return found

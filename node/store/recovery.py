@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.ready import (
-    Recovered,
-    TxnRecords,
-)
+from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.store import frame
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot, disk_work
-from zab_chaos.node.store.frame import Frame
+from zab_chaos.node.store.frame import TXN, Frame
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
 from zab_chaos.node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
@@ -60,7 +57,7 @@ class _Replay:
     """The log so far."""
 
     state: State
-    txns: dict[Zxid, bytes] = field(default_factory=dict)
+    txns: dict[int, bytes] = field(default_factory=dict)  # by zxid
     records: int = 0
     bytes: int = 0
 
@@ -169,29 +166,34 @@ class Recovery:
         """Where a group begins that no NEWLEADER closes, or None. Promises are never made inside a group."""
         opening = None
         for i, found in enumerate(frames):
+            if found.kind == TXN:
+                continue
             if found.kind in (frame.Kind.TRUNC, frame.Kind.SNAP):
                 opening = i if opening is None else opening
             elif found.kind == frame.Kind.NEWLEADER:
                 opening = None
-            elif opening is not None and found.kind != frame.Kind.TXN:
+            elif opening is not None:
                 raise CorruptLog(reader.name, found.offset, f"{frame.Kind(found.kind).name} inside a group")
         return opening
 
     def apply(self, reader: SegmentReader, frames: list[Frame], replay: _Replay) -> None:
+        outline, txns = replay.state.outline, replay.txns
         for found in frames:
+            if found.kind == TXN:  # the core computes its digest, when it takes the history over
+                zxid, last = Zxid(found.argument), outline.last
+                if zxid <= last:
+                    why = f"transaction {zx.show(zxid)} can't follow {zx.show(last)}"
+                    raise CorruptLog(reader.name, found.offset, why)
+                txns[zxid] = found.payload
+                outline.append(zxid, 1)
+                continue
             try:
-                record = frame.record_of(found)
+                replay.state.apply(frame.record_of(found))
             except ValueError as error:
                 raise CorruptLog(reader.name, found.offset, str(error)) from None
-            if isinstance(record, TxnRecords):
-                last = replay.state.outline.last
-                if record.first <= last:
-                    why = f"transaction {zx.show(record.first)} can't follow {zx.show(last)}"
-                    raise CorruptLog(reader.name, found.offset, why)
-                replay.txns[record.first] = found.payload
-            replay.state.apply(record)
-            replay.records += 1
-            replay.bytes += found.end - found.offset
+        if frames:
+            replay.records += len(frames)
+            replay.bytes += frames[-1].end - frames[0].offset
 
     # ---- snapshot and history ----
 
@@ -204,7 +206,7 @@ class Recovery:
                 snapshot = read_snapshot(self.disk, zxid)
             replay.bytes += len(snapshot[2])
         runs = [
-            (first, [replay.txns[Zxid(z)] for z in range(first, last + 1)])
+            (first, [replay.txns[z] for z in range(first, last + 1)])
             for first, last in state.outline.above(zxid or ZERO)
         ]
         return zxid, Recovered(state.accepted_epoch, state.current_epoch, snapshot, runs, state.amnesiac)

@@ -30,11 +30,11 @@ class Outline:
         """`count` consecutive zxids from `first` on."""
         if count == 0:
             return
-        upto = first + count - 1
-        if self._spans and first == self._spans[-1][1] + 1:
-            self._spans[-1] = (self._spans[-1][0], upto)
+        spans, upto = self._spans, first + count - 1
+        if spans and first == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], upto)
         else:
-            self._spans.append((first, upto))
+            spans.append((first, upto))
 
     def cut_back(self, keep: Zxid) -> None:
         """Forget everything above `keep`. Below `base` nothing is known, so there `keep` is the new base."""
