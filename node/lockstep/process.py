@@ -118,7 +118,7 @@ class LockstepProcess:
             self._tell(Next.DEAD)
             while True:
                 self.line.receive()  # the harness kills it, and asks nothing more
-        except (Alone, OutOfStep):
+        except (Alone, OutOfStep, frame.BadFrame):
             raise  # the conversation failed, not the node
         except Exception as error:
             code, why = exit_code(error), reason(error)
