@@ -5,6 +5,7 @@ this is for a test's failure, a
 JUnit file, a CI summary.
 """
 
+from zab_chaos.harness.report.answer import answer
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -52,7 +53,7 @@ def faults(folder: RunFolder) -> list[str]:
 
 def story(folder: RunFolder, verdict: Verdict, again: str | None) -> str:
     """All of it, with where to look and the command that repeats the run."""
-    parts = ["\n".join([f"verdict {verdict.verdict}", *findings(verdict)])]
+    parts = ["\n".join([f"verdict {verdict.verdict}: {answer(verdict)}", *findings(verdict)])]
     broken = faults(folder)
     parts += ["\n".join(["Faults", *broken])] if broken else []
     parts.append("\n".join([f"results  {folder.path}", *([f"again    {again}"] if again else [])]))

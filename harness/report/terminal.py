@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
+from zab_chaos.harness.report.answer import answer
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Verdict
@@ -35,6 +36,9 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
+    if known is not None:
+        console.print()
+        _say(console, _capital(answer(known)), style="bold")
     if not brief:
         console.print()
         _faults(folder, console)
@@ -126,6 +130,10 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     _say(console, f"picture  zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
         _say(console, f"again    {facts['command']}")
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _say(console: Console, words: str, style: str = "") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from zab_chaos.model.oracle.facts import Facts
 
+AFTERMATH_NS = 2_000_000_000  # a pause that begins later has another reason than the fault
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 
 
@@ -26,23 +27,46 @@ def percentile(ascending: Sequence[int], share: float) -> int:
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
 
-def longest_unavailability(facts: Facts) -> float:
-    """Seconds of the longest time in which a write was due and none succeeded. 0.0 without writes.
+def longest_pause(facts: Facts) -> tuple[int, int]:
+    """Begin and end (ns) of the longest time in which a write was due and none succeeded. Equal if there was none.
 
     Between two successes the time counts from the first write that came due after the former; after the last success
     it counts to the end of the workload, or to the last thing that the clients wrote down.
     """
     due, done = sorted(facts.writes_due), sorted(facts.writes_done)
     if not due:
-        return 0.0
+        return 0, 0
     stopped = facts.milestones.get("workload-stopped")
     end = stopped.t if stopped is not None else max(due[-1], done[-1] if done else 0)
-    longest = 0
+    found = 0, 0
     for before, after in zip([-1, *done], [*done, end], strict=True):
         waiting = bisect_left(due, before)
-        if waiting < len(due):
-            longest = max(longest, after - due[waiting])
-    return longest / 1e9
+        if waiting < len(due) and after - due[waiting] > found[1] - found[0]:
+            found = due[waiting], after
+    return found
+
+
+def longest_unavailability(facts: Facts) -> float:
+    """Seconds of `longest_pause`. 0.0 without writes."""
+    begin, end = longest_pause(facts)
+    return (end - begin) / 1e9
+
+
+def pause_after(facts: Facts) -> str | None:
+    """The kind of the fault that the longest pause goes with: the last one before the pause began that was still there,
+    or had ended at most `AFTERMATH_NS` before, or else the first one during the pause. None if there is no such fault."""
+    begin, end = longest_pause(facts)
+    healed = {heal.id: heal.t for heal in facts.heals}
+    near = [it for it in facts.injects if it.t < end and healed.get(it.id, it.t) + AFTERMATH_NS >= begin]
+    near.sort(key=lambda inject: inject.t)
+    before = [inject for inject in near if inject.t <= begin]
+    return (before[-1] if before else near[0]).do if near else None
+
+
+def unknown_with_effect(facts: Facts) -> int:
+    """How many writes whose clients were not told an outcome took effect."""
+    answered = {key for key, one in facts.requests.items() if one.complete and one.complete.outcome != "unknown"}
+    return sum(key in facts.requests and key not in answered for key in facts.effects.first)
 
 
 def fault_recovery(facts: Facts) -> list[dict[str, Any]]:
@@ -75,6 +99,8 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "epochs": len({event.epoch for event in facts.established}),
         "lives": len(facts.lives),
         "faults": fault_recovery(facts),
+        "unknown_with_effect": unknown_with_effect(facts),
         "longest_unavailability_s": longest_unavailability(facts),
+        "longest_unavailability_fault": pause_after(facts),
         "converged_s": (settled.t - begin.t) / 1e9 if begin and settled and settled.event == "converged" else None,
     }

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from zab_chaos.harness.report.answer import answer
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element
@@ -63,10 +64,18 @@ def _header(story: RunData) -> Html:
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(story))),
         surprise,
         element("p", tables.MEANINGS[_verdict(story)]) if _verdict(story) in tables.MEANINGS else None,
-        element("ul", *(element("li", reason) for reason in verdict.reasons)) if verdict and verdict.reasons else None,
+        element("p", f"{answer(verdict)}.", class_="answer") if verdict else None,
+        _reasons(verdict.reasons) if verdict else None,
         element("p", "Again: ", element("code", facts["command"])) if facts.get("command") else None,
-        element("details", element("summary", "About this run"), tables.experiment(story), open=True),
     )
+
+
+def _reasons(reasons: list[str]) -> Html | None:
+    """All reasons, folded: the answer has the first."""
+    if len(reasons) < 2:
+        return None
+    items = element("ul", *(element("li", reason) for reason in reasons))
+    return element("details", element("summary", f"All {len(reasons)} reasons"), items)
 
 
 def _main(story: RunData) -> Html:
@@ -80,6 +89,7 @@ def _main(story: RunData) -> Html:
         tables.faults(story),
         tables.properties(story),
         tables.lives(story),
+        element("section", element("h2", "About this run"), tables.experiment(story), id="about"),
     )
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from zab_chaos.model.events import Heal, Inject
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.measures import longest_unavailability, percentile, seconds
+from zab_chaos.model.oracle.measures import AFTERMATH_NS, longest_unavailability, pause_after, percentile, seconds
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,35 @@ def test_unavailability_counts_from_the_first_write_that_waits(
     facts.writes_due.extend(due)
     facts.writes_done.extend(done)
     assert longest_unavailability(facts) == pytest.approx(expected / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("injects", "expected"),
+    [
+        ({}, None),
+        ({"crash": 15}, "crash"),
+        ({"wipe": 5, "crash": 15}, "crash"),
+        ({"pause": 30}, "pause"),  # it began in the middle of it
+        ({"crash": 60}, None),  # after it
+    ],
+)
+def test_the_pause_goes_with_the_fault_before_it(injects: dict[str, int], expected: str | None) -> None:
+    facts = paused()
+    for number, (do, t) in enumerate(injects.items()):
+        facts.inject(Inject(id=number, t=t, line=1, do=do, target="one", nodes=[1], confirmed=True))
+    assert pause_after(facts) == expected
+
+
+def test_a_fault_that_was_over_long_before_is_not_the_reason() -> None:
+    facts = paused(late=AFTERMATH_NS + 100)
+    facts.inject(Inject(id=1, t=5, line=1, do="partition", target="one", nodes=[1], confirmed=True))
+    facts.heal(Heal(id=1, t=50, line=2, confirmed=True))
+    assert pause_after(facts) is None
+
+
+def paused(late: int = 0) -> Facts:
+    """Writes that succeed at 11 and 51, the second one due at 20; both `late`."""
+    facts = Facts()
+    facts.writes_due.extend([late + 10, late + 20])
+    facts.writes_done.extend([late + 11, late + 51])
+    return facts

@@ -1,0 +1,76 @@
+"""The answer to "what happened?" in one sentence: the first thing that a report of a run says."""
+
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
+
+# What follows from another violation, or shows only at the end, comes after it whatever the time of its lines.
+LATER = {
+    "durability": 1,
+    "reliable delivery": 2,
+    "recovery": 2,
+    "progress": 2,
+    "replay equality": 3,
+    "trace integrity": 3,
+    "fault took effect": 3,
+}
+
+
+def answer(verdict: Verdict) -> str:
+    """One sentence without a full stop, from the verdict alone."""
+    if verdict.verdict is Outcome.PASS:
+        return _kept(verdict)
+    broken = earliest(verdict) if verdict.verdict is Outcome.VIOLATION else None
+    if broken is not None:
+        return _headline(verdict, *broken)
+    return verdict.reasons[0] if verdict.reasons else "nothing is known of this run"
+
+
+def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
+    """The violation that was complete first, by the last of the lines that show it, among those of the kind that says most
+    (`LATER`). None without one."""
+    found = [
+        (
+            LATER.get(item.name, 0),
+            max((one.event.get("t", 0) for one in violation.evidence), default=0),
+            item,
+            violation,
+        )
+        for item in verdict.properties
+        if item.verdict is Judgement.VIOLATION
+        for violation in item.violations
+    ]
+    return min(found, key=lambda one: one[:2])[2:] if found else None
+
+
+def _headline(verdict: Verdict, item: Property, violation: Violation) -> str:
+    others = len(verdict.violated) - 1
+    more = f"; {others} more {'properties are' if others > 1 else 'property is'} violated" if others else ""
+    return f"{item.name} violated: {violation.words}{more}"
+
+
+def _kept(verdict: Verdict) -> str:
+    """`7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; longest pause 2.8 s`."""
+    known = verdict.metrics
+    lost = ", none lost" if _holds(verdict, "durability") else ""
+    parts = [f"{known.get('writes_acked', 0):,} writes acknowledged{lost}"]
+    if known.get("writes_unknown"):
+        effect = known.get("unknown_with_effect")
+        parts.append(f"{known['writes_unknown']:,} of unknown outcome" + _took_effect(effect))
+    pause = known.get("longest_unavailability_s")
+    if pause:
+        fault = known.get("longest_unavailability_fault")
+        parts.append(f"longest pause {_seconds(pause)}" + (f", after {fault}" if fault else ""))
+    return "; ".join(parts)
+
+
+def _took_effect(count: int | None) -> str:
+    if count is None:
+        return ""
+    return f", {count:,} of them took effect" if count else ", none of them took effect"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
+
+
+def _holds(verdict: Verdict, name: str) -> bool:
+    return any(item.name == name and item.verdict is Judgement.PASS for item in verdict.properties)

@@ -1,0 +1,74 @@
+"""One sentence that says what happened."""
+
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.report.answer import answer
+from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
+
+KEPT = {
+    "writes_acked": 7245,
+    "writes_unknown": 542,
+    "unknown_with_effect": 3,
+    "longest_unavailability_s": 2.81,
+    "longest_unavailability_fault": "power-cut",
+}
+
+
+def judged(outcome: Outcome, *properties: Property, **metrics: Any) -> Verdict:
+    return Verdict(
+        verdict=outcome,
+        exit=outcome.exit_code,
+        properties=list(properties),
+        reasons=["a reason"] if outcome is not Outcome.PASS else [],
+        metrics=metrics,
+    )
+
+
+def prop(name: str, *found: tuple[int, str]) -> Property:
+    """A property; each violation with the time of its only line, and its words."""
+    violations = [Violation(words, [Evidence("ops.jsonl", 1, {"t": t})]) for t, words in found]
+    verdict = Judgement.VIOLATION if found else Judgement.PASS
+    return Property(name=name, source="", verdict=verdict, statement="", checked=1, violations=violations)
+
+
+def test_what_was_kept() -> None:
+    assert answer(judged(Outcome.PASS, prop("durability"), **KEPT)) == (
+        "7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; "
+        "longest pause 2.8 s, after power-cut"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"unknown_with_effect": 0}, "542 of unknown outcome, none of them took effect"),
+        ({"longest_unavailability_s": 0.042, "longest_unavailability_fault": None}, "; longest pause 42 ms"),
+        ({"longest_unavailability_s": 0.0}, "took effect"),
+        ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
+    ],
+)
+def test_it_says_what_is_known(changed: dict[str, Any], expected: str) -> None:
+    assert expected in answer(judged(Outcome.PASS, **KEPT | changed))
+
+
+def test_that_nothing_was_lost_is_said_only_if_it_was_judged() -> None:
+    assert "lost" not in answer(judged(Outcome.PASS, **KEPT))
+
+
+def test_the_headline_is_what_was_broken_first() -> None:
+    late, early = prop("agreement", (30, "late"), (20, "two histories")), prop("promises", (10, "promised twice"))
+    assert answer(judged(Outcome.VIOLATION, late, early)) == (
+        "promises violated: promised twice; 1 more property is violated"
+    )
+
+
+def test_what_only_follows_is_no_headline() -> None:
+    follows = [prop("progress", (1, "slow")), prop("durability", (2, "gone")), prop("replay equality", (3, "other"))]
+    found = answer(judged(Outcome.VIOLATION, *follows, prop("agreement", (99, "two histories"))))
+    assert found == "agreement violated: two histories; 3 more properties are violated"
+
+
+def test_without_an_answer_it_says_why() -> None:
+    assert answer(judged(Outcome.UNKNOWN)) == "a reason"
