@@ -1,4 +1,4 @@
-"""README's walk through docker-compose.yml, word for word, in this checkout."""
+"""The walk through docker-compose.yml in docs/containers.md, word for word, in this checkout."""
 
 import os
 import re
@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 
 def walk() -> str:
     found = re.search(
-        r"<!-- walk: compose -->\n```\n(.*?)```\n<!-- walked -->", (ROOT / "README.md").read_text(), re.DOTALL
+        r"<!-- walk: compose -->\n```\n(.*?)```\n<!-- walked -->", (ROOT / "docs/containers.md").read_text(), re.DOTALL
     )
     assert found is not None
     return found[1]
 
 
-def test_the_walk_of_the_readme() -> None:
+def test_the_walk_of_the_page() -> None:
     try:
         engine.connect().close()
     except engine.EngineError as error:
