@@ -6,10 +6,11 @@ disks can be part of a suite. The command's exit code stays the verdict's.
 
 import os
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase, TestSuite
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
@@ -17,8 +18,8 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
-FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,27 +90,29 @@ def publish(command: str, cases: Sequence[Case], junit: Path | None) -> None:
 
 def xml(command: str, cases: Sequence[Case]) -> str:
     """JUnit's form: a suite of the command, a case a run, with seed, world, verdict and folder as properties."""
-    harness = [case for case in cases if case.failed and case.verdict == Outcome.HARNESS_ERROR]
-    failed = [case for case in cases if case.failed and case.verdict != Outcome.HARNESS_ERROR]
-    counts = {"tests": str(len(cases)), "failures": str(len(failed)), "errors": str(len(harness)), "skipped": "0"}
-    root = ElementTree.Element("testsuites", name="zab-chaos")
-    suite = ElementTree.SubElement(root, "testsuite", {"name": command} | counts)
-    suite.set("time", f"{sum(case.seconds for case in cases):.3f}")
+    suite = TestSuite(command)
     for case in cases:
-        name = f"seed {case.seed} on {case.on}"
-        element = ElementTree.SubElement(suite, "testcase", classname=f"zab.{case.scenario}", name=name)
-        element.set("time", f"{case.seconds:.3f}")
-        properties = ElementTree.SubElement(element, "properties")
-        known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
-        for key, value in known.items():
-            if value is not None:
-                ElementTree.SubElement(properties, "property", name=key, value=value)
-        if case.failed:
-            kind = "error" if case.verdict == Outcome.HARNESS_ERROR else "failure"
-            trouble = ElementTree.SubElement(element, kind, type=case.verdict, message=_clean(case.words))
-            trouble.text = _clean(case.told)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        suite.add_testcase(_test_case(case))
+    whole = JUnitXml("zab-chaos")
+    whole.add_testsuite(suite)
+    whole.update_statistics()
+    text: bytes = whole.tostring()
+    return text.decode("utf-8") + "\n"
+
+
+def _test_case(case: Case) -> TestCase:
+    made = TestCase(f"seed {case.seed} on {case.on}", f"zab.{case.scenario}", round(case.seconds, 3))
+    properties = Properties()
+    known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
+    for key, value in known.items():
+        if value is not None:
+            properties.add_property(Property(key, value))
+    made.append(properties)
+    if case.failed:
+        trouble = (Error if case.verdict == Outcome.HARNESS_ERROR else Failure)(_clean(case.words), str(case.verdict))
+        trouble.text = _clean(case.told)
+        made.result = [trouble]
+    return made
 
 
 def markdown(command: str, cases: Sequence[Case]) -> str:
@@ -129,7 +132,7 @@ def markdown(command: str, cases: Sequence[Case]) -> str:
 
 def _clean(text: str) -> str:
     """Without the characters that XML cannot carry, not even escaped."""
-    return NOT_XML.sub("�", text)
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _escaped(text: str) -> str:

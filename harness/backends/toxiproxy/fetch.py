@@ -4,7 +4,6 @@ Go checks the source against its public checksum database. The binary is checked
 those of the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
 """
 
-import hashlib
 import os
 import platform
 import shutil
@@ -13,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import requests
+import pooch
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 
@@ -104,15 +103,13 @@ def _download(folder: Path, release: str) -> Path:
     asset = platform_asset()
     if asset is None:
         raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
-    binary, digest = folder / asset, hashlib.sha256()
-    with requests.get(f"{release}/{asset}", stream=True, timeout=DOWNLOAD_SECONDS) as answer, binary.open("wb") as file:
-        answer.raise_for_status()
-        for chunk in answer.iter_content(1 << 20):
-            digest.update(chunk)
-            file.write(chunk)
-    if digest.hexdigest() != SHA256[asset]:
-        raise _FailedError(f"downloading it: {asset} has sha256 {digest.hexdigest()}, but {SHA256[asset]} was expected")
-    return binary
+    pooch.get_logger().setLevel("WARNING")
+    patient = pooch.HTTPDownloader(timeout=DOWNLOAD_SECONDS)
+    try:
+        kept = pooch.retrieve(f"{release}/{asset}", f"sha256:{SHA256[asset]}", asset, folder, downloader=patient)
+    except ValueError as error:  # another sum than the pinned one
+        raise _FailedError(f"downloading it: {error}") from None
+    return Path(kept)
 
 
 def main() -> int:
