@@ -24,7 +24,7 @@ class Partition(Fault):
         self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
         self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
         self.quiet = False
-        self.all_dead = False  # nobody was left to take a frame
+        self.nobody_there = False  # who could have taken a frame, at the end
         self.links: list[dict[str, Any]] = []
 
     def inject(self) -> None:
@@ -36,12 +36,12 @@ class Partition(Fault):
 
     def heal(self) -> None:
         self.links = self.witness.links()  # before the first frame can come through again
-        self.all_dead = not any(self.cluster.alive(target) for _, target in self.pairs)
+        self.nobody_there = self.witness.nobody_there()
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
 
     def recovered(self) -> Confirmation:
         silent = all(link["at_inject"] == link["at_heal"] for link in self.links)
-        return Confirmation(silent and (bool(self.links) or self.all_dead), {"links": self.links})
+        return Confirmation(silent and (bool(self.links) or self.nobody_there), {"links": self.links})
 
     def describe(self) -> str:
         shape = self.params["shape"]
@@ -57,7 +57,8 @@ class Flap(Fault):
         self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
         self.name = f"flap-{scene.random.getrandbits(48):012x}"
         self.cuts = 0
-        self.silent = 0  # how many of the cuts let nothing through
+        self.silent = 0  # how many of the cuts let nothing through, as far as anybody was there to take it
+        self.leaked = 0  # how many let something through; of the rest nobody can tell
         self.cut_now = False
         self.next_turn: float | None = None
 
@@ -86,7 +87,8 @@ class Flap(Fault):
             self._mend()
 
     def recovered(self) -> Confirmation:
-        return Confirmation(self.cuts == self.silent, {"cuts": self.cuts, "silent": self.silent})
+        seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
+        return Confirmation(self.silent > 0 and not self.leaked, seen)
 
     def describe(self) -> str:
         return f"{len(self.pairs)} links of {named(self.nodes)} flapping"
@@ -99,7 +101,10 @@ class Flap(Fault):
 
     def _mend(self) -> None:
         links = self.witness.links()
-        self.silent += bool(links) and all(link["at_inject"] == link["at_heal"] for link in links)
+        if any(link["at_inject"] != link["at_heal"] for link in links):
+            self.leaked += 1
+        elif links or self.witness.nobody_there():
+            self.silent += 1
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
         self.cut_now = False
 
