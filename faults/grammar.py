@@ -172,15 +172,14 @@ class _Reader:
 
     def _head(self, nodes: int | None) -> dict[str, Any]:
         head = self._table("scenario")
-        for name in ("name", "about"):
-            if name not in self._raw("scenario"):
-                self._wrong(("scenario",), f"the key {name} is missing", TABLES["scenario"][name].allowed)
+        if "name" not in self._raw("scenario"):
+            self._wrong(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
         if "name" in head and not NAME.fullmatch(head["name"]):
             self._wrong(("scenario", "name"), f"{head['name']!r} is no name", "small letters, digits, - and /")
         if nodes is not None:
             self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
             head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3
-        return {"name": "?", "about": "?", **head}
+        return {"name": "?", **head}
 
     def _expect(self) -> Expect:
         given = self._table("expect")

@@ -141,7 +141,7 @@ class Scenario:
     """A checked scenario. `source` is the file's text as it was read, `file` its name."""
 
     name: str
-    about: str
+    about: str = ""
     nodes: int = 3
     seed: int = 1
     duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it

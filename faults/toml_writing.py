@@ -14,6 +14,7 @@ def write(scenario: Scenario) -> str:
         name: getattr(scenario, name)
         for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "defect")
     }
+    head["about"] = scenario.about or None
     workload = _fields(scenario.workload)
     for drawing in ("rate", "mix") if scenario.operations else ():
         del workload[drawing]

@@ -23,10 +23,10 @@ NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 
 
 def lab(
-    seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Draws delays and timeouts.")] = None,
-    nodes: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many nodes.")] = None,
-    rounds: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many ticks.")] = None,
-    proposals: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many, evenly spread.")] = None,
+    seed: Annotated[str, typer.Option(metavar="NUMBER", help="Draws delays and timeouts.")] = "1",
+    nodes: Annotated[str, typer.Option(metavar="NUMBER", help="How many nodes.")] = "3",
+    rounds: Annotated[str, typer.Option(metavar="NUMBER", help="How many ticks.")] = "1000",
+    proposals: Annotated[str, typer.Option(metavar="NUMBER", help="How many, evenly spread.")] = "10",
     partition: Annotated[
         str, typer.Option(metavar="FROM,TO,...", help="Links that lose everything, one direction a pair.")
     ] = "",
@@ -40,7 +40,7 @@ def lab(
         typer.Option("--on", metavar="WORLD", help="Where the nodes are: sim (here), or lockstep (a process each)."),
     ] = "sim",
 ) -> int:
-    """Run the db-19 lab, and print the sha256 of its dump, without a newline."""
+    """Run the db-19 lab, and print the sha256 of its dump: without a newline, but on a terminal."""
     arguments = _read(
         {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump, on=on
     )
@@ -52,7 +52,7 @@ def lab(
             from zab_chaos.model.lab.dump import show_dump
 
             sys.stdout.write(show_dump(simulator.nodes))
-    sys.stdout.write(hashlib.sha256(content).hexdigest())
+    sys.stdout.write(hashlib.sha256(content).hexdigest() + ("\n" if sys.stdout.isatty() else ""))
     sys.stdout.flush()
     return Exit.PASS
 
@@ -72,7 +72,7 @@ def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractC
     return nullcontext(LabSimulator(arguments, observe))
 
 
-def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
+def _read(texts: dict[str, str], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
     """The arguments of the command line. Raises BadInput with all mistakes, a line each."""
     from zab_chaos.model.lab import BadLabArguments, LabArguments
 
@@ -99,17 +99,14 @@ def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on
 
 
 def _or_legal(number: int | None) -> int:
-    """A legal number in the place of one that is missing or unreadable, so that the rest can still be checked."""
+    """A legal number in the place of one that is unreadable, so that the rest can still be checked."""
     return 1 if number is None else number
 
 
-def _number(name: str, text: str | None, mistakes: list[str]) -> int | None:
-    if text is None:
-        mistakes.append(f"--{name} is missing; it needs a whole number")
-    elif NUMBER.fullmatch(text.strip()):
+def _number(name: str, text: str, mistakes: list[str]) -> int | None:
+    if NUMBER.fullmatch(text.strip()):
         return int(text)
-    else:
-        mistakes.append(f"--{name} is {text!r}; it needs a whole number")
+    mistakes.append(f"--{name} is {text!r}; it needs a whole number")
     return None
 
 
