@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
     assert "file/run.xml cannot be written" in capsys.readouterr().err
     assert not place.joinpath("results").exists()
     assert main(["explore", "lab-flapping", "--junit", "lab.xml"]) == 4
-    assert "--junit tells of runs of a scenario" in capsys.readouterr().err
+    assert "--junit reports runs of a scenario" in capsys.readouterr().err
 
 
 def test_nothing_breaks_out_of_its_place() -> None:

@@ -87,7 +87,7 @@ def test_a_world_that_there_is_not_is_one_more_mistake() -> None:
     found = mistakes("--seed 1 --nodes 2 --rounds x --proposals 3 --on nowhere")
     assert found == [
         "--rounds is 'x'; it needs a whole number",
-        "--on is 'nowhere'; the lab's nodes are in sim or lockstep",
+        "--on is 'nowhere'; the lab runs on sim or lockstep",
     ]
 
 
