@@ -9,19 +9,22 @@ from collections.abc import Callable, Iterator
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from zab_chaos import model, node
 from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.interfaces import Commanding, Crashing, Replicating
-from zab_chaos.model.world.links import NEVER, SimLinks
+from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.suspension import Stoppable
 from zab_chaos.model.world.trace import SimTrace
 from zab_chaos.node.boot import begin
+from zab_chaos.node.channel.channels import NEVER
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
-from zab_chaos.node.replica import Replica
+from zab_chaos.node.replica import DECODER, Replica
 
 if TYPE_CHECKING:
     from zab_chaos.model.world.machine import SimNode
@@ -73,9 +76,10 @@ class SimServer:
         self.stopped = False  # SIGSTOP
         self.stopping: str | None = None
         self.settled = False  # what was sent had left the process when it died
-        self.inbox: deque[tuple[Any, Any]] = deque()
+        self.inbox: deque[bytes] = deque()  # frames of peers
         self.port = SimPort(self)
-        self.links = SimLinks(self, node.peers, life)
+        self.links = SimLinks(self, node.peers, life, self.decoder())
+        self.channels = self.links.channels
         self.trace = SimTrace(self.world, node.sink, node.id, life)
         self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
@@ -103,7 +107,7 @@ class SimServer:
             self._fail(error)
             return
         self.booted = True
-        self.links.open()
+        self.channels.open()
         self._run(self.replica.start, self.clock.now_ns())
 
     def recover(self) -> None:
@@ -127,11 +131,15 @@ class SimServer:
             self.trace,
             self.recording,
             begun.crash,
-            self.links,
+            self.channels,
             self.port,
             plan.layers,
         )
         self.commands = Commands(replica, self.clock, node.disk, self.stop)
+
+    def decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        """What reads the messages of a frame."""
+        return DECODER
 
     def _prepare(self, crash: CrashPoints) -> None:
         crash.die = die
@@ -162,7 +170,7 @@ class SimServer:
     def notice(self, pipe: "Pipe", connected: bool) -> None:
         """A connection of one of this server's pipes stands, or is gone."""
         if self.booted and self.alive:
-            self.inbox.append((None, (pipe, connected)))
+            self.links.notices.append((pipe, connected))
             self.poke()
 
     def peer_server(self, peer: int) -> "SimServer | None":
@@ -197,20 +205,26 @@ class SimServer:
             self._fail(error)
 
     def _take(self) -> None:
-        replica, links, port, inbox = self.replica, self.links, self.port, self.inbox
+        replica, links, channels, port, inbox = self.replica, self.links, self.channels, self.port, self.inbox
         while True:
             if self._asked:
                 self._answer()
-            frames = links.receive(inbox) if inbox or links.pending else ()
+            frames = channels.receive(inbox) if inbox or channels.untold else ()
+            if links.notices:
+                links.take_notices()
             clients = port.receive() if port.pending else ()
             now = self.clock.now_ns()
             self.commands.due(now)
-            if not links.quiet:
-                links.tick(now)
+            channels.tick(now, self.world.now)
             port.tick(now)
             self._run(replica.round, lambda now=now: now, frames, clients)
-            if self._busy or not self.alive or not (inbox or self._asked or links.pending or port.pending):
+            if self._busy or not self.alive or not self._waiting:
                 return
+
+    @property
+    def _waiting(self) -> bool:
+        """There is something to take."""
+        return bool(self.inbox or self._asked or self.channels.untold or self.links.notices or self.port.pending)
 
     def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
         """Run to where the disk writes, to the end of the round, or of the life."""
@@ -241,13 +255,13 @@ class SimServer:
             self._after_resume.append(self._synced)
             return
         self._run(lambda: self._steps)
-        if self.alive and not self._busy and (self.inbox or self._asked or self.links.pending or self.port.pending):
+        if self.alive and not self._busy and self._waiting:
             self._rounds()
 
     def _over(self) -> None:
         """The round is over."""
-        if self.links.ended_runs:
-            self._trace_runs(self.links.runs())
+        if self.channels.runs.ended:
+            self._trace_runs(self.channels.runs.fetch())
             self.replica.driver.flush()
         if self.stopping is not None:
             self._close(self.stopping)
@@ -260,7 +274,7 @@ class SimServer:
         self._busy = False
         self._computes_until = self.world.now + self._round_ns
         # In steady state nothing comes due before the next heartbeat.
-        if not (self._steady and self._wake_at != NEVER and self.links.quiet and self.replica.machine.in_broadcast):
+        if not (self._steady and self._wake_at != NEVER and self.channels.quiet and self.replica.machine.in_broadcast):
             self._plan_wake()
 
     def _idle(self, _: object) -> None:
@@ -282,13 +296,13 @@ class SimServer:
     def _plan_wake(self) -> None:
         """Look at the clock when something is due."""
         machine, now = self.replica.machine, self.clock.now_ns()
-        due = min(machine.wakes_at(), self.links.wakes_at())
+        due = min(machine.wakes_at(), self.channels.wakes_at())
         command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
         if command is not None and command < due:
             due = command
         if patience is not None and now < patience < due:
             due = patience
-        self._steady = machine.in_broadcast and self.links.quiet
+        self._steady = machine.in_broadcast and self.channels.quiet
         self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:
@@ -356,14 +370,14 @@ class SimServer:
         self.end(code)
 
     def _close(self, why: str) -> None:
-        self.links.close()
+        self.channels.close()
         self.last_words(why)
         self.end(0)
 
     def last_words(self, why: str) -> None:
         """What a life that ends by its own decision leaves behind."""
         assert isinstance(self.replica, Replica)
-        self._trace_runs(self.links.runs())
+        self._trace_runs(self.channels.runs.fetch())
         self.replica.tell_work()
         self.replica.driver.flush()
         if self.recording is not None:

@@ -29,8 +29,8 @@ from zab_chaos.node.net.protocol import (
     decode_from_client,
     encode,
 )
-from zab_chaos.node.net.refusals import REPORT_NS, Refusals
 from zab_chaos.node.net.strangers import Strangers
+from zab_chaos.node.refusals import REPORT_NS, Refusals
 from zab_chaos.node.tree.outcomes import Outcome
 
 CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
