@@ -77,7 +77,7 @@ class Server:
             self.recording,
             crash,
             self.links.channels,
-            self.clients,
+            self.clients.connections,
             parts,
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)

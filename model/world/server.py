@@ -132,7 +132,7 @@ class SimServer:
             self.recording,
             begun.crash,
             self.channels,
-            self.port,
+            self.port.connections,
             plan.layers,
         )
         self.commands = Commands(replica, self.clock, node.disk, self.stop)
@@ -216,7 +216,7 @@ class SimServer:
             now = self.clock.now_ns()
             self.commands.due(now)
             channels.tick(now, self.world.now)
-            port.tick(now)
+            port.connections.tick(now)
             self._run(replica.round, lambda now=now: now, frames, clients)
             if self._busy or not self.alive or not self._waiting:
                 return

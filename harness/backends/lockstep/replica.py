@@ -43,12 +43,12 @@ class RemoteReplica:
         self._server = server
         self._cluster = frame.cluster_hash(server.config.cluster)
         self._limit = server.config.limits.frame_bytes
-        channels, port, clock = server.channels, server.port, server.clock
+        channels, clients, clock = server.channels, server.port.connections, server.clock
         self._do: dict[type, Callable[[Any], None]] = {
             wire.Send: self._send,
             wire.Reset: lambda effect: channels.reset(effect.peer, effect.why),
-            wire.Answers: lambda effect: port.send(effect.client, effect.items),
-            wire.Drop: lambda effect: port.drop(effect.client, effect.why),
+            wire.Answers: lambda effect: clients.send(effect.client, effect.items),
+            wire.Drop: lambda effect: clients.drop(effect.client, effect.why),
             wire.Spend: lambda effect: server.disk.spend(effect.slow_ms),
             wire.Rate: lambda effect: setattr(clock, "rate", effect.rate),
             wire.Jump: lambda effect: clock.jump(effect.nanoseconds),
