@@ -97,6 +97,7 @@ class ClientCore:
         self._addresses = dict(addresses)
         self._dial = dial
         self._timeout_ns = timeout_ns
+        self._late = f"no answer within {timeout_ns / 1e9:g} s"
         self.node = min(addresses) if node is None else self._known(node)  # it is connected to, or tries to reach
         self._leaderless = Leaderless()
         self._now = 0
@@ -132,15 +133,12 @@ class ClientCore:
 
     def wakes_at(self) -> int | None:
         """When `turn` will have something to do although nothing comes."""
-        due = []
-        if self.connection is None:
-            due.append(self._retry_ns)
-        elif not self.connected:
-            due.append(self._opened_ns + CONNECT_NS)
-        oldest = next(iter(self._sent.values()), None) or (self._unsent[0] if self._unsent else None)
-        if oldest is not None:
-            due.append(oldest.submitted_ns + self._timeout_ns)
-        return min(due, default=None)
+        oldest = next(iter(self._sent.values())) if self._sent else self._unsent[0] if self._unsent else None
+        expires = oldest.submitted_ns + self._timeout_ns if oldest is not None else None
+        if self.connected:
+            return expires
+        due = self._retry_ns if self.connection is None else self._opened_ns + CONNECT_NS
+        return due if expires is None else min(due, expires)
 
     def flush(self) -> None:
         """Send what was submitted, as far as the connection takes it."""
@@ -241,12 +239,10 @@ class ClientCore:
     def _expire(self) -> None:
         """Time is up for the oldest: the node is stuck, since it answers in order. Leave it."""
         limit = self._now - self._timeout_ns
-        words = f"no answer within {self._timeout_ns / 1e9:g} s"
-        oldest = next(iter(self._sent.values()), None)
-        if oldest is not None and oldest.submitted_ns <= limit:
-            self._move_on(f"node {self.node}: {words}")
+        if self._sent and next(iter(self._sent.values())).submitted_ns <= limit:
+            self._move_on(f"node {self.node}: {self._late}")
         while self._unsent and self._unsent[0].submitted_ns <= limit:
-            self._complete(self._unsent.popleft(), Unknown(words))
+            self._complete(self._unsent.popleft(), Unknown(self._late))
 
     def _complete(self, operation: Operation, outcome: Outcome) -> None:
         operation.outcome = outcome

@@ -19,13 +19,8 @@ class SimPort:
             server.plan.limits, lambda connection, frame: connection.deliver(frame)
         )
         self._server = server
-        self._inbox: deque[tuple[ClientConnection, bytes]] = deque()
+        self.inbox: deque[tuple[ClientConnection, bytes]] = deque()
         self._open: list[ClientConnection] = []  # whoever would notice if this process died
-
-    @property
-    def pending(self) -> bool:
-        """`receive` has something."""
-        return bool(self._inbox or self.connections.untold)
 
     def open(self, connection: "ClientConnection") -> None:
         """A connection stands, as far as the machine is concerned; the process need not have noticed."""
@@ -35,12 +30,12 @@ class SimPort:
     def arrive(self, what: tuple["ClientConnection", bytes]) -> None:
         """A frame, and the connection that it came over."""
         if self._server.alive:
-            self._inbox.append(what)
+            self.inbox.append(what)
             self._server.poke()
 
     def receive(self) -> list[ClientEvent]:
-        while self._inbox:
-            connection, frame = self._inbox.popleft()
+        while self.inbox:
+            connection, frame = self.inbox.popleft()
             self.connections.receive(connection, (frame,))
         return self.connections.fetch()
 

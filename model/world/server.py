@@ -84,6 +84,7 @@ class SimServer:
         self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
         self._steps: Iterator[None] = iter(())  # of the present round
+        self._shown_ns = 0
         self._busy = False  # in a round that waits for the disk
         self._stoppable: Stoppable | None = None
         self._after_resume: list[Callable[[], None]] = []
@@ -98,14 +99,10 @@ class SimServer:
     def boot(self) -> None:
         """Recover, and begin. The life may end of it."""
         self.node.disk.new_life()
-        try:
-            self.recover()
-        except Died as gone:
-            self.end(gone.code)
-            return
-        except Exception as error:
-            self._fail(error)
-            return
+        self._living(self._begin)
+
+    def _begin(self) -> None:
+        self.recover()
         self.booted = True
         self.channels.open()
         self._run(self.replica.start, self.clock.now_ns())
@@ -162,7 +159,7 @@ class SimServer:
             return
         left = self._computes_until - self.world.now
         if left <= 0:
-            self._rounds()
+            self._living(self._rounds)
         else:
             self._busy = True
             self.world.at(left, self._idle)
@@ -195,50 +192,63 @@ class SimServer:
 
     # ---- rounds ----
 
-    def _rounds(self) -> None:
-        """Rounds, one after the other, as long as there is something to take at once. The life may end of one."""
+    def _living(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call it. The life may end of it."""
         try:
-            self._take()
+            call(*arguments)
         except Died as gone:
             self.end(gone.code)
         except Exception as error:
             self._fail(error)
 
-    def _take(self) -> None:
+    def _rounds(self) -> None:
+        """Rounds, one after the other, as long as there is something to take at once."""
         replica, links, channels, port, inbox = self.replica, self.links, self.channels, self.port, self.inbox
+        connections = port.connections
         while True:
             if self._asked:
                 self._answer()
             frames = channels.receive(inbox) if inbox or channels.untold else ()
             if links.notices:
                 links.take_notices()
-            clients = port.receive() if port.pending else ()
-            now = self.clock.now_ns()
+            clients = port.receive() if port.inbox or connections.untold else ()
+            now = self._shown_ns = self.clock.now_ns()
             self.commands.due(now)
             channels.tick(now, self.world.now)
-            port.connections.tick(now)
-            self._run(replica.round, lambda now=now: now, frames, clients)
+            connections.tick(now)
+            self._busy = True
+            if self.crash.pausing:
+                self._run(replica.round, self._shown, frames, clients)
+            else:
+                self._go_on(replica.round(self._shown, frames, clients))
             if self._busy or not self.alive or not self._waiting:
                 return
+
+    def _shown(self) -> int:
+        """What the clock showed when the round began."""
+        return self._shown_ns
 
     @property
     def _waiting(self) -> bool:
         """There is something to take."""
-        return bool(self.inbox or self._asked or self.channels.untold or self.links.notices or self.port.pending)
+        port = self.port
+        return bool(
+            self.inbox
+            or self._asked
+            or self.channels.untold
+            or self.links.notices
+            or port.inbox
+            or port.connections.untold
+        )
 
     def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
         """Run to where the disk writes, to the end of the round, or of the life."""
         self._busy = True
-        try:
-            if self.crash.pausing:
-                self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
-                self._stoppable.go()
-            else:
-                self._go_on(steps_of(*arguments))
-        except Died as gone:
-            self.end(gone.code)
-        except Exception as error:
-            self._fail(error)
+        if self.crash.pausing:
+            self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
+            self._stoppable.go()
+        else:
+            self._go_on(steps_of(*arguments))
 
     def _go_on(self, steps: Iterator[None]) -> None:
         self._steps = steps
@@ -254,9 +264,9 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._run(lambda: self._steps)
+        self._living(self._run, lambda: self._steps)
         if self.alive and not self._busy and self._waiting:
-            self._rounds()
+            self._living(self._rounds)
 
     def _over(self) -> None:
         """The round is over."""
@@ -284,7 +294,7 @@ class SimServer:
         if self.stopped:
             self._wake_at = NEVER
         else:
-            self._rounds()
+            self._living(self._rounds)
 
     def _trace_runs(self, runs: list[Any]) -> None:
         for run in runs:
@@ -320,7 +330,7 @@ class SimServer:
             self._wake_at = NEVER  # planned anew when the round is over, or the process goes on
             return
         self._wake_at = NEVER
-        self._rounds()
+        self._living(self._rounds)
 
     # ---- being stopped, and the end ----
 
@@ -346,17 +356,12 @@ class SimServer:
         self.stopped = False
         self._wake_at = NEVER
         waiting, self._after_resume = self._after_resume, []
-        try:
-            if self._stoppable is not None and self._stoppable.stopped:
-                self._stoppable.go()
-        except Died as gone:
-            self.end(gone.code)
-        except Exception as error:
-            self._fail(error)
+        if self._stoppable is not None and self._stoppable.stopped:
+            self._living(self._stoppable.go)
         for action in waiting:
             action()
         if self.alive and self.booted and not self.stopped and not self._busy:
-            self._rounds()
+            self._living(self._rounds)
 
     def _fail(self, error: Exception) -> None:
         """The life ends by itself, as a process does. Raises an error that is the world's."""

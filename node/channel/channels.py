@@ -20,7 +20,7 @@ from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.frame import BadFrame
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.channel.runs import Runs
-from zab_chaos.node.channel.session import ACCEPTED, Outcome, Session
+from zab_chaos.node.channel.session import ACCEPTED, Session
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from zab_chaos.node.refusals import Refusals
@@ -107,7 +107,15 @@ class ChannelSet:
         """
         out: list[LinkEvent] = []
         while not (self.untold and self._hand_out(out)) and frames:
-            self._take(frames.popleft(), out)
+            data = frames.popleft()
+            try:
+                header = frame.parse(data, self._cluster, self._me, self._frame_bytes)
+                session = self._sessions.get(header.sender)
+                if session is None:
+                    raise BadFrame(f"node {header.sender} is no peer of this node", header.sender)
+                self._take(header, data, session, out)
+            except BadFrame as bad:
+                self._refused(bad)
         return out
 
     def connected(self, peer: int) -> None:
@@ -204,29 +212,17 @@ class ChannelSet:
 
     # ---- frames that arrive ----
 
-    def _take(self, data: bytes, out: list[LinkEvent]) -> None:
-        try:
-            header = frame.parse(data, self._cluster, self._me, self._frame_bytes)
-            peer = header.sender
-            session = self._sessions.get(peer)
-            if session is None:
-                raise BadFrame(f"node {peer} is no peer of this node", peer)
-            self.frames[peer] += 1
-            number, was_up = session.number, session.up
-            outcome = session.receive(header)
-            if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):
-                out.append(Received(peer, frame.messages(data, header, self._decoder)))
-                self.runs.took(peer, header.incarnation, header.session, header.sequence)
-            else:
-                self._judged(header, data, session, number if was_up else None, outcome)
-        except BadFrame as bad:
-            self._refused(bad)
-
-    def _judged(self, header: Header, data: bytes, session: Session, number: int | None, outcome: Outcome) -> None:
-        """Do what a frame changed. `number`: of the session in which it came, if that was up."""
-        peer = header.sender
+    def _take(self, header: Header, data: bytes, session: Session, out: list[LinkEvent]) -> None:
+        """Judge a well-formed frame, and do what it changes. Raises BadFrame."""
+        peer, number, was_up = header.sender, session.number, session.up
+        self.frames[peer] += 1
+        outcome = session.receive(header)
+        if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # as for most frames; nothing is untold
+            out.append(Received(peer, frame.messages(data, header, self._decoder)))
+            self.runs.took(peer, header.incarnation, header.session, header.sequence)
+            return
         if outcome.closed is not None:
-            self._closed(peer, number, outcome.closed)
+            self._closed(peer, number if was_up else None, outcome.closed)
         if outcome.opened:
             self.untold.append((LinkUp(peer, session.number), None))
         if outcome.accepted:
