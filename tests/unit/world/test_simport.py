@@ -31,9 +31,9 @@ class Ensemble:
         self.known: dict[int, list[Outcome]] = {ME: [], YOU: []}
         assert self.world.until(lambda: self.ground.cluster.leader() is not None, 20 * SECOND)
 
-    def client(self, number: int, seen: Zxid = ZERO) -> SimClient:
-        """At node 1, which it says HELLO to with what it has `seen`."""
-        client = SimClient(self.world, self.machines[:1], 1, number, 100 * SECOND)
+    def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
+        """At node 1, which it says HELLO to with what it has `seen`. It knows the first so many `nodes`."""
+        client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND)
         client.core.seen = seen
         assert self.world.until(lambda: client.core.connected, 10 * SECOND)
         return client
@@ -80,3 +80,42 @@ def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile
     assert isinstance(ensemble.known[ME][0], Unknown)
     assert "has seen 1073741824:9" in ensemble.known[ME][0].why
     assert ensemble.sessions().waiting == 0
+
+
+def test_what_no_frame_may_hold_makes_the_node_drop_the_client_with_words(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME)
+    ensemble.submit(client, Create("/huge", bytes(5 * 2**20)))
+    client.turn()
+    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    (outcome,) = ensemble.known[ME]
+    assert isinstance(outcome, Unknown)
+    assert "at most 4194304 are allowed" in outcome.why
+    assert ensemble.world.until(lambda: client.core.connected, SECOND)
+
+
+def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME)
+    ensemble.submit(client, Create("/huger", bytes(17 * 2**20)))
+    client.turn()
+    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    assert ensemble.known[ME] == [Unknown("the connection broke")]
+
+
+def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME, nodes=3)
+    ensemble.ground.network.cut([(1, 2), (1, 3), (2, 1), (3, 1)], "disable")
+    for _ in range(50):
+        ensemble.submit(client, Create("/a"))
+        client.turn()
+        ensemble.world.pass_time(SECOND // 10)
+    assert client.core.node != 1
+    assert client.core.last_trouble == "node 1 has no leader"
+    assert client.core.last_trouble == "node 1 has no leader"
+
+
+def test_a_number_that_comes_again_ends_the_older_connection(ensemble: Ensemble) -> None:
+    older = ensemble.client(ME)
+    newer = ensemble.client(ME)
+    assert ensemble.world.until(lambda: not older.core.connected, SECOND)
+    assert "connected again" in older.core.last_trouble
+    assert newer.core.connected
