@@ -4,6 +4,7 @@ One thread does everything. While it waits for its disk, frames gather, and the 
 the group commit of LADIS 2008, and nobody ever waits for a batch to fill.
 """
 
+from dataclasses import asdict
 from typing import Any
 
 import zmq
@@ -135,17 +136,7 @@ class Server:
 
     def trace_channels(self) -> None:
         for run in self.links.channels.runs.fetch():
-            self.trace.add(
-                "channel",
-                {
-                    "peer": run.peer,
-                    "incarnation": run.incarnation,
-                    "session": run.session,
-                    "first": run.first,
-                    "last": run.last,
-                    "ended": run.ended,
-                },
-            )
+            self.trace.add("channel", asdict(run))
 
     def close(self) -> None:
         """End by own decision: say goodbye to nobody, but leave complete traces."""

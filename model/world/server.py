@@ -6,6 +6,7 @@ server looks at its clock when something is due, late by what polling costs; in 
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -298,8 +299,7 @@ class SimServer:
 
     def _trace_runs(self, runs: list[Any]) -> None:
         for run in runs:
-            fields = {name: getattr(run, name) for name in ("peer", "incarnation", "session", "first", "last", "ended")}
-            self.trace.add("channel", fields)
+            self.trace.add("channel", asdict(run))
 
     # ---- the clock ----
 

@@ -99,7 +99,7 @@ class ChannelSet:
 
     # ---- what comes ----
 
-    def receive(self, frames: deque[Any]) -> list[LinkEvent]:
+    def receive(self, frames: deque[bytes]) -> list[LinkEvent]:
         """What has happened, in order. Takes frames from the left; what it leaves there is for the next call.
 
         After a LinkDown nothing but LinkDowns follows in the same list: so what the server still has to say to the
@@ -129,10 +129,6 @@ class ChannelSet:
         self._connected.discard(peer)
         if self._sessions[peer].up:
             self.disconnected(peer, host_ns)
-
-    def refuse(self, what: str, why: str, peer: int | None) -> None:
-        """Count something that was not let in."""
-        self.report(self.refusals.add(what, why, peer))
 
     def report(self, *reports: Refused | None) -> None:
         """Tell these with the next `receive`."""
@@ -233,7 +229,7 @@ class ChannelSet:
     def _refused(self, bad: BadFrame) -> None:
         """A frame that is not right closes the session of whom it claims to be from."""
         peer = bad.sender if bad.sender in self._sessions else None
-        self.refuse("frame", bad.reason, peer)
+        self.report(self.refusals.add("frame", bad.reason, peer))
         if peer is not None:
             self.reset(peer, f"a bad frame: {bad.reason}")
 
