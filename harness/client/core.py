@@ -126,10 +126,11 @@ class ClientCore:
             self._listen(arrived, broken)
         elif now >= self._retry_ns:
             self._open()
-        if self._leaves and not self._sent:  # what was sent is waited for: it would become unknown without need
+        if not self._sent and self._leaves:  # what was sent is waited for: it would become unknown without need
             self._move_on(f"node {self.node} has no leader")
         self._expire()
-        self.flush()
+        if self._unsent:
+            self.flush()
 
     def wakes_at(self) -> int | None:
         """When `turn` will have something to do although nothing comes."""

@@ -173,7 +173,8 @@ class ChannelSet:
         for peer, session in self._sessions.items():
             if not session.up and now_ns >= self._hello_at[peer]:
                 self._greet(peer)
-        self.report(*self.refusals.due(now_ns))
+        if self.refusals.waiting:
+            self.report(*self.refusals.due(now_ns))
         self.quiet = not (self._lost_at or self.refusals.waiting) and all(one.up for one in self._sessions.values())
 
     def wakes_at(self) -> int:

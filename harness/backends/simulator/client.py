@@ -40,10 +40,9 @@ class SimClient:
         if self._closed:
             return
         self.core.turn(self._world.now, arrived, broken)
-        more = self._turned()
+        self._wake_by(self._turned())
         self.core.flush()
         self._wake_by(self.core.wakes_at())
-        self._wake_by(more)
 
     def close(self) -> None:
         """Whatever is outstanding becomes unknown."""
