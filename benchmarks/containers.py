@@ -17,7 +17,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.stage import Stage
 from zab_chaos.harness.backends.registry import stage_on
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder

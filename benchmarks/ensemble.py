@@ -15,7 +15,7 @@ import psutil
 
 from zab_chaos.harness.backends import ensemble_state as cluster
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until

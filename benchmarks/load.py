@@ -3,8 +3,10 @@
 import time
 from dataclasses import dataclass
 
-from zab_chaos.harness.client.core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 

@@ -10,7 +10,7 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zab_chaos.faults.defects.channels import RawLinks
+from zab_chaos.faults.defects.channels import RawChannels
 from zab_chaos.faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
 from zab_chaos.faults.defects.clients import (
     AnswerBeforeDelivery,
@@ -142,7 +142,7 @@ DEFECTS: dict[str, Defect] = {
             ticket=None,
             property="local primary order",
             scenario="gap-accepted",
-            replace=_parts(peer=GapAccepted, links=RawLinks),
+            replace=_parts(peer=GapAccepted, channels=RawChannels),
         ),
         Defect(
             name="raw-zmq",
@@ -150,7 +150,7 @@ DEFECTS: dict[str, Defect] = {
             ticket=None,
             property="channels",
             scenario="raw-zmq",
-            replace=_parts(links=RawLinks),
+            replace=_parts(channels=RawChannels),
         ),
         Defect(
             name="amnesiac-votes",
@@ -166,7 +166,7 @@ DEFECTS: dict[str, Defect] = {
             ticket=None,
             property="global primary order",
             scenario="stale-epoch-accepted",
-            replace=_parts(peer=StaleEpochAccepted, links=RawLinks),
+            replace=_parts(peer=StaleEpochAccepted, channels=RawChannels),
         ),
         Defect(
             name="leader-promise-not-durable",

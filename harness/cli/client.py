@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine

@@ -10,7 +10,7 @@ from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends.registry import BACKENDS, stage_on
 from zab_chaos.harness.backends.simulator import run
 from zab_chaos.harness.backends.simulator.run import SimGround
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.client.transport import SocketLine

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from zab_chaos.harness.backends.simulator.client import SimClient
 from zab_chaos.harness.backends.simulator.records import Records
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED, Then
 from zab_chaos.harness.workload.open_loop import Counters
-from zab_chaos.model.world.clients import SimClient, SimOperation
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.outcomes import Outcome
@@ -36,27 +37,28 @@ class SimLine:
         self._world = world
         self._records = records
         self._tally = tally
-        self._thens: dict[int, Then] = {}
         self._closed = False
-        first = [machine.id for machine in machines].index(node)
-        self._client = SimClient(world, machines, first, number, int(timeout * 1e9), self._known, self._ready)
+        self._client = SimClient(world, machines, node, number, int(timeout * 1e9))
 
     @property
     def number(self) -> int:
-        return self._client.number
+        return self._client.core.number
 
     @property
     def node(self) -> int:
-        return self._client.node
+        return self._client.core.node
 
     def submit(self, request: Request, then: Then) -> None:
+        def known(operation: Operation, outcome: Outcome) -> None:
+            self._tally.add(self._records.complete(self._client.core, operation, outcome))
+            then(outcome)
+
         if self._closed:
             raise ValueError(CLOSED)
-        operation = self._client.submit(request, self._world.now)
-        self._thens[operation.seq] = then
+        operation = self._client.submit(request, known)
         self._tally.add("invoked")
-        self._records.invoke(self.number, self.node, operation)
-        self._client.flush()
+        self._records.invoke(self._client.core, operation, self._world.now)
+        self._client.turn()
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         self._world.until(known, int(seconds * 1e9))
@@ -65,11 +67,3 @@ class SimLine:
         if not self._closed:
             self._closed = True
             self._client.close()
-
-    def _known(self, operation: SimOperation, outcome: Outcome) -> None:
-        name, _ = self._records.complete(self.number, self.node, operation, outcome)
-        self._tally.add(name)
-        self._thens.pop(operation.seq)(outcome)
-
-    def _ready(self) -> None:
-        self._client.flush()

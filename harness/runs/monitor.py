@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
 from zab_chaos.harness.backends.processes.ensemble import Ended, Nodes
 from zab_chaos.harness.report.progress import Display, Now
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.open_loop import Workload
+from zab_chaos.harness.workload.thread import Workload
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
 STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}

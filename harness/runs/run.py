@@ -20,7 +20,7 @@ from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.runs.monitor import Watch
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.walk import INTERRUPTED, Walk
-from zab_chaos.harness.workload.open_loop import WorkloadError
+from zab_chaos.harness.workload.thread import WorkloadError
 from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Outcome, Verdict
 

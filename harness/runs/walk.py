@@ -37,7 +37,7 @@ class Ensemble(Cluster, Protocol):
 
 
 class Load(Protocol):
-    """A workload: see `zab_chaos.harness.workload.open_loop.Workload`."""
+    """A workload: see `zab_chaos.harness.workload.thread.Workload`."""
 
     @property
     def counters(self) -> Counters: ...

@@ -21,8 +21,8 @@ from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.open_loop import Workload
 from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.thread import Workload
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"

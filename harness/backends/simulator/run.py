@@ -41,7 +41,6 @@ from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.machine import MakeNode, SimNode, build
 from zab_chaos.model.world.world import BEGINNING, Plan, World
 from zab_chaos.node.components import parts_with
-from zab_chaos.node.net.link import Links
 
 COLLECT_AFTER = 50_000  # objects: some megabytes
 SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
@@ -112,10 +111,8 @@ def plan_of(scenario: Scenario, defect: str | None) -> Plan:
         defect=name,
         peer_type=parts.peer,
         store_type=parts.store,
-        session_type=parts.links.session_type,
+        channels=parts.channels,
         layers=parts,
-        raw=parts.links.redial is not Links.redial,
-        immediate=parts.links.immediate,
     )
 
 

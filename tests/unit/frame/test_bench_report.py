@@ -15,9 +15,11 @@ from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.cli.bench import bench as run_bench
 from zab_chaos.harness.cli.bench import chosen, show, shown
-from zab_chaos.harness.client.core import Client, Failed, Ok, Operation, Then, Unknown
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation, Then
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.requests import Request
 
 

@@ -19,11 +19,11 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     load = SimLoad(ground.world, machines, ground.records, load_of(scenario), 1)
     load.start()
     ground.world.pass_time(20 * AGAIN_NS)
-    assert 0 < load.counts["failed"] <= 20 * 4
-    assert not load.begun
+    assert 0 < load.counters.failed <= 20 * 4
+    assert not load.wait_begun(0)
     for machine in machines[1:]:
         machine.spawn()
-    assert ground.world.until(lambda: load.begun, 5_000_000_000)
+    assert ground.world.until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
