@@ -25,8 +25,9 @@ SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
 class ContainerStage(Stage):
     """Raises HarnessError."""
 
-    @classmethod
-    def check(cls) -> None:
+    @staticmethod
+    def check_machine() -> None:
+        """Raise HarnessError if there is no engine with the image of this code. Makes nothing."""
         with contextlib.closing(engine.connect()) as client:
             image.find(client)
 

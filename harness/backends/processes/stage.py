@@ -6,20 +6,24 @@ Entered, everything but the nodes is up; left, nothing is: no process, no port, 
 """
 
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import FolderGround
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
+from zab_chaos.harness.backends.processes.monitor import Watch
 from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
+from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Workload
 from zab_chaos.harness.workload.operations import load_of
@@ -28,18 +32,22 @@ from zab_chaos.node.net import keys
 HOST = "127.0.0.1"
 
 
-class Stage:
-    """`cluster`, `network`, `client_keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
+class Stage(FolderGround):
+    """`client_keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
 
     cluster: Nodes
     network: Network
+    onlooker: Watch
     client_keys: keys.Keys
-    toxiproxy_version: str
-    host: Host = THIS_HOST
+    toxiproxy_version: str | None = None
 
-    def __init__(self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool) -> None:
+    def __init__(
+        self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool, display: Display | None = None
+    ) -> None:
         """`defect`: what NodeConfig.defect takes, or None."""
+        super().__init__(folder)
         self._folder = folder
+        self._display = display or Quiet()
         self._scenario = scenario
         self._defect = defect
         self._record = record
@@ -47,14 +55,14 @@ class Stage:
         self._hurry = False
         self._stack = ExitStack()
 
-    @classmethod
-    def check(cls) -> None:
-        """Raises HarnessError if no stage can be had on this machine at all. Makes nothing."""
-
     def __enter__(self) -> Self:
         file_descriptors.require(file_descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
         with ExitStack() as stack:
             self._build(stack)
+            self._book = Book(self._folder.file("ops.jsonl"), self.tally.add)
+            stack.callback(self._book.close)
+            watch = Watch(self.cluster, self._folder, self._display, self._scenario.duration)
+            self.onlooker = stack.enter_context(watch)
             self._stack = stack.pop_all()
         return self
 
@@ -65,13 +73,25 @@ class Stage:
         self._stack.close()
 
     @property
-    def fault_log(self) -> Path:
-        return self._folder.file("faults.jsonl")
+    def addresses(self) -> dict[int, str]:
+        return {node: self.cluster.client_address(node) for node in self.cluster.nodes}
+
+    @property
+    def versions(self) -> dict[str, str | None]:
+        return {"toxiproxy": self.toxiproxy_version}
+
+    def check(self) -> None:
+        if self.onlooker.error is not None:
+            raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
+
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        client = Client(self.addresses, self.client_keys, node, number=number, timeout=timeout)
+        return SocketLine(client, self._book)
 
     def workload(self, seed: int) -> Workload:
         """The scenario's load, against the nodes themselves."""
         return Workload(
-            {node: self.cluster.client_address(node) for node in self.cluster.nodes},
+            self.addresses,
             self.client_keys,
             self._folder.file("ops.jsonl"),
             load_of(self._scenario),

@@ -186,9 +186,9 @@ class SimCluster:
         for node, machine in self._machines.items():
             machine.disk.export_to(folder / f"node-{node}")
 
-    def close(self) -> list[int]:
-        """End all nodes: they are asked. Returns those that had to be killed."""
-        up = [machine for machine in self._machines.values() if machine.alive]
+    def close(self, ask: bool = True) -> list[int]:
+        """End all nodes: they are asked, or left where they are. Returns those that had to be killed."""
+        up = [machine for machine in self._machines.values() if ask and machine.alive]
         for machine in up:
             if machine.stopped:
                 machine.resume()

@@ -1,5 +1,6 @@
 """Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
 
+from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
@@ -46,3 +47,9 @@ ALL: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
+BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL}
+
+
+def judged_by(evidence: str) -> list[str]:
+    """The names of the properties that can be judged by this evidence (`zab_chaos.model.events.Run`)."""
+    return [checker.name for checker in BY_EVIDENCE[evidence]]

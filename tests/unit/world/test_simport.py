@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
-from zab_chaos.harness.backends.simulator.run import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimGround
 from zab_chaos.model.world.clients import SimClient, SimOperation
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
