@@ -242,7 +242,7 @@ def test_a_mistake_in_a_marker_is_told_when_tests_are_collected(
     [
         ("zab(nodes=0, timing={'tick': 3})", ["*nodes*", "*'tick' is no key*"]),
         ("zab(on='moon')", ["*no backend is called 'moon'. Known: *sim*"]),
-        ("zab(defect='bad')", ["*defect: 'bad' is not known here. Allowed: one of ack-before-sync*"]),
+        ("zab(defect='bad')", ["*no defect is called 'bad'. Known: ack-before-sync*"]),
         ("zab(scenario='power-outage')", ["*there is no key 'scenario'*"]),
     ],
 )
