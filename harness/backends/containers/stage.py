@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.containers.ensemble import LISTEN, Containers, H
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.backends.processes.ensemble import Addresses
-from zab_chaos.harness.backends.processes.stage import HOST, Stage
+from zab_chaos.harness.backends.processes.stage import HOST, Stage, take_ports
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
 from zab_chaos.node.net import keys
@@ -38,7 +38,7 @@ class ContainerStage(Stage):
         stack.callback(site.remove)
         site.open()
         nodes = range(1, self._scenario.nodes + 1)
-        ports = self._ports(2 * len(nodes) + 1, stack)
+        ports = take_ports(2 * len(nodes) + 1, stack)
         addresses = {
             n: Addresses(f"{site.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n]))
             for n in nodes

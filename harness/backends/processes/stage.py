@@ -110,7 +110,7 @@ class Stage(FolderGround):
         """Everything but the keys: `cluster`, `network`, `host`, `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
         pairs = self._pairs()
-        ports = self._ports(3 * len(nodes) + len(pairs), stack)
+        ports = take_ports(3 * len(nodes) + len(pairs), stack)
         addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
         links = {pair: f"{HOST}:{port}" for pair, port in zip(pairs, ports[3 * len(nodes) :], strict=True)}
         log = self._folder.file("log", "toxiproxy.log")
@@ -124,14 +124,6 @@ class Stage(FolderGround):
         """All links, (from, to)."""
         nodes = range(1, self._scenario.nodes + 1)
         return [(source, target) for source in nodes for target in nodes if source != target]
-
-    def _ports(self, count: int, stack: ExitStack) -> list[int]:
-        try:
-            ports = free_ports(count)
-        except NoFreePortError as error:
-            raise HarnessError(str(error)) from error
-        stack.callback(release_ports, ports)
-        return ports
 
     def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> Plan:
         scenario = self._scenario
@@ -156,3 +148,13 @@ class Stage(FolderGround):
             raise
         if forced:
             self._folder.milestone("leftovers", nodes=forced)
+
+
+def take_ports(count: int, stack: ExitStack) -> list[int]:
+    """So many free ports, given back with `stack`. Raises HarnessError."""
+    try:
+        ports = free_ports(count)
+    except NoFreePortError as error:
+        raise HarnessError(str(error)) from error
+    stack.callback(release_ports, ports)
+    return ports

@@ -14,7 +14,8 @@ from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
 from zab_chaos.harness.backends import ensemble_state
-from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY, START_SECONDS, STOP_SECONDS
+from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
+from zab_chaos.harness.backends.processes.lives import START_SECONDS, STOP_SECONDS
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet, Toxic, Wire
 from zab_chaos.model.world.world import World
