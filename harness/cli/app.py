@@ -51,7 +51,11 @@ Junit = Annotated[
 Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
 World = Annotated[
     str,
-    typer.Option("--on", metavar="WORLD", help="Where: processes, sim (the simulated world), lockstep, or containers."),
+    typer.Option(
+        "--on",
+        metavar="BACKEND",
+        help="What it runs on: processes, sim (the simulated world), lockstep, containers, or one that you have installed.",
+    ),
 ]
 RESULTS = Path("results")
 

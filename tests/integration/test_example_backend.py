@@ -68,7 +68,15 @@ def test_what_it_can_not_do_is_said_before_anything_starts(environment: dict[str
 
 
 def test_it_conforms(environment: dict[str, str], tmp_path: Path) -> None:
-    words = ["--pyargs", "zab_chaos.harness.testing.conformance", "--zab-on", "examplekv", "-q", "-p", "no:cacheprovider"]
+    words = [
+        "--pyargs",
+        "zab_chaos.harness.testing.conformance",
+        "--zab-on",
+        "examplekv",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     command = [sys.executable, "-m", "pytest", *words]
     ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=170)
     assert ended.returncode == 0, ended.stdout

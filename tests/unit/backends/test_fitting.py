@@ -91,6 +91,8 @@ def test_what_a_scenario_does_not_say_is_fitted() -> None:
 
 def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
     defaults = {key.name: key.default for key in KINDS["crash"].keys}
-    step = FaultStep(at=1.0, do="crash", target="leader", params={"keeps_cache": True, "crash-at": "x", "enough": "none"})
+    step = FaultStep(
+        at=1.0, do="crash", target="leader", params={"keeps_cache": True, "crash-at": "x", "enough": "none"}
+    )
     assert within(step, frozenset(Ability)) == step
     assert within(step, Bare.abilities) == replace(step, target="one", params=defaults)

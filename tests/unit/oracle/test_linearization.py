@@ -68,9 +68,14 @@ ILLEGAL = {
     "an unknown write that comes and goes": Story().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).get(1, 5, 6).get(2, 7, 8),
     "a failed write that is read": Story().set(1, 0, 1).set(2, 2, 3, error="bad path", **REFUSED).get(2, 4, 5),
     "made twice": Story().create(1, 0, 1).create(2, 2, 3),
-    "there is nothing, although it was written": Story().set(1, 0, 1).get(None, 2, 3, outcome="failed", error="no node"),
+    "there is nothing, although it was written": Story()
+    .set(1, 0, 1)
+    .get(None, 2, 3, outcome="failed", error="no node"),
     "a version that skips": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=2),
-    "a condition ignored": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=1).set(3, 4, 5, condition=0, version=2),
+    "a condition ignored": Story()
+    .create(1, 0, 1, version=0)
+    .set(2, 2, 3, version=1)
+    .set(3, 4, 5, condition=0, version=2),
 }
 
 
