@@ -145,8 +145,8 @@ class Ground(AbstractContextManager["Ground"], ABC):
     def finish(self) -> None:
         """Write what is not written yet: nothing happens any more."""
 
-    def keep(self, verdict: Verdict, *, data: bool) -> dict[str, Any]:
-        """Leave in the folder what is made of a judged run; what run.json says of that. `data`: the disks are kept."""
+    def keep(self) -> dict[str, Any]:
+        """Leave in the folder what is made of a run that is over; what run.json says of that."""
         return {}
 
 

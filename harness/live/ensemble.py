@@ -143,7 +143,7 @@ class Ensemble(Standing):
             with results.private():
                 self._keep(*self._close())
                 self.verdict = self._run.judge()
-                self._run.store(self.verdict, faults_due=0)
+                self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._wish.keep_data)
         return self.verdict
 
     def _close(self) -> tuple[str, str]:

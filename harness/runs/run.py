@@ -74,13 +74,12 @@ class Run:
         verdict = self.ground.judge(self.facts["outcome"])
         return verdict if self.facts["outcome"] == INTERRUPTED else with_replay(verdict, self.folder.path)
 
-    def store(self, verdict: Verdict, *, whole: bool = True, faults_due: int | None = None) -> None:
-        """Nothing is written after this. `whole`: it was not interrupted."""
-        if whole:
-            self.facts |= self.ground.keep(verdict, data=self._options.keep_data)
+    def store(self, verdict: Verdict, *, keep: bool) -> None:
+        """Nothing is written after this. `keep`: also what is made of a run whose nodes were simulated."""
+        if keep:
+            self.facts |= self.ground.keep()
         self.folder.write_run(self.facts)
-        due = self._faults_due if faults_due is None else faults_due
-        self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=due)
+        self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=self._faults_due)
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> Ran:
                 raise
             verdict = judge_within(interrupt, one.judge)
         interrupted = interrupt.asked.is_set()
-        one.store(verdict, whole=not interrupted)
+        one.store(verdict, keep=not interrupted)
     return Ran(one.folder, verdict, interrupted)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness.backends.registry import OURS
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
@@ -87,6 +88,9 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
 
 def _of_run(folder: RunFolder) -> Culprit:
     facts = folder.read_run()
+    if facts.get("backend", "processes") not in OURS:
+        words = f"was run on {facts['backend']}; runs are made small in the simulated world, which has our nodes only"
+        raise BadInput(f"{folder.path} {words}")
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:

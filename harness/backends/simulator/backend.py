@@ -80,7 +80,7 @@ class SimGround(Ground):
         verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
-    def keep(self, verdict: Verdict, *, data: bool) -> dict[str, Any]:
+    def keep(self) -> dict[str, Any]:
         """The disks, and the canonical dump that is made of them; its sha256."""
         assert self.folder is not None
         self.cluster.export_disks(self.folder.file("data"))

@@ -7,25 +7,20 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
-from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import FolderGround, RunOptions
+from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import names
+from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.processes.monitor import Watch
-from zab_chaos.harness.backends.processes.stage import HOST, take_ports
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import History
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
-from zab_chaos.harness.machine import die_with_parent, file_descriptors
-from zab_chaos.harness.machine.interrupt import Forced, Stopped
+from zab_chaos.harness.machine import die_with_parent
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_of
@@ -84,78 +79,40 @@ class SystemCluster(Lives):
         return ProcessLife(node, number, process, log)
 
 
-class SystemGround(FolderGround):
-    """Raises HarnessError."""
-
+class SystemGround(ProcessGround):
     cluster: SystemCluster
-    onlooker: Watch
 
     def __init__(
         self, backend: "SystemBackend", scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display
     ) -> None:
-        super().__init__(folder)
+        super().__init__(folder, scenario, display)
         self._backend = backend
-        self._scenario = scenario
         self._defect = options.defect_path
-        self._display = display
-        self._version: str | None = None
-        self._hurry = False
         self._readings = 0
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        file_descriptors.require(file_descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
-        self._stack.close()
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
 
         nodes = range(1, self._scenario.nodes + 1)
-        linked = Ability.LINKS in self._backend.abilities
-        pairs = [(source, target) for source in nodes for target in nodes if source != target]
-        ports = take_ports(2 * len(nodes) + (len(pairs) if linked else 0), stack)
-        own = {node: [f"{HOST}:{port}" for port in ports[2 * node - 2 : 2 * node]] for node in nodes}
-        links = {pair: own[pair[1]][0] for pair in pairs}
-        if linked:
-            links = {pair: f"{HOST}:{port}" for pair, port in zip(pairs, ports[2 * len(nodes) :], strict=True)}
-            log = self.folder.file("log", "toxiproxy.log")
-            server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
-            self._version = server.version
-            self.network = Network(server.address, server.key)
-            self.network.create_links({pair: (listen, own[pair[1]][0]) for pair, listen in links.items()})
+        addresses = [f"{HOST}:{port}" for port in self._ports(2 * len(nodes), stack)]
+        listen, client = dict(zip(nodes, addresses[::2], strict=True)), dict(zip(nodes, addresses[1::2], strict=True))
+        links = {pair: listen[pair[1]] for pair in self._pairs}
+        if Ability.LINKS in self._backend.abilities:
+            links = self._proxies(listen, stack)
         places = {
             node: Place(
-                node=node, listen=own[node][0], client=own[node][1],
-                peers={target: links[node, target] for target in nodes if target != node},
-                data=self.folder.file("data", f"node-{node}"),
+                node=node, listen=listen[node], client=client[node], data=self.folder.file("data", f"node-{node}"),
+                peers={target: address for (source, target), address in links.items() if source == node},
             )
             for node in nodes
         }  # fmt: skip
         self._history = History(self.folder.file("ops.jsonl"), self.tally)
         stack.callback(self._history.close)
         self.cluster = SystemCluster(self._backend, places, self.folder, self._defect)
-        stack.callback(self._end_nodes)
-        self.onlooker = stack.enter_context(Watch(self.cluster, self.folder, self._display, self._scenario.duration))
-
-    def _end_nodes(self) -> None:
-        forced = self.cluster.close(ask=not self._hurry)
-        if forced:
-            self.folder.milestone("leftovers", nodes=forced)
 
     @property
     def addresses(self) -> dict[int, str]:
         return {node: place.client for node, place in self.cluster.places.items()}
-
-    @property
-    def versions(self) -> dict[str, str | None]:
-        return {"toxiproxy": self._version}
 
     def line(self, number: int, node: int, timeout: float) -> SystemLine:
         connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
