@@ -1,13 +1,17 @@
 """Whether one key's history is linearizable: whether some order of its operations, each at one instant between its call and
 its return, explains every answer (Herlihy and Wing, 1990).
 
-Linearizability is local: each key is searched by itself. The search is just in time (Lowe, 2017): an operation is put in
-its place only when one must return, so what is kept are the few states that may be, each with those of the outstanding
-operations that have taken effect in it. An operation whose outcome is unknown stays outstanding for good: it may take
-effect at any time after its call, or never.
+Linearizability is local: each key is judged by itself. Where a key is only read and written, each value once, no search is
+needed: a value's operations must be together in the order, so when they had to be and when they could be is all that
+counts (Gibbons and Korach, 1997). Else there is a search, just in time (Lowe, 2017): an operation is put in its place only
+when one must return, so what is kept are the states that may be, each with those of the outstanding operations that have
+taken effect in it. An operation whose outcome is unknown stays outstanding for good: it may take effect at any time after
+its call, or never.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -15,6 +19,7 @@ from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
 MOST = 200_000  # configurations of one key that are looked at, at most
+BEFORE, NEVER = -1, 2**63  # times
 TELLING = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that say something of the key's state
 
 State = tuple[int | None, int] | None  # the value's CRC-32 and the version; None: there is no such key
@@ -39,6 +44,54 @@ class GaveUp(Exception):
 def unexplained(calls: Sequence[Call]) -> Call | None:
     """The first operation whose answer no order explains; None if the history is linearizable. Raises GaveUp."""
     kept = _worth_trying(calls)
+    return by_zones(kept) if _plain(kept) else by_search(kept)
+
+
+def by_zones(calls: Sequence[Call]) -> Call | None:
+    """Likewise, for plain reads and writes of values that are written once."""
+    writes = {call.invoke.value: call for call in calls if call.invoke.op == "set"}
+    clusters: dict[int | None, list[Call]] = {value: [call] for value, call in writes.items()}
+    for call in calls:
+        if call.invoke.op == "get" and call.answer is not None:
+            value = (
+                call.answer.value if call.answer.outcome == "ok" else None
+            )  # None: what is there before the first write
+            writer = writes.get(value)
+            if value is not None and (writer is None or call.answer.t < writer.invoke.t):
+                return call
+            clusters.setdefault(value, []).append(call)
+    zones = [_Zone.of(cluster, first=value is None) for value, cluster in clusters.items()]
+    forward = sorted((zone for zone in zones if zone.begin < zone.end), key=lambda zone: zone.begin)
+    for one, other in pairwise(forward):
+        if other.begin < one.end:
+            return one.last  # called when the other was there already
+    begins = [zone.begin for zone in forward]
+    for zone in zones:
+        around = bisect_left(begins, zone.end) - 1  # the last that begins before the other could be
+        if zone.begin >= zone.end and around >= 0 and zone.begin < forward[around].end:
+            return forward[around].last
+    return None
+
+
+class _Zone(Struct, frozen=True, gc=False):
+    """When a value was there for certain, if `begin` is before `end`; else it could be at any instant from `end` to `begin`.
+
+    `begin`: the first return of its operations; `end`: the last call, of `last`.
+    """
+
+    begin: int
+    end: int
+    last: Call
+
+    @classmethod
+    def of(cls, cluster: Sequence[Call], *, first: bool) -> "_Zone":
+        returns = [call.answer.t for call in cluster if call.known and call.answer is not None]
+        last = max(cluster, key=lambda call: call.invoke.t)
+        return cls(BEFORE if first else min(returns, default=NEVER), last.invoke.t, last)
+
+
+def by_search(kept: Sequence[Call]) -> Call | None:
+    """Likewise, for all operations."""
     versions = any(call.invoke.version is not None or _version(call) is not None for call in kept)
     outstanding: dict[int, Call] = {}
     possible: set[Configuration] = {(None, frozenset())}
@@ -61,9 +114,19 @@ def _worth_trying(calls: Sequence[Call]) -> list[Call]:
     """Without what can't matter: reads and refusals that tell nothing, and unknown writes that nobody can have noticed."""
     told = [call for call in calls if not _tells_nothing(call)]
     seen = {call.answer.value for call in told if call.invoke.op == "get" and call.answer is not None}
-    plain = all(call.invoke.op in ("get", "set") and call.invoke.version is None for call in told)
-    plain = plain and not any(call.known and _version(call) is not None for call in told)
+    plain = _plain(told)
     return [call for call in told if call.known or not plain or call.invoke.value in seen]
+
+
+def _plain(calls: Sequence[Call]) -> bool:
+    """Whether there are only reads and writes without conditions, of values that are written once."""
+    written = [call.invoke.value for call in calls if call.invoke.op == "set"]
+    return len(set(written)) == len(written) and all(
+        call.invoke.op in ("get", "set") and call.invoke.version is None and _version(call) is None
+        and (call.answer is None or call.answer.error != NODE_EXISTS)
+        and not (call.invoke.op == "set" and call.known and call.answer is not None and call.answer.outcome == "failed")
+        for call in calls
+    )  # fmt: skip
 
 
 def _tells_nothing(call: Call) -> bool:

@@ -15,7 +15,7 @@ from zab_chaos.harness.report.progress import Display, Now
 from zab_chaos.harness.results.run_folder import RunFolder
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
-STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
+STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
 class Watch:
