@@ -10,7 +10,7 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.backends.fitting import mistakes
+from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.machine.interrupt import Stopped
@@ -94,7 +94,7 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
             if wrong:
                 console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
                 continue
-            checked.append(_check(name, scenario, on, times, results))
+            checked.append(_check(name, fitted(backend, scenario), on, times, results))
             _say(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True

@@ -66,9 +66,10 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         found.check()
     except HarnessError as error:
         pytest.skip(str(error))
+    before = set(psutil.Process().children(recursive=True))
     yield found
-    left = psutil.Process().children(recursive=True)
-    assert left == [], f"left behind: {left}"
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ class SystemLoad:
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         while not self._stopping.is_set():
             due = agenda.due_ns
-            if due is None or not self._due(self._start_ns + due, agenda):
+            if due is None or not self._until(self._start_ns + due):
                 return
             held = agenda.held_ns(self._taken)
             while held is not None and time.monotonic_ns() < self._start_ns + held and not self._stopping.is_set():
@@ -120,7 +120,7 @@ class SystemLoad:
             if outcome is not None:
                 agenda.learn(request, outcome)
 
-    def _due(self, at_ns: int, agenda: Agenda) -> bool:
+    def _until(self, at_ns: int) -> bool:
         """Wait until it is time. False if the load stops before."""
         return not self._stopping.wait(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
 
