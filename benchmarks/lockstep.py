@@ -16,11 +16,10 @@ from pathlib import Path
 
 from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.harness.backends.lockstep.compare import first_difference
-from zab_chaos.harness.backends.lockstep.run import run_lockstep
-from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run
 
 
 def arguments() -> argparse.Namespace:
@@ -42,9 +41,9 @@ def scenario_of(name: str, rate: float | None) -> Scenario:
 def compare(name: str, scenario: Scenario, seed: int, folder: Path) -> bool:
     """Run both, say how it went; whether they are equal."""
     wish = options_for(name, scenario, seed=seed, results=folder, keep_data=True, on="sim")
-    simulated = run_sim(scenario, wish, Quiet())
+    simulated = run(scenario, wish, Quiet())
     begun = time.monotonic()
-    ran = run_lockstep(scenario, replace(wish, on="lockstep"), Quiet())
+    ran = run(scenario, replace(wish, on="lockstep"), Quiet())
     took = time.monotonic() - begun
     if simulated.interrupted or ran.interrupted:
         sys.exit(f"{name} {seed}: interrupted; nothing can be said of it")

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.figures import NORMAL, Figure, Scale, median
 from zab_chaos.faults.scenario import Nemesis, Scenario, Workload
-from zab_chaos.harness.backends.simulator.run import simulate
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.node.config import Limits
 
 RATES = (10.0, 100.0)

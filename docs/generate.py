@@ -19,14 +19,16 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from zab_chaos.faults import grammar
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.registry import describe_kinds
+from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
+from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
-from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.oracle.properties import ALL, CLIENTS
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
 from zab_chaos.node.core import messages
@@ -151,6 +153,22 @@ def _reachable(direct: dict[str, set[str]], start: str) -> set[str]:
 
 def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
+
+
+def history_properties() -> str:
+    """What is judged of a system of which only the clients' history is known."""
+    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in CLIENTS])
+
+
+def abilities() -> str:
+    """Which backend of ours has what, and which faults take it."""
+    rows = []
+    for one in Ability:
+        kinds = [name for name, kind in KINDS.items() if one in kind.needs]
+        keys = [f"{name} with {key.name}" for name, kind in KINDS.items() for key in kind.keys if key.needs is one]
+        has = ["yes" if one in backend.abilities else "–" for backend in ours()]
+        rows.append([one.value, ", ".join([*kinds, *keys]) or "–", *has])
+    return table(("ability", "what takes it", *OURS), rows)
 
 
 def defects() -> str:
@@ -328,6 +346,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "phases": phases,
     "messages": message_table,
     "properties": properties,
+    "history-properties": history_properties,
+    "abilities": abilities,
     "defects": defects,
     "kill-matrix": kill_matrix,
     "scenarios": scenarios,

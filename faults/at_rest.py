@@ -4,6 +4,7 @@ it."""
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
 from zab_chaos.faults.process import (
     ENOUGH,
@@ -144,6 +145,7 @@ KINDS = (
         name="wipe",
         doc="the disk is lost (the node goes down with it); healed by a restart, which comes back amnesiac",
         make=relapsing(Wipe),
+        needs=frozenset({Ability.WIPE}),
         keys=(RELAPSE, ENOUGH),
         need=Need.ANY,
         words=("leader", "follower", "one", "minority", "majority", "all"),
@@ -156,6 +158,7 @@ KINDS = (
         name="corrupt",
         doc="one bit of a file flips while the node is down",
         make=Corrupt,
+        needs=frozenset({Ability.DISK_FILES}),
         keys=(
             Key(
                 name="file",
@@ -174,6 +177,7 @@ KINDS = (
         name="truncate-file",
         doc="the tail of a file is lost while the node is down",
         make=TruncateFile,
+        needs=frozenset({Ability.DISK_FILES}),
         keys=(
             Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
             Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost"),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
@@ -57,6 +58,7 @@ KINDS = (
         name="clock-rate",
         doc="the node's clock runs faster or slower",
         make=ClockRate,
+        needs=frozenset({Ability.CLOCKS}),
         keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="2 is twice as fast"),),
         impairs=False,
         draw=lambda random: {"rate": random.choice((0.5, 0.75, 1.25, 1.5, 2.0))},
@@ -65,6 +67,7 @@ KINDS = (
         name="clock-jump",
         doc="the node's clock jumps forward once",
         make=ClockJump,
+        needs=frozenset({Ability.CLOCKS}),
         keys=(Key(name="ms", rule=whole(1, 600_000, "milliseconds"), doc="how far"),),
         heals=False,
         impairs=False,

@@ -1,30 +1,31 @@
 """What a fault may ask of an ensemble, whatever it runs on: the seam between faults and backends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One node's answer on its control port (see `zab_chaos.node.net.control`)."""
+    """One node's answer on its control port (see `zab_chaos.node.net.control`). A node that is not ours only says that it
+    serves, and what it has taken from its peers."""
 
     node: int
     life: int
-    role: str  # LOOKING, FOLLOWING, LEADING
-    phase: str
-    leader: int | None
-    epoch: int  # current_epoch
-    accepted_epoch: int
-    last_zxid: tuple[int, int]
-    delivered: tuple[int, int]
-    digest: str
-    tree: str
-    established: bool  # in BROADCAST: a leader that is established, or a follower of one
-    amnesiac: bool
-    frames: dict[int, int]  # frames taken so far, by sending peer
-    armed: list[str]
-    unsynced_bytes: int
+    role: str = ""  # LOOKING, FOLLOWING, LEADING
+    phase: str = ""
+    leader: int | None = None
+    epoch: int = 0  # current_epoch
+    accepted_epoch: int = 0
+    last_zxid: tuple[int, int] = (0, 0)
+    delivered: tuple[int, int] = (0, 0)
+    digest: str = ""
+    tree: str = ""
+    established: bool = True  # in BROADCAST: a leader that is established, or a follower of one
+    amnesiac: bool = False
+    frames: dict[int, int] = field(default_factory=dict)  # frames taken so far, by sending peer
+    armed: list[str] = field(default_factory=list)
+    unsynced_bytes: int = 0
 
 
 class Cluster(Protocol):

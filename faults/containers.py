@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zab_chaos.faults import shapes
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
@@ -98,7 +99,7 @@ class CpuLimit(InContainers):
         return {node: self.boxes.throttled(node) - self.before[node] for node in self.nodes}
 
 
-ONLY = ("containers",)
+ONLY = frozenset({Ability.CONTAINERS})
 
 KINDS = (
     Kind(
@@ -106,7 +107,7 @@ KINDS = (
         doc="the container is taken off its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
         order=HealOrder.NETWORK,
-        only_on=ONLY,
+        needs=ONLY,
     ),
     Kind(
         name="cpu-limit",
@@ -114,6 +115,6 @@ KINDS = (
         make=CpuLimit,
         keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="0.1 is a tenth of one core"),),
         impairs=False,
-        only_on=ONLY,
+        needs=ONLY,
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
@@ -205,6 +206,7 @@ KINDS = (
         name="pause-at",
         doc="stop (SIGSTOP) at a named point of the protocol or the disk; healed by SIGCONT",
         make=PauseAt,
+        needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
         need=Need.UP,
         order=HealOrder.PAUSE,
@@ -214,6 +216,7 @@ KINDS = (
         name="crash-at",
         doc="die at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
+        needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the crash point"), ENOUGH),
         need=Need.UP,
         leaves="maybe-down",
@@ -224,6 +227,7 @@ KINDS = (
         name="fail-at",
         doc="the disk fails once (EIO), at a named point; the node ends by itself with code 74, healing starts it again",
         make=FailAt,
+        needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point("fail"), doc="the point, at before-write or before-sync"), ENOUGH),
         need=Need.UP,
         leaves="maybe-down",

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
 from zab_chaos.faults.process import Killed, came_up, named, start_dead
@@ -116,6 +117,7 @@ KINDS = (
         name="power-cut",
         doc="all targets lose power at one instant, and with it every unsynced byte; healed by a restart",
         make=PowerCut,
+        needs=frozenset({Ability.UNSYNCED}),
         keys=(
             Key(
                 name="variant",
@@ -140,6 +142,7 @@ KINDS = (
         name="disk-full",
         doc="writes fail with ENOSPC; the node ends by itself with code 74, healing starts it again",
         make=DiskFull,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         leaves="maybe-down",
         order=HealOrder.DOWN,
         draw=lambda _random: {},
@@ -148,6 +151,7 @@ KINDS = (
         name="disk-error",
         doc="EIO at one kind of operation; the node ends by itself with code 74, healing starts it again",
         make=DiskError,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),),
         leaves="maybe-down",
         order=HealOrder.DOWN,
@@ -157,6 +161,7 @@ KINDS = (
         name="slow-disk",
         doc="every sync takes longer",
         make=SlowDisk,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(Key(name="ms", rule=whole(1, 10_000, "milliseconds"), doc="how much longer"),),
         impairs=False,
         draw=lambda random: {"ms": random.randrange(5, 60)},

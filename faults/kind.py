@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from random import Random
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.network import Network
@@ -130,6 +131,7 @@ class Key:
     rule: Rule
     doc: str
     default: Any = REQUIRED
+    needs: Ability | None = None  # what any other value than the default takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ class Kind:
     leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
     heals: bool = True  # may have `for`, and is healed at the end
     order: HealOrder = HealOrder.INSIDE
-    only_on: tuple[str, ...] = ()  # the backends that can do it; empty: all can
+    needs: frozenset[Ability] = frozenset()  # what a backend must have for it
     impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
     draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis

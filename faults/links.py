@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import Toxic
 from zab_chaos.faults.partition import DIRECTION, PAIRS, can_release, link_pairs
@@ -95,7 +96,7 @@ class LateFrames(Disturbance):
 
 
 def _kind(
-    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, only_on: tuple[str, ...] = ()
+    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, also: Ability = Ability.LINKS
 ) -> Kind:
     return Kind(
         name=name,
@@ -107,7 +108,7 @@ def _kind(
         order=HealOrder.NETWORK,
         impairs=impairs,
         draw=draw,
-        only_on=only_on,
+        needs=frozenset({Ability.LINKS, also}),
     )
 
 
@@ -156,6 +157,6 @@ KINDS = (
         lambda random: {"ms": random.choice((20, 200, 1000, 3000)), "one_in": random.choice((1, 3, 10))},
         Key(name="ms", rule=_MS, doc="after so long"),
         Key(name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc="one in so many, drawn"),
-        only_on=("sim", "lockstep"),
+        also=Ability.LATE_FRAMES,
     ),
 )

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from zab_chaos.faults import shapes
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import CUTS
@@ -200,6 +201,7 @@ KINDS = (
         name="partition",
         doc="cut links: nothing gets through, and everything that is under way is lost or waits",
         make=Partition,
+        needs=frozenset({Ability.LINKS}),
         keys=(
             Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links"),
             HOW,
@@ -222,6 +224,7 @@ KINDS = (
         name="flap",
         doc="links that are cut and healed in turn",
         make=Flap,
+        needs=frozenset({Ability.LINKS}),
         keys=(
             Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="how long each cut lasts"),
             Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="how long between two cuts"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.rules import choice, truth
@@ -253,6 +254,7 @@ RELAPSE = Key(
     name="crash-at",
     rule=point(),
     default=None,
+    needs=Ability.CRASH_POINTS,
     doc="started again at once, with this crash point armed from the start on; healed like crash-at",
 )
 RELAPSES = 0.4  # how often a drawn fault has one
@@ -297,6 +299,7 @@ KINDS = (
                 name="keeps_cache",
                 rule=truth(),
                 default=False,
+                needs=Ability.UNSYNCED,
                 doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
                 "machine, and not durable; on the ordinary disk that is what every crash does",
             ),
@@ -314,12 +317,19 @@ KINDS = (
         doc="start dead nodes again on the disks that they have",
         make=_restart,
         keys=(
-            Key(name="crash-at", rule=point(), default=None, doc="a crash point, armed from the start on"),
+            Key(
+                name="crash-at",
+                rule=point(),
+                default=None,
+                needs=Ability.CRASH_POINTS,
+                doc="a crash point, armed from the start on",
+            ),
             ENOUGH,
             Key(
                 name="refuses",
                 rule=choice("never", "must", "may"),
                 default="never",
+                needs=Ability.DISK_FILES,
                 doc="whether the node is expected to refuse its disk (exit code 65)",
             ),
         ),
@@ -343,6 +353,7 @@ KINDS = (
         name="pause",
         doc="SIGSTOP; healed by SIGCONT",
         make=Pause,
+        needs=frozenset({Ability.PAUSE}),
         leaves="paused",
         order=HealOrder.PAUSE,
         draw=lambda _random: {},
@@ -351,6 +362,7 @@ KINDS = (
         name="resume",
         doc="SIGCONT for paused nodes",
         make=Resume,
+        needs=frozenset({Ability.PAUSE}),
         words=DEAD_WORDS,
         need=Need.PAUSED,
         leaves="up",

@@ -20,6 +20,7 @@ import msgspec
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import Expect, Scenario
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
 from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
@@ -72,7 +73,7 @@ def prepare(folder: RunFolder) -> None:
     write_whole(folder.file("scenario.toml"), SOURCE)
     wish = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
     folder.milestone("started", seed=0)
-    folder.write_run(facts_of(SCENARIO, wish, folder))  # last: with it everything is there
+    folder.write_run(facts_of(SCENARIO, wish, folder, registry.find(wish.on)))  # last: with it everything is there
 
 
 def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:

@@ -1,6 +1,9 @@
 """Exit codes, and the two errors that end a command with a clean message."""
 
+import difflib
+from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
 
 
 class Exit(IntEnum):
@@ -25,3 +28,13 @@ class HarnessError(Exception):
 
 class Interrupted(Exception):
     """The user ended one of several runs: the others are not begun. Exit 2."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest names, or all of them when none is near."""
+    names = sorted(known)
+    stem = Path(name).stem if name.endswith(".toml") else name
+    near = difflib.get_close_matches(stem, names, n=3, cutoff=0.5)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Known: {', '.join(names) or '(none)'}."

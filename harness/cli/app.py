@@ -52,7 +52,9 @@ Times = Annotated[int, typer.Option(min=1, help="With --check: run each scenario
 World = Annotated[
     str,
     typer.Option(
-        "--on", metavar="BACKEND", help="Where to run: processes, sim (the simulator), lockstep or containers."
+        "--on",
+        metavar="BACKEND",
+        help="Where to run: processes, sim (the simulator), lockstep, containers, or an installed backend.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]

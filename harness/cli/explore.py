@@ -15,7 +15,6 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.run import run_shown
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab
 from zab_chaos.harness.cli.output import console_for, tell
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -32,7 +31,7 @@ from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.runs.options import RunOptions, options_for, read
-from zab_chaos.harness.runs.run import Ran
+from zab_chaos.harness.runs.run import Ran, run_shown
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
 SHOWN = 12  # lines of a list on the terminal; the summary file has all

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.backends.lockstep.compare import Difference, first_difference
-from zab_chaos.harness.backends.run import run_shown
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run_shown
 
 
 def run_command(

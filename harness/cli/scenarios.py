@@ -7,14 +7,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.faults.registry import impossible
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
-from zab_chaos.harness.backends.run import run_quietly
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import known_world, options_for
+from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run_quietly
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +83,17 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
 
 def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
     """Run each scenario that the backend can run. Exit 1 if one does not end as it expects. Raises BadInput."""
-    known_world(on)
+    backend = registry.find(on)
     console = console_for(json=json)
     checked: list[Checked] = []
     chosen, interrupted = shipped(only), False
     try:
         for name, scenario in chosen.items():
-            wrong = impossible(scenario, on)
+            wrong = mistakes(backend, scenario)
             if wrong:
                 console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
                 continue
-            checked.append(_check(name, scenario, on, times, results))
+            checked.append(_check(name, fitted(backend, scenario), on, times, results))
             _say(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True

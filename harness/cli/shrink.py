@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
@@ -23,6 +22,7 @@ from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
 from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, witnesses

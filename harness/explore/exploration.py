@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.simulator.run import plan_of, simulate
+from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.model.coverage import Book, Combination, covering

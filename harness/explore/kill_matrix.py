@@ -12,10 +12,10 @@ from typing import Any
 
 from zab_chaos.faults.defects import Defect
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.model.verdict import Judgement
 
 SWARM = "long-mix"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
-from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import proposal_ticks, stretches

@@ -81,12 +81,18 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
     table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
+    unjudged: dict[str, list[str]] = {}  # by the reason
     for item in verdict.get("properties", []):
+        if "why" in item:
+            unjudged.setdefault(item["why"], []).append(item["name"])
+            continue
         table.add_row(
             item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
         )
     if table.row_count:
         console.print(table)
+        for why, names in unjudged.items():
+            _say(console, f"not judged: {', '.join(names)} ({why})", style="dim")
         console.print()
 
 

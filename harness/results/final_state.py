@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Verdict, Violation
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 
@@ -22,6 +24,13 @@ def text_of(outcome: Outcome) -> tuple[bool, str | None]:
     if isinstance(outcome, Ok):
         return True, (outcome.data or b"").decode("utf-8", "replace")
     return getattr(outcome, "error", None) == "no node", None
+
+
+def judge_records(folder: Path, *, stored: bool) -> Verdict:
+    """What the records of the run in `folder` say, without a replay. `stored`: it has a manifest."""
+    expect = RunFolder(folder).read_run().get("expect", {})
+    line = state_line(folder) if expect.get("state") else None
+    return with_state(oracle.judge(folder, stored=stored), expect, line)
 
 
 def with_state(verdict: Verdict, expect: Mapping[str, Any], line: Mapping[str, Any] | None) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
-from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.backends.registry import OURS
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
@@ -18,6 +18,7 @@ from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
 
@@ -84,6 +85,9 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
 
 def _of_run(folder: RunFolder) -> Culprit:
     facts = folder.read_run()
+    if facts.get("backend", "processes") not in OURS:
+        words = f"was run on {facts['backend']}; runs are made small in the simulated world, which has our nodes only"
+        raise BadInput(f"{folder.path} {words}")
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:
@@ -161,9 +165,9 @@ def _written(culprit: Culprit) -> Iterator[Scenario]:
     if culprit.scenario.nemesis is not None:
         with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
             options = options_for(
-                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False
+                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False, on="sim"
             )
-            folder = run_sim(culprit.scenario, options, Quiet()).folder
+            folder = run(culprit.scenario, options, Quiet()).folder
             fixed = as_it_happened(culprit.scenario, folder, culprit.seed)
         yield from _valid(fixed)
 

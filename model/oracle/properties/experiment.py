@@ -94,6 +94,6 @@ class TraceIntegrity(Checker):
     if_broken = Judgement.UNKNOWN
 
     def at_end(self) -> None:
-        self.checked = len(self.facts.lives)
+        self.checked = len(self.facts.lives) or len(self.facts.requests)
         for damage in self.facts.damages:
             self.found.add(str(damage), [])

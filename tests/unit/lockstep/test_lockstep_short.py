@@ -10,11 +10,10 @@ import pytest
 
 from zab_chaos.faults.scenario import load
 from zab_chaos.harness.backends.lockstep.compare import first_difference
-from zab_chaos.harness.backends.lockstep.run import run_lockstep
-from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import run
 
 SCENARIO = """
 [scenario]
@@ -47,7 +46,7 @@ def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
     path.write_text(SCENARIO)
     simulated, ran = (
         run(load(path), RunOptions(seed=5, results=tmp_path / on, command=on, keep_data=True, on=on), Quiet())
-        for on, run in (("sim", run_sim), ("lockstep", run_lockstep))
+        for on in ("sim", "lockstep")
     )
     assert first_difference(simulated.folder.path, ran.folder.path) is None
     assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)

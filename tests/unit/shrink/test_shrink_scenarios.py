@@ -10,8 +10,8 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Scenario, load, parse
-from zab_chaos.harness.backends.simulator.run import simulate
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
 from zab_chaos.harness.shrink.times import earlier, rounder, shorter
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
+from zab_chaos.harness.backends.simulator.backend import SimGround
 from zab_chaos.harness.backends.simulator.client import SimClient
-from zab_chaos.harness.backends.simulator.run import SimGround
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid

@@ -1,7 +1,7 @@
 """The load in the simulated world, while it sets up."""
 
 from zab_chaos.faults.scenario import Scenario, Workload, load
-from zab_chaos.harness.backends.simulator.run import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimGround
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.workload.open_loop import AGAIN_NS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import Disk, Expect, Operation, Scenario, Workload
-from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results.final_state import judge_state
 from zab_chaos.harness.runs.initial_disks import write_disk
 from zab_chaos.model.verdict import Judgement

@@ -1,30 +1,16 @@
-"""What carries the requests of an ensemble's simulated clients, and how many there were of each outcome."""
+"""What carries the requests of a hand-held client in the simulated world."""
 
 from collections.abc import Callable
 
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.simulator.client import SimClient
 from zab_chaos.harness.backends.simulator.records import Records
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED, Then
-from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
-
-
-class OutcomeCounts:
-    """How many operations there were, by outcome, over all clients."""
-
-    def __init__(self) -> None:
-        self._counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
-
-    def add(self, name: str) -> None:
-        self._counts[name] += 1
-
-    @property
-    def counters(self) -> Counters:
-        return Counters(**self._counts)
 
 
 class SimLine:
