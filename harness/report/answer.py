@@ -2,6 +2,7 @@
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
+NOTICED_S = 0.1  # a shorter pause is none: the report's outages begin here
 # What follows from another violation, or shows only at the end, comes after it whatever the time of its lines.
 LATER = {
     "durability": 1,
@@ -51,12 +52,13 @@ def _kept(verdict: Verdict) -> str:
     """`7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; longest pause 2.8 s`."""
     known = verdict.metrics
     lost = ", none lost" if _holds(verdict, "durability") else ""
-    parts = [f"{known.get('writes_acked', 0):,} writes acknowledged{lost}"]
+    acked = known.get("writes_acked", 0)
+    parts = [f"{acked:,} {'write' if acked == 1 else 'writes'} acknowledged{lost}"]
     if known.get("writes_unknown"):
         effect = known.get("unknown_with_effect")
         parts.append(f"{known['writes_unknown']:,} of unknown outcome" + _took_effect(effect))
     pause = known.get("longest_unavailability_s")
-    if pause:
+    if pause and pause >= NOTICED_S:
         fault = known.get("longest_unavailability_fault")
         parts.append(f"longest pause {_seconds(pause)}" + (f", after {fault}" if fault else ""))
     return "; ".join(parts)
