@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What `zab` answers to the shell (docs: architecture, "Commands")."""
+    """What `zab` answers to the shell (README.md, "How to read a verdict")."""
 
     PASS = 0  # all properties hold
     VIOLATION = 1  # a property is violated
