@@ -118,7 +118,7 @@ def toxiproxy() -> Finding:
     except HarnessError as error:
         return Finding("toxiproxy", "missing", str(error), "unset ZAB_TOXIPROXY")
     if path is None:
-        words = "not here yet; a first run with network faults fetches it"
+        words = "not installed; the first run on processes fetches it"
         state: State = "warning" if shutil.which("go") or platform_asset() else "missing"
         return Finding("toxiproxy", state, words, remedy(server.cached()))
     try:
