@@ -131,18 +131,18 @@ def written(content: bytes | bytearray) -> int:
     return len(content.rstrip(b"\0"))
 
 
-_NEWEST = "the newest log segment or the newest snapshot (any: the snapshot if there is one)"
+_NEWEST = "log: the newest log segment; snapshot: the newest snapshot; any: the snapshot if there is one"
 REPLACE = Key(
     name="replace",
     rule=truth(),
     default=False,
-    doc="whether a node that refuses its disk gets a new, empty one when it heals",
+    doc="whether a node that refuses its disk gets a new, empty one when the fault heals",
 )
 
 KINDS = (
     Kind(
         name="wipe",
-        doc="the disk is lost (the node goes down with it); healed by a restart, which comes back amnesiac",
+        doc="remove the disk and kill the node; healed by a restart, after which the node is amnesiac",
         make=relapsing(Wipe),
         keys=(RELAPSE, ENOUGH),
         need=Need.ANY,
@@ -154,14 +154,14 @@ KINDS = (
     ),
     Kind(
         name="corrupt",
-        doc="one bit of a file flips while the node is down",
+        doc="kill the node and flip one bit of a file on its disk",
         make=Corrupt,
         keys=(
             Key(
                 name="file",
                 rule=choice(*_FILES, "record-header"),
                 default="log",
-                doc=_NEWEST + ", or in the log the header of a record",
+                doc=_NEWEST + "; record-header: the header of a record in the log",
             ),
             REPLACE,
         ),
@@ -172,11 +172,11 @@ KINDS = (
     ),
     Kind(
         name="truncate-file",
-        doc="the tail of a file is lost while the node is down",
+        doc="kill the node and cut off the tail of a file on its disk",
         make=TruncateFile,
         keys=(
             Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
-            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost"),
+            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
             REPLACE,
         ),
         need=Need.ANY,

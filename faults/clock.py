@@ -55,15 +55,15 @@ class ClockJump(Fault):
 KINDS = (
     Kind(
         name="clock-rate",
-        doc="the node's clock runs faster or slower",
+        doc="make the node's clock run faster or slower",
         make=ClockRate,
-        keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="2 is twice as fast"),),
+        keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="the speed; 2 is twice as fast"),),
         impairs=False,
         draw=lambda random: {"rate": random.choice((0.5, 0.75, 1.25, 1.5, 2.0))},
     ),
     Kind(
         name="clock-jump",
-        doc="the node's clock jumps forward once",
+        doc="make the node's clock jump forward once",
         make=ClockJump,
         keys=(Key(name="ms", rule=whole(1, 600_000, "milliseconds"), doc="how far"),),
         heals=False,

@@ -103,16 +103,16 @@ ONLY = ("containers",)
 KINDS = (
     Kind(
         name="net-disconnect",
-        doc="the container is taken off its network: interface, addresses and connections are gone (only on containers)",
+        doc="disconnect the container from its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
         order=HealOrder.NETWORK,
         only_on=ONLY,
     ),
     Kind(
         name="cpu-limit",
-        doc="the container gets only so much of the processors (only on containers)",
+        doc="limit the CPU time of the container (only on containers)",
         make=CpuLimit,
-        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="0.1 is a tenth of one core"),),
+        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="the limit; 0.1 is a tenth of one core"),),
         impairs=False,
         only_on=ONLY,
     ),

@@ -203,7 +203,7 @@ class PauseAt(Fault):
 KINDS = (
     Kind(
         name="pause-at",
-        doc="stop (SIGSTOP) at a named point of the protocol or the disk; healed by SIGCONT",
+        doc="SIGSTOP at a named point of the protocol or the disk; healed by SIGCONT",
         make=PauseAt,
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
         need=Need.UP,
@@ -212,7 +212,7 @@ KINDS = (
     ),
     Kind(
         name="crash-at",
-        doc="die at a named point of the protocol or the disk; healed by a restart",
+        doc="SIGKILL at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
         keys=(Key(name="point", rule=point(), doc="the crash point"), ENOUGH),
         need=Need.UP,
@@ -222,9 +222,12 @@ KINDS = (
     ),
     Kind(
         name="fail-at",
-        doc="the disk fails once (EIO), at a named point; the node ends by itself with code 74, healing starts it again",
+        doc="fail the disk once (EIO) at a named point; the node exits with code 74; healed by a restart",
         make=FailAt,
-        keys=(Key(name="point", rule=point("fail"), doc="the point, at before-write or before-sync"), ENOUGH),
+        keys=(
+            Key(name="point", rule=point("fail"), doc="the point, with the step before-write or before-sync"),
+            ENOUGH,
+        ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,

@@ -114,21 +114,21 @@ def _power_cut_drawn(random: Any) -> dict[str, Any]:
 KINDS = (
     Kind(
         name="power-cut",
-        doc="all targets lose power at one instant, and with it every unsynced byte; healed by a restart",
+        doc="cut the power of all targets at one instant: unsynced bytes are lost; healed by a restart",
         make=PowerCut,
         keys=(
             Key(
                 name="variant",
                 rule=choice(*VARIANTS),
                 default="plain",
-                doc="what survives of the unsynced bytes: nothing, a prefix, some of the writes, or some of the 4 KiB pages; "
-                "of directory changes nothing, a prefix, a prefix, or some",
+                doc="what survives of the unsynced bytes: nothing (plain), a prefix (torn), some of the writes (reordered), or "
+                "some of the 4 KiB pages (pages); and of directory changes: nothing, a prefix, a prefix, or some",
             ),
             Key(
                 name="within_ms",
                 rule=whole(1, 60_000, "milliseconds"),
                 default=500,
-                doc="torn, reordered, pages: die after this time if no sync comes",
+                doc="for torn, reordered and pages: the power fails after this time if no sync comes",
             ),
         ),
         need=Need.UP,
@@ -138,7 +138,7 @@ KINDS = (
     ),
     Kind(
         name="disk-full",
-        doc="writes fail with ENOSPC; the node ends by itself with code 74, healing starts it again",
+        doc="fail writes with ENOSPC; the node exits with code 74; healed by a restart",
         make=DiskFull,
         leaves="maybe-down",
         order=HealOrder.DOWN,
@@ -146,7 +146,7 @@ KINDS = (
     ),
     Kind(
         name="disk-error",
-        doc="EIO at one kind of operation; the node ends by itself with code 74, healing starts it again",
+        doc="fail one kind of operation with EIO; the node exits with code 74; healed by a restart",
         make=DiskError,
         keys=(Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),),
         leaves="maybe-down",
@@ -155,7 +155,7 @@ KINDS = (
     ),
     Kind(
         name="slow-disk",
-        doc="every sync takes longer",
+        doc="make every sync take longer",
         make=SlowDisk,
         keys=(Key(name="ms", rule=whole(1, 10_000, "milliseconds"), doc="how much longer"),),
         impairs=False,

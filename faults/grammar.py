@@ -77,19 +77,19 @@ TABLES: dict[str, dict[str, Rule]] = {
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
-    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when it is due, after the load has begun"),
-    Key(name="do", rule=choice(*OPERATIONS), doc="what is asked for", default="set"),
-    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients asks", default=1),
+    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when the operation is due, from the start of the load"),
+    Key(name="do", rule=choice(*OPERATIONS), doc="the operation", default="set"),
+    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
         name="key",
         rule=whole(0, 999_999),
-        doc="which of the workload's keys, from 0; the number after the last one names a znode that is not there",
+        doc="which of the workload's keys, from 0; the number after the last one names a znode that does not exist",
         default=0,
     ),
     Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
-    Key(name="value", rule=text(1_000_000), doc="what is written", default=None),
-    Key(name="node", rule=whole(1, MOST_NODES), doc="where the client goes before", default=None),
-    Key(name="awaits", rule=text(100), doc="put off until the fault of this name has taken effect", default=None),
+    Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
+    Key(name="node", rule=whole(1, MOST_NODES), doc="the node to which the client connects first", default=None),
+    Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
 )
 ALL_TABLES = ("scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect")
 STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")

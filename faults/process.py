@@ -247,13 +247,13 @@ ENOUGH = Key(
     name="enough",
     rule=choice("all", "one", "none"),
     default="all",
-    doc="whether all targets must get to the point, or one (when only the next leader can), or none",
+    doc="whether all targets must reach the point, one of them (if only the next leader can), or none",
 )
 RELAPSE = Key(
     name="crash-at",
     rule=point(),
     default=None,
-    doc="started again at once, with this crash point armed from the start on; healed like crash-at",
+    doc="restart at once, with this crash point armed from the start; healed like crash-at",
 )
 RELAPSES = 0.4  # how often a drawn fault has one
 
@@ -283,7 +283,7 @@ def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
 
 def enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
-        return ["enough says how many must get to the point of crash-at, and there is none"]
+        return ["enough says how many targets must reach the point of crash-at, but crash-at is not given"]
     return []
 
 
@@ -297,8 +297,8 @@ KINDS = (
                 name="keeps_cache",
                 rule=truth(),
                 default=False,
-                doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
-                "machine, and not durable; on the ordinary disk that is what every crash does",
+                doc="die in the middle of the next write (or after 0.5 s): written bytes stay in the machine's page cache, "
+                "but are not durable. On the ordinary disk every crash does this",
             ),
             RELAPSE,
             ENOUGH,
@@ -311,10 +311,10 @@ KINDS = (
     ),
     Kind(
         name="restart",
-        doc="start dead nodes again on the disks that they have",
+        doc="restart dead nodes on their disks",
         make=_restart,
         keys=(
-            Key(name="crash-at", rule=point(), default=None, doc="a crash point, armed from the start on"),
+            Key(name="crash-at", rule=point(), default=None, doc="a crash point that is armed from the start"),
             ENOUGH,
             Key(
                 name="refuses",
@@ -333,7 +333,7 @@ KINDS = (
     ),
     Kind(
         name="stop",
-        doc="ask the process to end by itself; healed by a restart",
+        doc="ask the process to exit by itself; healed by a restart",
         make=Stop,
         leaves="down",
         order=HealOrder.DOWN,
@@ -349,7 +349,7 @@ KINDS = (
     ),
     Kind(
         name="resume",
-        doc="SIGCONT for paused nodes",
+        doc="SIGCONT to paused nodes",
         make=Resume,
         words=DEAD_WORDS,
         need=Need.PAUSED,
