@@ -29,18 +29,18 @@ _FILES = {
 
 
 class AtRest(Killed):
-    """Base: all targets down at one instant, then each disk in turn; healed by a restart."""
+    """Base: kills all targets at one instant, then damages each disk; healed by a restart."""
 
     def inject(self) -> None:
         self.kill()
         self.damage = {node: self.harm(node) for node in self.nodes}
 
     def harm(self, node: int) -> dict[str, Any]:
-        """Do it to one disk; what was done, as evidence."""
+        """Damage one disk, and return what was done, as evidence."""
         raise NotImplementedError
 
     def recovered(self) -> Confirmation:
-        """They are up; with `replace`, they may also have refused their disks."""
+        """Whether the nodes are up again; with `replace`, they may also have refused their disks."""
         if not self.params.get("replace"):
             return super().recovered()
         shown = came_up(self.scene, self.nodes, "may")
@@ -55,7 +55,7 @@ class AtRest(Killed):
 
 
 class Wipe(AtRest):
-    """The disk is lost: the node comes back amnesiac."""
+    """Removes the disk, so that the node comes back amnesiac."""
 
     def harm(self, node: int) -> dict[str, Any]:
         self.cluster.wipe(node)
@@ -70,7 +70,7 @@ class Wipe(AtRest):
 
 
 class Corrupt(AtRest):
-    """One bit flips in what was written, at a drawn place."""
+    """Flips one bit of what was written, at a random place."""
 
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
@@ -90,7 +90,7 @@ class Corrupt(AtRest):
 
 
 class TruncateFile(AtRest):
-    """The tail of what was written is cut off, and with it the preallocated rest of the file."""
+    """Cuts off the tail of what was written, together with the preallocated rest of the file."""
 
     def harm(self, node: int) -> dict[str, Any]:
         path = newest_file(Path(self.cluster.disk_folder(node)), _FILES[self.params["file"]])
@@ -113,7 +113,7 @@ def newest_file(folder: Path, kind: str) -> Path:
 
 
 def header_near(path: Path, offset: int) -> int:
-    """Where the record that holds this offset begins. Raises FaultError if the log can't be read to there."""
+    """The start of the record that contains this offset. Raises FaultError if the log can't be read to there."""
     number = segment_number(path.name)
     start = 0  # the segment's first record is its CHECKPOINT
     try:
@@ -127,7 +127,7 @@ def header_near(path: Path, offset: int) -> int:
 
 
 def written(content: bytes | bytearray) -> int:
-    """Where the content ends: log segments are preallocated with zeros."""
+    """The end of the content: log segments are preallocated with zeros."""
     return len(content.rstrip(b"\0"))
 
 

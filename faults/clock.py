@@ -1,4 +1,4 @@
-"""Faults of clocks: a node's own clock object runs at another rate, or jumps. Zab's safety never looks at a clock."""
+"""Clock faults: a node's clock runs at another rate, or jumps. Zab's safety does not depend on clocks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Faults that take a container: pulling a node off its network for real, and giving its processes less of the machine."""
+"""Faults for containers only: disconnecting a node from its network, and limiting its CPU time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What happens at a named point: the node is told the point, and dies, stops or has its disk fail when it gets there."""
+"""Faults at a named point: the node dies, stops, or its disk fails when it reaches that point."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
@@ -11,7 +11,7 @@ from zab_chaos.node.crash_points import parse
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
-    """Whether as many of the targets have got to the point as must."""
+    """Whether enough of the targets have reached the point."""
     return len(reached) >= {"all": len(fault.nodes), "one": 1, "none": 0}[fault.params["enough"]]
 
 
@@ -36,13 +36,13 @@ class CrashAt(NodeDown):
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Another fault killed them: they will not get there any more, and their end proves nothing."""
+        """Note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
         for node in nodes:
             if node not in self.exits:
                 self.pids.pop(node, None)
 
     def watch(self, now: float) -> float | None:
-        """Notice who has got there; a later restart hides it."""
+        """Record the nodes that have reached the point, before a restart hides it."""
         for node in self.nodes:
             if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
                 exit_code = self.cluster.wait_exit(node, 0.0)
@@ -58,7 +58,7 @@ class CrashAt(NodeDown):
         super().heal()
 
     def recovered(self) -> Confirmation:
-        """Reached by all, and all up again."""
+        """Whether enough nodes reached the point, and all are up again."""
         up = self.came_back()
         return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
@@ -73,7 +73,7 @@ class CrashAt(NodeDown):
         return f"{named(self.nodes)} to {self.action} at {self.point}"
 
     def _armed(self, node: int) -> bool:
-        """Armed, or there already: then it can't be asked any more."""
+        """Whether the point is armed, or was reached already; then the node does not answer any more."""
         self.watch(0.0)
         if node in self.exits:
             return True
@@ -120,7 +120,7 @@ class CrashAtStart(CrashAt):
 
 
 class Relapse(CrashAtStart):
-    """Taken down by another fault, and at once started again with the point armed."""
+    """Kills nodes with another fault and restarts them at once with the point armed."""
 
     def __init__(self, before: Fault) -> None:
         super().__init__(before.scene, before.nodes, before.params)
@@ -161,7 +161,7 @@ class PauseAt(Fault):
             self.cluster.control(node, "arm", point=self.params["point"], action="pause")
 
     def injected(self) -> Confirmation:
-        """Armed. Whether it gets there shows later."""
+        """Whether the point is armed. Whether it is reached is known later."""
         return Confirmation(True, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Faults of running nodes' disks: power cuts, full disks, errors, slowness. What happens at rest is in
+"""Disk faults of running nodes: power cuts, full disks, errors, slowness. What happens at rest is in
 `zab_chaos.faults.at_rest`."""
 
 from typing import Any
@@ -12,7 +12,7 @@ VARIANTS = ("plain", "torn", "reordered", "pages")
 
 
 class PowerCut(Killed):
-    """All the targets lose power at one instant; only on the faithful disk, where unsynced bytes can be lost.
+    """Cuts the power of all targets at one instant; only on the faithful disk, where unsynced bytes can be lost.
 
     `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn`, `reordered` and `pages`: each node dies
     at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs. One

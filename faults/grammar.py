@@ -1,4 +1,4 @@
-"""The grammar of a scenario file: which tables and keys there are, and reading them with all mistakes at once."""
+"""The grammar of a scenario file: its tables and keys, and a reader that reports all mistakes at once."""
 
 import dataclasses
 import re
@@ -105,7 +105,7 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
         line = int(place[1]) if place else source.count("\n") + 1
         raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
     except (ValueError, RecursionError):
-        wrong = "a number has thousands of digits, or lists stand in lists hundreds deep: nobody reads that"
+        wrong = "a number has too many digits, or lists are nested too deeply"
         raise ScenarioError(file, [Mistake(1, "", wrong)]) from None
     return _Reader(document, Lines(source), file).scenario(source, nodes)
 

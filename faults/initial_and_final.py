@@ -1,4 +1,4 @@
-"""What the tables of a scenario say about its two ends: the disks before the start, and the state at the end."""
+"""The tables of a scenario for the initial disks (`[[disk]]`) and the final state (`[expect.state]`)."""
 
 from collections.abc import Mapping
 from typing import Any

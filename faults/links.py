@@ -1,4 +1,4 @@
-"""Links that are slow, thin, held or torn, but not cut."""
+"""Faults of links that are not cut: delay, low bandwidth, stalls, resets, late frames."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,21 +49,21 @@ class Disturbance(Fault):
 
 
 class Latency(Disturbance):
-    """Every chunk comes later, in order."""
+    """Delays every chunk, in order."""
 
     def toxic(self) -> Toxic:
         return Toxic("latency", "upstream", (("jitter", self.params["jitter_ms"]), ("latency", self.params["ms"])))
 
 
 class Bandwidth(Disturbance):
-    """Only so many kilobytes a second."""
+    """Limits the bandwidth."""
 
     def toxic(self) -> Toxic:
         return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
 
 
 class Stall(Disturbance):
-    """Nothing gets through and nothing is lost: released in order when it heals."""
+    """Holds back everything without loss, and releases it in order when healed."""
 
     holds = True
 
@@ -72,14 +72,14 @@ class Stall(Disturbance):
 
 
 class SlowClose(Disturbance):
-    """A closed connection is seen as closed only later."""
+    """Delays the closing of connections."""
 
     def toxic(self) -> Toxic:
         return Toxic("slow_close", "upstream", (("delay", self.params["ms"]),))
 
 
 class Reset(Disturbance):
-    """Connections are torn down with RST, again and again, as long as it lasts."""
+    """Resets connections with RST, again and again."""
 
     fresh = True
 
@@ -88,7 +88,7 @@ class Reset(Disturbance):
 
 
 class LateFrames(Disturbance):
-    """Some frames come a second time, later, out of order, in whatever session and life there is then."""
+    """Delivers some frames a second time, later and out of order, in the session and life of that time."""
 
     def toxic(self) -> Toxic:
         return Toxic("late", "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))

@@ -1,4 +1,4 @@
-"""Drawing a schedule from a seed, within the fault budget.
+"""The nemesis: draws a schedule of faults from a seed, within the fault budget.
 
 The rules, with `keep_quorum` (m is the largest minority, (n - 1) // 2):
 

@@ -1,4 +1,4 @@
-"""The links of a run, each through a proxy of its own, and what can be done to them.
+"""The network of a run: one toxiproxy proxy for each link, with cuts and toxics.
 
 Link (i, j) carries what i sends to j; its proxy is `i-j`, and the data flow in toxiproxy's "upstream" stream. The other
 stream of that TCP connection carries only ZeroMQ's handshake, so a cut takes both, and cutting (i, j) alone is a
@@ -179,7 +179,7 @@ class Network:
             self._proxies.delete(name)
 
     def strange(self) -> list[str]:
-        """What somebody else did to the links, in words, since this was last asked."""
+        """Changes of the links by others since the last call, in words."""
         told, self._strange = self._strange, []
         return told
 

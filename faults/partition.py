@@ -1,4 +1,4 @@
-"""Partitions: links over which nothing gets through, in every shape, for a while or again and again."""
+"""Partitions: cut links in every shape, once or repeatedly."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -50,7 +50,7 @@ class Partition(Fault):
 
 
 class Flap(Fault):
-    """Links that are cut and healed in turn."""
+    """Cuts and heals links in turn."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)

@@ -1,5 +1,5 @@
-"""Who is hit: target words are resolved against the ensemble's state when the fault fires, with the seed where there is
-a choice."""
+"""Resolves the targets of faults against the ensemble's state at the time of the fault; the seed decides where there is a
+choice."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
