@@ -111,7 +111,7 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
 
 
 def build(document: Mapping[str, Any], what: str) -> Scenario:
-    """A scenario from values that no file holds, under the rules of a file. `what` it is goes into the messages.
+    """Make a scenario from values under the rules of a file. `what` it is goes into the messages.
 
     Raises ScenarioError with all mistakes.
     """
@@ -120,7 +120,7 @@ def build(document: Mapping[str, Any], what: str) -> Scenario:
 
 
 def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()) -> FaultStep:
-    """One fault, said by hand with the words of a `[[fault]]`; `names`: what earlier ones call their nodes.
+    """Read a single fault from the keys of a `[[fault]]` table; `names`: what earlier ones call their nodes.
 
     Raises ScenarioError with all mistakes.
     """
@@ -134,7 +134,7 @@ def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()
 
 
 class _Reader:
-    """Goes through one document and collects mistakes; a value that is wrong is replaced by its default."""
+    """Reads one document and collects mistakes; a wrong value is replaced by its default."""
 
     def __init__(self, document: dict[str, Any], lines: Lines, file: str) -> None:
         self.document = document
@@ -193,7 +193,7 @@ class _Reader:
         return Expect(**given)
 
     def _faults(self) -> tuple[list[FaultStep], list[Path]]:
-        """The steps that could be read, and where each stands."""
+        """The readable steps, with their places."""
         steps: list[FaultStep] = []
         places: list[Path] = []
         for index, table in enumerate(self._listed("fault")):
@@ -213,7 +213,7 @@ class _Reader:
         return []
 
     def _operations(self) -> list[Operation]:
-        """The operations that are written down and could be read."""
+        """The readable listed operations."""
         tables = self._listed("operation")
         for key in ("rate", "mix") if tables else ():
             if key in self._raw("workload"):
@@ -229,7 +229,7 @@ class _Reader:
         return operations
 
     def _disks(self) -> dict[int, Disk]:
-        """The disks that hold something before the start, and could be read, by their place."""
+        """The readable initial disks, by their place."""
         disks = {}
         for index, table in enumerate(self._listed("disk")):
             path = ("disk", index)
@@ -260,7 +260,7 @@ class _Reader:
         return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, awaits=awaits, params=params)
 
     def _earlier(self, at: Any) -> set[str]:
-        """What the faults before `at` call their nodes."""
+        """The names that faults before `at` give to their nodes."""
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
         return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
 
@@ -364,7 +364,7 @@ class _Reader:
         self.mistakes.append(Mistake(self.lines.of(path), _where(path), wrong, allowed, suggestion))
 
     def _whole(self, scenario: Scenario, places: list[Path]) -> None:
-        """What only shows when everything is put together."""
+        """Check what depends on several tables."""
         if scenario.timing.timeout_ms < 2 * scenario.timing.heartbeat_ms:
             allowed = f"at least twice the heartbeat of {scenario.timing.heartbeat_ms} ms"
             self._wrong(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)
@@ -380,7 +380,7 @@ class _Reader:
             self._nemesis(scenario)
 
     def _whole_operations(self, scenario: Scenario) -> None:
-        """Each belongs to a client and a key of the workload, and is due before the end."""
+        """Check that each operation has a client and a key of the workload, and is due before the end."""
         limits = {
             "at": (scenario.duration, f"up to {scenario.duration:g} s"),
             "client": (scenario.workload.clients, f"1 to {scenario.workload.clients} ([workload] clients)"),

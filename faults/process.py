@@ -17,7 +17,7 @@ WITHIN_MS = 500  # how long a process that is to die in the middle of a write ma
 
 
 class NodeDown(Fault):
-    """Base of all that takes nodes down; healed by starting them again on the disks that they have."""
+    """Base of faults that take nodes down; healed by restarting them on their disks."""
 
     started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
 
@@ -34,7 +34,7 @@ class NodeDown(Fault):
         return bool(self.started)
 
     def came_back(self) -> Confirmation:
-        """They are up; or they were, and have been killed since: a restart may have armed a point that is near."""
+        """Whether they came up; they may have died again since, if the restart armed a point."""
         now = came_up(self.scene, self.nodes)
         if now.confirmed or not self.started:
             return now
@@ -43,10 +43,10 @@ class NodeDown(Fault):
 
 
 class Killed(NodeDown):
-    """Base of all that begins with SIGKILL: remembers process ids and exit statuses."""
+    """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
 
     def kill(self) -> None:
-        """Kill those of the targets that live, at one instant."""
+        """Kill the running targets at one instant."""
         alive = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in alive}
         self.exits = self.cluster.kill_all(alive) if alive else {}
@@ -65,7 +65,7 @@ class Killed(NodeDown):
         self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
-        """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
+        """Whether all of them ended by SIGKILL and their processes are gone. With `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.exits.get(node) == -9 and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
@@ -93,7 +93,7 @@ class Crash(Killed):
 
 
 class Stop(NodeDown):
-    """Asked to end by itself: a clean shutdown."""
+    """Asks the process to exit by itself: a clean shutdown."""
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
@@ -109,7 +109,7 @@ class Stop(NodeDown):
 
 
 class Restart(Fault):
-    """Start dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
+    """Restarts dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
 
     def inject(self) -> None:
         start_dead(self.scene, self.nodes)
@@ -131,7 +131,7 @@ class Restart(Fault):
 
 
 class Pause(Fault):
-    """SIGSTOP; healed by SIGCONT. A paused leader that wakes up is the classic zombie."""
+    """SIGSTOP; healed by SIGCONT. A paused leader wakes up believing that it still leads."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
@@ -142,7 +142,7 @@ class Pause(Fault):
             self.cluster.pause(node)
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Another fault killed them in their sleep: they will not wake up, and need not."""
+        """Note that another fault killed paused nodes, which need not wake up."""
         self.killed.update(nodes)
 
     def heal(self) -> None:
@@ -194,7 +194,7 @@ class Resume(Fault):
 def named(nodes: Iterable[int]) -> str:
     """`node 2`, `nodes 1 and 3`."""
     ids = [str(node) for node in nodes]
-    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "nobody"
+    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no node"
 
 
 def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
@@ -203,12 +203,12 @@ def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
 
 
 def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
-    """What the kernel says of each node's process (see `Host.process_state`)."""
+    """The kernel's state of each node's process (see `Host.process_state`)."""
     return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
-    """Start those that are down, together. One that ends again at once is no error here: `came_up` judges."""
+    """Start the nodes that are down, together. One that exits again at once is not an error here: `came_up` judges."""
     dead = [node for node in nodes if not scene.cluster.alive(node)]
     if crash_at is None:
         scene.cluster.start_all(dead)

@@ -12,7 +12,7 @@ KINDS: dict[str, Kind] = {
 
 
 def impossible(scenario: Scenario, backend: str) -> list[str]:
-    """What of this scenario the backend can't do, in words that name those that can; empty if it can do all."""
+    """The faults of a scenario that the backend can't inject, each with the backends that can; empty if there are none."""
     drawn = scenario.nemesis.faults if scenario.nemesis is not None else ()
     kinds = dict.fromkeys(KINDS[name] for name in (*(step.do for step in scenario.faults), *drawn))
     return [
@@ -23,7 +23,7 @@ def impossible(scenario: Scenario, backend: str) -> list[str]:
 
 
 def describe_kinds() -> str:
-    """A table in Markdown: every kind, its own keys with defaults, what it may be aimed at."""
+    """A Markdown table of every kind of fault: what it does, its keys with defaults, its targets."""
     lines = ["| do | what it does | its keys | target |", "|---|---|---|---|"]
     for kind in KINDS.values():
         keys = "; ".join(
