@@ -1,7 +1,6 @@
 """`zab defects`: list the known bugs, or prove that each is caught (see `harness/explore/kill_matrix.py`)."""
 
 import shlex
-import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, print_json, tell
+from zab_chaos.harness.cli.output import console_for, indented, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
@@ -43,7 +42,7 @@ def show(only: list[str], *, json: bool) -> int:
         ticket = f"  {defect.ticket}" if defect.ticket else ""
         title = Text(defect.name, "bold").append(f"{ticket}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)
-        console.print(Text(textwrap.indent(textwrap.fill(defect.about, 76), "  ")), highlight=False)
+        console.print(indented(defect.about), highlight=False)
     console.print("\nRun one with: zab run defects/NAME --defect NAME", highlight=False)
     return Exit.PASS
 

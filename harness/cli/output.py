@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from zab_chaos.harness.errors import HarnessError
 
@@ -18,6 +20,11 @@ class Screen(Console):
         """Discard all further output. rich would end the process with exit code 1, which means VIOLATION here."""
         self.quiet = True
         _discard_stdout()
+
+
+def indented(text: str) -> Padding:
+    """A paragraph under a heading, wrapped where the terminal ends."""
+    return Padding(Text(" ".join(text.split())), (0, 0, 0, 2))
 
 
 def print_json(answer: Any) -> None:

@@ -1,6 +1,5 @@
 """`zab scenarios`: list the shipped scenarios, or run them and compare the verdicts with what they expect."""
 
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from rich.text import Text
 from zab_chaos.faults.registry import impossible
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends.run import run_quietly
-from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
@@ -62,7 +61,7 @@ def show(only: list[str], *, json: bool) -> int:
         if facts["expects"] != "PASS":
             title.append(f"  expects {facts['expects']}", "yellow")
         console.print(title, highlight=False)
-        console.print(Text(textwrap.indent(textwrap.fill(scenario.about, 76), "  ")), highlight=False)
+        console.print(indented(scenario.about), highlight=False)
     console.print("\nRun one with: zab run NAME; your own with: zab run FILE", highlight=False)
     return Exit.PASS
 
