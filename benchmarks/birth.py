@@ -1,4 +1,4 @@
-"""From nothing to the first acknowledged write: interpreters, empty disks, election, the first epoch."""
+"""Measures the start: from spawning the processes to the first acknowledged write."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What containers cost: broadcasts a second of an ensemble in containers, and of one of processes beside it.
+"""Measures the cost of containers: writes per second of an ensemble in containers, and of one on processes.
 
 Both stand as in a run, with toxiproxy between the nodes. They stand at the same time, and the rounds alternate, so that
 whatever else the machine is doing meets both; while one works the other only sends heartbeats.

@@ -1,4 +1,4 @@
-"""An ensemble to be measured: real processes, no proxy between them, and the settings that a production would have.
+"""An ensemble to measure: real processes without proxies, with settings as in production.
 
 That is: fsync on, trace on, recording off (unless the recording is what is wanted), and the ordinary disk, on which a
 written byte is in the kernel's hands.

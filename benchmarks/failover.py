@@ -1,4 +1,4 @@
-"""Fail-over: SIGKILL of the leader under load, to the first commit of the next epoch, as the nodes' traces say."""
+"""Measures fail-over: from SIGKILL of the leader under load to the first commit of the next epoch, in the nodes' traces."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A closed loop: so many writes are kept outstanding until a number of them has succeeded."""
+"""A closed-loop load: keeps a number of writes outstanding until enough have succeeded."""
 
 import time
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ def create_keys(client: Client, keys: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What a round came to."""
+    """The result of a round."""
 
     seconds: float
     latencies_ms: list[float]

@@ -1,4 +1,4 @@
-"""How fast simulated time passes: `python benchmarks/world.py [SECONDS]`.
+"""Measures how fast the simulator runs: `python benchmarks/world.py [SECONDS]`.
 
 Three nodes with heartbeats and timeouts as on processes, the nemesis at work and every event judged, on one core. What is
 counted is the core's time, not the clock on the wall: `zab explore` uses each core alone.

@@ -104,7 +104,7 @@ def message_table() -> str:
 def properties() -> str:
     """What the oracle checks, and the replay."""
     rows = [(kind.name, kind.source, kind.statement) for kind in ALL]
-    rows.append((replay.NAME, "ours", replay.STATEMENT[0].upper() + replay.STATEMENT[1:] + "."))
+    rows.append((replay.NAME, "zab-chaos", replay.STATEMENT))
     return table(("property", "source", "statement"), rows)
 
 
@@ -250,11 +250,11 @@ def default(make: Any, key: str) -> str:
         return ""
     field = next(field for field in fields(make) if field.name == key)
     value = field.default_factory() if callable(field.default_factory) else field.default
-    if key in ("name", "about"):
+    if key == "name":
         return "required"
     if key == "exit":
         return "the verdict's"
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, bool):
         return str(value).lower()

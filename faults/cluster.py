@@ -1,4 +1,4 @@
-"""What a fault may ask of an ensemble, whatever it runs on: the seam between faults and backends."""
+"""The interface between faults and backends: what a fault may do to an ensemble."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Cluster(Protocol):
     def pid(self, node: int) -> int | None: ...
     def paused(self, node: int) -> bool: ...
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """None if the node is not up or does not answer in time."""
+        """The node's status; None if it is not up or does not answer in time."""
 
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now."""
@@ -81,18 +81,18 @@ class Contained(Cluster, Protocol):
     """An ensemble in containers. Nodes must be up."""
 
     def unplug(self, node: int) -> None:
-        """Take it off the nodes' network. It stays reachable for the harness and for clients."""
+        """Disconnect it from the nodes' network. The harness and clients still reach it."""
 
     def plug_in(self, node: int) -> None:
-        """Put it back; one that is down will start there."""
+        """Reconnect it; a node that is down will start connected."""
 
     def plugged_in(self, node: int) -> bool: ...
     def limit_cpu(self, node: int, cores: float | None) -> None:
-        """How much of the processors it gets; None for all that there is."""
+        """Limit its CPU time, in cores; None for no limit."""
 
     def throttled(self, node: int) -> int:
-        """In how many scheduling periods of its life the kernel has held it back."""
+        """The number of scheduling periods in which the kernel has throttled it."""
 
 
 class ClusterError(Exception):
-    """The ensemble could not do what was asked."""
+    """The ensemble could not do what a fault asked for."""

@@ -1,4 +1,4 @@
-"""Faults that take a container: pulling a node off its network for real, and giving its processes less of the machine."""
+"""Faults for containers only: disconnecting a node from its network, and limiting its CPU time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -104,16 +104,16 @@ ONLY = frozenset({Ability.CONTAINERS})
 KINDS = (
     Kind(
         name="net-disconnect",
-        doc="the container is taken off its network: interface, addresses and connections are gone (only on containers)",
+        doc="disconnect the container from its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
         order=HealOrder.NETWORK,
         needs=ONLY,
     ),
     Kind(
         name="cpu-limit",
-        doc="the container gets only so much of the processors (only on containers)",
+        doc="limit the CPU time of the container (only on containers)",
         make=CpuLimit,
-        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="0.1 is a tenth of one core"),),
+        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="the limit; 0.1 is a tenth of one core"),),
         impairs=False,
         needs=ONLY,
     ),

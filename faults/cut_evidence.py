@@ -1,4 +1,4 @@
-"""Did the cut really cut? The receivers' own frame counters say so."""
+"""Confirms cut links by the frame counters of the receivers."""
 
 from collections.abc import Iterable
 from typing import Any

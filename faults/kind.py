@@ -1,4 +1,4 @@
-"""What every kind of fault says about itself, and what every fault can do."""
+"""The base class of faults, and the description of a kind of fault: its keys, its needs, its effects."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class Confirmation:
 
 @dataclass(slots=True)
 class Scene:
-    """What a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
+    """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
 
     cluster: Cluster
     network: Network | None
@@ -84,11 +84,11 @@ class Fault(ABC):
 
     @abstractmethod
     def inject(self) -> None:
-        """Break it. Raises ClusterError, NetworkError or FaultError."""
+        """Inject the fault. Raises ClusterError, NetworkError or FaultError."""
 
     @abstractmethod
     def heal(self) -> None:
-        """Undo it."""
+        """Heal the fault."""
 
     @abstractmethod
     def injected(self) -> Confirmation:
@@ -107,15 +107,15 @@ class Fault(ABC):
         return self.recovered() if after_heal else self.injected()
 
     def watch(self, now: float) -> float | None:
-        """Look after a fault that goes on by itself; when it wants to be called again (same clock as `now`)."""
+        """Update a fault that goes on by itself. Return when to call again (same clock as `now`)."""
         return None
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Hear that another fault has just killed these nodes."""
+        """Note that another fault has just killed these nodes."""
         return
 
     def settled(self) -> bool:
-        """Whether its effect has come about: what other faults may wait for."""
+        """Whether it has taken effect; other faults may wait for this."""
         return True
 
     def over(self) -> bool:

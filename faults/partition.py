@@ -1,4 +1,4 @@
-"""Partitions: links over which nothing gets through, in every shape, for a while or again and again."""
+"""Partitions: cut links in every shape, once or repeatedly."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -51,7 +51,7 @@ class Partition(Fault):
 
 
 class Flap(Fault):
-    """Links that are cut and healed in turn."""
+    """Cuts and heals links in turn."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
@@ -179,14 +179,14 @@ HOW = Key(
     name="how",
     rule=choice(*CUTS),
     default="timeout",
-    doc="timeout: bytes vanish, connections stay; stall: bytes wait; disable: connections closed and refused",
+    doc="timeout: bytes are lost, connections stay open; stall: bytes wait; disable: connections are closed and refused",
 )
 PAIRS = Key(name="pairs", rule=pairs(), default=None, doc='the links, "from,to,from,to"')
 DIRECTION = Key(
     name="direction",
     rule=choice("both", "out", "in"),
     default="both",
-    doc="what the target sends (out), what is sent to it (in), or both",
+    doc="affects what the target sends (out), what is sent to it (in), or both",
 )
 
 
@@ -199,18 +199,18 @@ def _drawn(random: Random) -> dict[str, Any]:
 KINDS = (
     Kind(
         name="partition",
-        doc="cut links: nothing gets through, and everything that is under way is lost or waits",
+        doc="cut links: nothing gets through, and everything in flight is lost or waits",
         make=Partition,
         needs=frozenset({Ability.LINKS}),
         keys=(
-            Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links"),
+            Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links are cut"),
             HOW,
             PAIRS,
             Key(
                 name="direction",
                 rule=choice("out", "in"),
                 default="out",
-                doc="one-way: what the target sends (out) or what is sent to it (in) is lost",
+                doc="for one-way: whether what the target sends (out) or what is sent to it (in) is lost",
             ),
         ),
         need=Need.ANY,
@@ -222,12 +222,12 @@ KINDS = (
     ),
     Kind(
         name="flap",
-        doc="links that are cut and healed in turn",
+        doc="cut and heal links in turn",
         make=Flap,
         needs=frozenset({Ability.LINKS}),
         keys=(
-            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="how long each cut lasts"),
-            Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="how long between two cuts"),
+            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="the length of each cut"),
+            Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="the time between two cuts"),
             HOW,
             DIRECTION,
             PAIRS,

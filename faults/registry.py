@@ -43,7 +43,7 @@ def _used(kind: Kind, params: Mapping[str, Any]) -> list[Key]:
 
 
 def describe_kinds() -> str:
-    """A table in Markdown: every kind, its own keys with defaults, what it may be aimed at."""
+    """A Markdown table of every kind of fault: what it does, its keys with defaults, its targets."""
     lines = ["| do | what it does | its keys | target |", "|---|---|---|---|"]
     for kind in KINDS.values():
         keys = "; ".join(

@@ -1,4 +1,4 @@
-"""A scenario written as TOML, so that a reduced or drawn schedule can be kept, read and run again."""
+"""Writes a scenario as TOML, so that a shrunk or drawn schedule can be stored and run again."""
 
 import json
 from collections.abc import Mapping

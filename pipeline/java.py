@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: where it is, whether it is new enough, and what puts it there."""
+"""Finds the Java for Spark, checks its version, and names the command that installs it."""
 
 import os
 import re
@@ -11,7 +11,7 @@ OLDEST = 17  # Spark 4 runs on nothing older
 
 
 class JavaMissing(Exception):
-    """There is no Java that Spark could run on. The text says which command puts one there."""
+    """There is no Java that Spark can run on. The text names the command that installs one."""
 
 
 def find() -> str:
@@ -25,7 +25,7 @@ def find() -> str:
 
 
 def version(path: str) -> str:
-    """The first line of what `java -version` says. Raises JavaMissing if it does not run, or is too old."""
+    """The first line of `java -version`. Raises JavaMissing if it does not run, or is too old."""
     try:
         told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
@@ -37,7 +37,7 @@ def version(path: str) -> str:
 
 
 def remedy() -> str:
-    """The one command that puts Java on this machine."""
+    """The command that installs Java on this machine."""
     if sys.platform == "darwin":
         return f"brew install openjdk@{OLDEST}"
     if shutil.which("apt-get"):

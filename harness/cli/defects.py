@@ -39,7 +39,8 @@ def show(only: list[str], *, json: bool) -> int:
         return Exit.PASS
     console = console_for(json=json)
     for defect in defects:
-        title = Text(defect.name, "bold").append(f"  {defect.ticket or ''}  breaks: {defect.property}", "dim")
+        ticket = f"  {defect.ticket}" if defect.ticket else ""
+        title = Text(defect.name, "bold").append(f"{ticket}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)
         console.print(indented(defect.about), highlight=False)
     console.print("\nRun one with: zab run defects/NAME --defect NAME", highlight=False)

@@ -181,7 +181,7 @@ def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
-        violated=found.violated, told=details, again=shlex.join(words),
+        violated=found.violated, details=details, again=shlex.join(words),
     )  # fmt: skip
 
 

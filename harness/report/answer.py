@@ -1,9 +1,9 @@
-"""The answer to "what happened?" in one sentence: the first thing that a report of a run says."""
+"""The first sentence of every report: what happened in the run."""
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
 NOTICED_S = 0.1  # a shorter pause is none: the report's outages begin here
-# What follows from another violation, or shows only at the end, comes after it whatever the time of its lines.
+# Violations that follow from others, or show only at the end, come later, whatever the time of their lines.
 LATER = {
     "durability": 1,
     "reliable delivery": 2,
@@ -22,12 +22,14 @@ def answer(verdict: Verdict) -> str:
     broken = earliest(verdict) if verdict.verdict is Outcome.VIOLATION else None
     if broken is not None:
         return _headline(verdict, *broken)
-    return verdict.reasons[0] if verdict.reasons else "nothing is known of this run"
+    return verdict.reasons[0] if verdict.reasons else "there is no information on this run"
 
 
 def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
-    """The violation that was complete first, by the last of the lines that show it, among those of the kind that says most
-    (`LATER`). None without one."""
+    """The violation to name first: the earliest by its last line of evidence, within the most telling group (`LATER`).
+
+    None if nothing is violated.
+    """
     found = [
         (
             LATER.get(item.name, 0),

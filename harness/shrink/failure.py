@@ -22,12 +22,12 @@ from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
 
-FURTHER_SEEDS = 20  # that are tried when a run on processes does not fail in the simulated world with its own
+FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """`scenario` with `seed` is said to fail. `folder`: the run that did; `preferred`: properties, the one to keep first."""
+    """The failure to shrink: `scenario` with `seed`. `folder`: its run, if any; `preferred`: properties to keep, best first."""
 
     scenario: Scenario
     seed: int
@@ -36,7 +36,7 @@ class Culprit:
 
     @property
     def defect(self) -> str | None:
-        """As NodeConfig.defect has it."""
+        """The defect in the form of NodeConfig.defect."""
         return DEFECTS[self.scenario.defect].path if self.scenario.defect is not None else None
 
     @property
@@ -45,13 +45,13 @@ class Culprit:
         return self.folder is not None and self.folder.read_run().get("backend") != "sim"
 
     def simulated(self) -> Explored:
-        """How it ends in the simulated world."""
+        """Its result in the simulator."""
         return try_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A scenario with a written schedule, which fails with its seed. `before`: how it ends."""
+    """A scenario with a fixed schedule that fails with its seed. `before`: its result."""
 
     scenario: Scenario
     failure: Failure

@@ -30,7 +30,9 @@ class Progress(Checker):
 
     name = "progress"
     source = "LADIS 2008"
-    statement = "While a quorum is up and can reach a possible leader, writes go on within the bound, also in mid-run."
+    statement = (
+        "While a quorum is up and reaches a possible leader, writes succeed within the time bound, also during the run."
+    )
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)

@@ -383,7 +383,7 @@ def test_every_mistake_of_disks_and_expectations_is_told() -> None:
     for part in (
         "there is no node 4",
         "current_epoch 2 was never promised. Allowed: at most accepted_epoch, 0",
-        "the disk of node 1 is told twice",
+        "the disk of node 1 is given twice",
         "a transaction of epoch 1 is not of the epochs up to current_epoch",
         "[1, 2] does not follow [0, 0]",
         "the key node is missing",

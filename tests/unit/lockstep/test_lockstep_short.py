@@ -59,7 +59,7 @@ def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
 
 def test_only_lockstep_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "steady-state", "--on", "sim", "--compare"]) == 4
-    assert "it goes with --on lockstep only" in capsys.readouterr().err
+    assert "it needs --on lockstep" in capsys.readouterr().err
 
 
 def test_the_command_compares_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def test_the_command_compares_and_says_so(tmp_path: Path, capsys: pytest.Capture
         2,
     )
     out = capsys.readouterr().out
-    assert "EQUAL: byte for byte" in out
+    assert "EQUAL: the same bytes" in out
     assert out.count(str(tmp_path)) >= 2
     runs = [each.parent for each in tmp_path.glob("short/*/run.json")]
     assert len(runs) == 2

@@ -67,7 +67,14 @@ def test_its_own_failure_comes_first_and_the_verdict_stands_beside_it(session: p
     session.makepyfile(f"def test_it(zab_cluster):{WRITES}    zab_cluster.crash('leader')\n    assert 1 == 2")
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(["*assert 1 == 2", "*- zab: zab_cluster -*", "verdict PASS: 1 write acknowledged, none lost", "* crash of leader = *"])
+    outcome.stdout.fnmatch_lines(
+        [
+            "*assert 1 == 2",
+            "*- zab: zab_cluster -*",
+            "verdict PASS: 1 write acknowledged, none lost",
+            "* crash of leader = *",
+        ]
+    )
     assert len(results(session)) == 1
 
 
