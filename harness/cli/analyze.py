@@ -19,9 +19,9 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.model.oracle import oracle
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def analyze_command(
             found = sorted({it.path: it for folders in campaigns for it in folders}.values(), key=lambda it: it.path)
             now.step("starting Spark")
             with spark_session.spark(master, memory, log) as spark, now.watching(spark.sparkContext.statusTracker()):
-                analysis = analyze(spark, found, Path(out), now.step, judge if replay else oracle.judge)
+                analysis = analyze(spark, found, Path(out), now.step, judge if replay else judge_records)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted; the tables so far are in {out}, and the next analysis continues from them"

@@ -26,7 +26,7 @@ def text_of(outcome: Outcome) -> tuple[bool, str | None]:
     return getattr(outcome, "error", None) == "no node", None
 
 
-def judge_records(folder: Path, *, stored: bool) -> Verdict:
+def judge_records(folder: Path, *, stored: bool = True) -> Verdict:
     """What the records of the run in `folder` say, without a replay. `stored`: it has a manifest."""
     expect = RunFolder(folder).read_run().get("expect", {})
     line = state_line(folder) if expect.get("state") else None
