@@ -1,17 +1,28 @@
 """The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from zab_chaos.harness.report.answer import answer
 from zab_chaos.harness.report.html import tables
+from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
-from zab_chaos.harness.report.html.markup import Html, element
+from zab_chaos.harness.report.html.markup import Html, element, join
 from zab_chaos.harness.report.html.run_data import RunData
 
-SCRIPTS = ("data.js", "view.js", "paint.js", "lanes.js", "load.js", "pointer.js", "main.js")
+SCRIPTS = (
+    "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
+    "main.js",
+)  # fmt: skip
 PANELS = (
     ("faults", "Faults and cut links", "from inject to heal; a link is named from→to"),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
+    (
+        "messages",
+        "Messages",
+        "an arrow from the line of who sent it to the line of who took it; point at one, click it",
+    ),
     (
         "latency",
         "Latency",
@@ -83,7 +94,7 @@ def _main(story: RunData) -> Html:
         "main",
         tables.damages(story),
         tables.violations(story),
-        _pictures(),
+        _pictures(story.diagram),
         tables.latencies(story),
         tables.outages(story),
         tables.faults(story),
@@ -93,7 +104,7 @@ def _main(story: RunData) -> Html:
     )
 
 
-def _pictures() -> Html:
+def _pictures(diagram: Diagram) -> Html:
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
         "section",
@@ -110,20 +121,41 @@ def _pictures() -> Html:
             class_="tools",
         ),
         element("noscript", element("p", "The pictures need JavaScript; the tables do not.")),
-        *(_picture(*panel) for panel in PANELS),
+        *(_picture(*panel, _following(diagram) if panel[0] == "messages" else ()) for panel in PANELS),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
         id="pictures",
     )
 
 
-def _picture(name: str, title: str, explanation: str) -> Html:
+def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None] = ()) -> Html:
+    """`more`: what stands above the picture, and then, as one, what stands below it."""
     legend = [element("li", element("span", class_=f"swatch {style}"), words) for style, words in LEGENDS.get(name, ())]
     return element(
         "figure",
         element("figcaption", element("b", title), f" {explanation}"),
         element("ul", *legend, class_="legend") if legend else None,
+        *more[:-1],
         element("canvas", id=name, tabindex=0, role="img", aria_label=f"{title}: {explanation}"),
+        *more[-1:],
     )
+
+
+def _following(diagram: Diagram) -> tuple[Html | None, ...]:
+    """What is missing, and the search; below the picture the way of what is followed, in words, and the legend."""
+    gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
+    hint = "1:402, /key-3, client 3, client 3 seq 35, node 2"
+    form = element(
+        "div",
+        element("label", "Follow ", element("input", id="wanted", type="search", placeholder=hint, autocomplete="off")),
+        element("button", "follow", type="button", id="search"),
+        element("label", element("input", id="pings", type="checkbox"), " PING"),
+        element("span", id="followed", role="status", aria_live="polite"),
+        id="follow",
+        class_="follow-tools",
+        role="search",
+    )
+    way = element("details", element("summary", "Its way in words"), element("ol", id="way"), id="told", hidden=True)
+    return (*gaps, form, join(way, element("ul", id="kinds", class_="legend")))
 
 
 def _data(story: RunData) -> Html:

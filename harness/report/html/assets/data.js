@@ -47,6 +47,11 @@ function seconds(micros) {
   return `${(micros / 1e6).toFixed(3)} s`;
 }
 
+// With all digits that there are.
+function precise(micros) {
+  return `${(micros / 1e6).toFixed(6)} s`;
+}
+
 function duration(micros) {
   return Math.abs(micros) >= 1e6 ? `${(micros / 1e6).toFixed(2)} s` : `${(micros / 1e3).toFixed(micros < 1e4 ? 2 : 0)} ms`;
 }
