@@ -106,8 +106,15 @@ class Drawn(Lockstep):
             self._happened(i, event.name, event.fields)
             super().tell_events(i, [event])
             if event.name in ("role", "phase"):
-                peer = self.peer(i)
-                self.states.append(State(self.clock, i, peer.role.name, peer.phase.name, peer.current_epoch))
+                self._is_now(i, event.fields)
+
+    def _is_now(self, i: int, fields: dict[str, Any]) -> None:
+        """After a `role` or a `phase`, if that makes a difference: role and phase change one after the other."""
+        before = next(state for state in reversed(self.states) if state.node == i)
+        peer = self.peer(i)
+        now = State(self.clock, i, peer.role.name, peer.phase.name, fields.get("epoch", before.epoch))
+        if now[2:] != before[2:]:
+            self.states.append(now)
 
     def apply(self, i: int, delivery: Deliver | Install) -> None:
         last = delivery.zxid if isinstance(delivery, Install) else delivery.first + len(delivery.txns) - 1

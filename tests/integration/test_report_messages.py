@@ -371,3 +371,21 @@ def test_two_hundred_thousand_messages_are_a_small_page_that_opens_and_zooms(
     assert drawn(report)["dense"] == "false"
     assert {BLUE, GREEN, PURPLE} <= report.colours("messages")
     report.assert_quiet()
+
+
+def test_a_transcript_is_drawn_with_the_same_pictures(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    assert main(["show", "broadcast", "--out", str(tmp_path / "it.html")]) == 0
+    report = Report(driver, tmp_path / "it.html")
+    assert drawn(report)["arrows"] == "9"
+    assert {BLUE, GREEN, PURPLE} <= report.colours("messages")
+    assert BLUE in report.colours("lanes")
+    ask(report, "1:3")
+    told = way(report)
+    assert any("PROPOSE 1:3" in line for line in told)
+    assert not any("1:1" in line for line in told)
+    assert told[0].startswith("step ")
+    report.find("zoom-all").click()
+    report.settle()
+    report.point("messages", report.x(10_000_000), FIRST_LINE - 52 + 2 * GAP + 10)
+    assert "node 3 delivered 1:1 to 1:2\nat step 10" in report.tip
+    report.assert_quiet()

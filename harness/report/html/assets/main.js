@@ -2,7 +2,8 @@
 let printing = false;
 const PRINTED = 1000; // CSS pixels wide; paper is as wide as it is
 const panels = Object.entries({ faults: faultsPanel, lanes: lanesPanel, messages: messagesPanel, latency: latencyPanel, throughput: throughputPanel, lag: lagPanel })
-  .map(([id, panel]) => Object.assign(panel, { canvas: document.getElementById(id) }));
+  .map(([id, panel]) => Object.assign(panel, { canvas: document.getElementById(id) }))
+  .filter((panel) => panel.canvas); // a transcript's page has two
 
 function draw() {
   for (const panel of panels) {

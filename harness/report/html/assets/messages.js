@@ -1,6 +1,6 @@
 // The space-time diagram: a line for each node and one for the clients, an arrow for each message; if there are too many for
 // arrows, how many there are on each link.
-const CLIENT_LINE = 38, FIRST_LINE = 90, STRIP = 9;
+const CLIENT_LINE = 38, FIRST_LINE = run.steps ? 38 : 90, STRIP = 9; // a transcript has no clients
 const SOLID = [], ANSWERS = [2, 3], DECIDES = [9, 3], OTHERS = [9, 3, 2, 3]; // what it is in its phase; the colour says the phase
 const LOOKS = {
   VOTE: ["faint", ANSWERS], PING: ["faint", [1, 4]],
@@ -17,7 +17,7 @@ const messagesPanel = {
   height: () => FIRST_LINE + (run.nodes.length - 1) * messagesPanel.gap() + 20 + STRIP * run.nodes.length + AXIS,
   y: (line) => (line === CLIENTS ? CLIENT_LINE : FIRST_LINE + run.nodes.indexOf(line) * messagesPanel.gap()),
   draw(area) {
-    rowName(area, "clients", CLIENT_LINE);
+    if (!run.steps) rowName(area, "clients", CLIENT_LINE);
     for (const node of run.nodes) rowName(area, `node ${node}`, messagesPanel.y(node));
     paintLifeLines(area);
     if (!exchange.ready) return;
@@ -95,7 +95,7 @@ function inView(area) {
 function paintLifeLines(area) {
   const { ctx } = area;
   clipped(area, () => {
-    line(ctx, theme.faint, area.left, CLIENT_LINE, area.right, CLIENT_LINE);
+    if (!run.steps) line(ctx, theme.faint, area.left, CLIENT_LINE, area.right, CLIENT_LINE);
     for (const stretch of run.lanes) {
       if (stretch.state === "down") continue;
       const y = messagesPanel.y(stretch.node);
