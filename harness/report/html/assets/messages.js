@@ -344,6 +344,8 @@ function markPicture(kind) {
 
 const CROSS = picture('<path class="look red hollow" d="M-5 -5L5 5M-5 5L5 -5"/>', 18);
 
+const STRIPS = picture(["blue faded", "blue", "red"].map((look, i) => `<path class="look ${look} strip" d="M${i * 11 - 16} 0H${i * 11 - 6}"/>`).join(""));
+
 function showLegend() {
   const occurring = new Set([...exchange.kinds, ...(exchange.requests.sent.length ? ["request", "answer"] : []), ...(exchange.arrows.type.includes(FORWARD) ? ["FORWARD"] : [])]);
   const done = new Set(exchange.steps.kind);
@@ -352,6 +354,7 @@ function showLegend() {
     ...Object.keys(SAYS).filter((kind) => done.has(kind)).map((kind) => markPicture(kind) + SAYS[kind]),
     `${CROSS}never received; a node: down from here`,
     `${picture('<path class="look ink hollow thick" d="M-16 0H16"/>')}leads`,
+    ...(run.steps ? [] : [`${STRIPS}too many for arrows: the stronger the colour, the more were sent on a link; red: some of them never received`]),
     ...(run.pauses.length ? [`${picture('<path class="look faint hollow paused" d="M-16 0H16" stroke-dasharray="2 4"/>')}paused`] : []),
   ];
   document.getElementById("kinds").innerHTML = items.map((item) => `<li>${item}</li>`).join("");
