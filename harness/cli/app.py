@@ -276,6 +276,25 @@ def report(
 
 
 @app.command()
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="E.g. discovery, ladis-figure-2; without it, all are listed.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of NAME.html here.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Draw a step or a figure of the papers, as this protocol does it: an HTML file, whose name is printed."""
+    from zab_chaos.harness.cli.show import show_command
+
+    return show_command(name, out=out, json=json)
+
+
+@app.command()
 def analyze(
     places: Annotated[
         list[str] | None,

@@ -12,6 +12,8 @@ from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import read_story
 from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
+from zab_chaos.node.core.peer import Peer
 
 
 def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:
@@ -25,7 +27,7 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> 
         return _campaign(several.resolve(), out, json=json)
     folder = stored.find(results, run)
     file = _free(folder.file("report.html"), out)
-    data = read_story(folder.path)
+    data = read_story(folder.path, _core(folder.read_run()))
     _write(file, page(data))
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
@@ -34,6 +36,13 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> 
         )
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
     return _say(file, answer, json=json)
+
+
+def _core(facts: dict[str, Any]) -> type[Peer] | str:
+    try:
+        return core_of(facts)
+    except UnknownDefect as error:
+        return str(error)
 
 
 def _campaign(root: Path, out: Path | None, *, json: bool) -> int:

@@ -59,12 +59,25 @@ def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:
 
 def _found(story: RunData, finding: Finding) -> Html:
     return join(
-        element("p", finding.words, class_="words"),
-        element("ol", *(_cited(story, mark) for mark in finding.marks)),
+        element(
+            "p", finding.words, " ", _follow(finding.together) if " " in finding.together else None, class_="words"
+        ),
+        element("ol", *(_cited(story, mark, asked) for mark, asked in zip(finding.marks, finding.follow, strict=True))),
     )
 
 
-def _cited(story: RunData, mark: Mark) -> Html:
+def _follow(asked: str) -> Html:
+    """A button that lights the way of transactions in the diagram."""
+    return element(
+        "button",
+        f"follow {asked.replace(' ', ' and ') if ':' in asked else asked}",
+        type="button",
+        class_="follow",
+        data_follow=asked,
+    )
+
+
+def _cited(story: RunData, mark: Mark, asked: str | None) -> Html:
     at = None
     if mark.t is not None:
         at = link_to(story, mark.t - 50_000_000, mark.t + 50_000_000, f"{story.seconds(mark.t):.3f} s")
@@ -74,6 +87,7 @@ def _cited(story: RunData, mark: Mark) -> Html:
         " ",
         at,
         f" {mark.words} ",
+        _follow(asked) if asked else None,
         element("details", element("summary", f"{mark.file}:{mark.line}"), element("code", mark.text)),
     )
 
