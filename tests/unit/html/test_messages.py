@@ -15,6 +15,8 @@ from zab_chaos.harness.runs.judgement import core_of
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.model.world.links import SimLinks
+from zab_chaos.model.world.world import World
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.core.messages import NAMES
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.events import Received
@@ -53,25 +55,30 @@ class Network:
         self.taken: Seen = defaultdict(list)
 
     def listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        send, receive = SimLinks.send, SimLinks.receive
+        begin, send, receive = SimLinks.__init__, ChannelSet.send, ChannelSet.receive
+        worlds: dict[ChannelSet, World] = {}
 
-        def sends(links: SimLinks, peer: int, messages: list[Any]) -> None:
-            self._note(self.sent, links, (links._me, peer), messages)
-            send(links, peer, messages)
+        def begins(links: SimLinks, server: Any, *rest: Any) -> None:
+            begin(links, server, *rest)
+            worlds[links.channels] = server.world
 
-        def receives(links: SimLinks, inbox: Any) -> list[Any]:
-            events = receive(links, inbox)
+        def sends(channels: ChannelSet, peer: int, messages: list[Any]) -> None:
+            self._note(self.sent, worlds[channels], (channels._me, peer), messages)
+            send(channels, peer, messages)
+
+        def receives(channels: ChannelSet, frames: Any) -> list[Any]:
+            events = receive(channels, frames)
             for event in events:
                 if isinstance(event, Received):
-                    self._note(self.taken, links, (event.peer, links._me), event.messages)
+                    self._note(self.taken, worlds[channels], (event.peer, channels._me), event.messages)
             return events
 
-        monkeypatch.setattr(SimLinks, "send", sends)
-        monkeypatch.setattr(SimLinks, "receive", receives)
+        monkeypatch.setattr(SimLinks, "__init__", begins)
+        monkeypatch.setattr(ChannelSet, "send", sends)
+        monkeypatch.setattr(ChannelSet, "receive", receives)
 
-    def _note(self, where: Seen, links: SimLinks, link: Link, messages: list[Any]) -> None:
-        now = links._server.world.now
-        where[link] += [(now, about(message)) for message in messages if type(message) in NAMES]
+    def _note(self, where: Seen, world: World, link: Link, messages: list[Any]) -> None:
+        where[link] += [(world.now, about(message)) for message in messages if type(message) in NAMES]
 
 
 def read(folder: Path) -> Exchange:
