@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.die_with_parent import tie
-from zab_chaos.harness.machine.interrupt import SIGNALS
+from zab_chaos.harness.machine.interrupt import SIGNALS, held_back
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -96,7 +96,7 @@ class Workers:
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
         assert self._pool is not None
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), held_back():  # a pool that is half started can't be shut down
             # The parent's only other thread takes log records, and holds no lock that a child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
             return self._pool.submit(work, item)
@@ -107,4 +107,5 @@ def _prepare(parent: int) -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # it was forked while they were held back
     tie(parent)

@@ -73,6 +73,16 @@ def stoppable() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held_back() -> Iterator[None]:
+    """The signals wait until this is over. Threads and processes that are started within inherit that they wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Interrupt(_Handlers):
     """While it is entered, the first signal sets `asked` instead of raising; the second raises Forced.
 

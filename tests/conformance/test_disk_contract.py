@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.store.shelf import PowerGone, faithful
+from tests.unit.node.store.shelf import PowerGone, faithful
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.plugin.sessions import WRITES, results
+from tests.unit.harness.testing.sessions import WRITES, results
 from zab_chaos.harness.machine.waiting import wait_until
 
 pytest_plugins = ["pytester"]

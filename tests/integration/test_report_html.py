@@ -18,7 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
-from tests.unit.html.analysed import analysed
+from tests.unit.harness.report.html.analysed import analysed
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.campaign import from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page

@@ -1,0 +1,66 @@
+"""Where an extra is not installed, whoever needs it is told which command installs it; everything else works without."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zab_chaos import __version__
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.extras import MissingExtra, extra
+
+ROOT = Path(__file__).parents[2]
+
+
+def zab_without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`zab` in a Python that can't import `package`."""
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; from zab_chaos.harness.cli.entry import main; sys.exit(main())"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "named"),
+    [
+        ("docker", ("run", "steady-state", "--on", "containers"), "pip install 'zab-chaos[containers]'"),
+        ("docker", ("image",), "pip install 'zab-chaos[containers]'"),
+        ("prompt_toolkit", ("client", "1"), "pip install 'zab-chaos[shell]'"),
+        ("pyspark", ("analyze", "{run}"), "pip install 'zab-chaos[pipeline]'"),
+        ("pyspark", ("explore", "steady-state", "--master", "local"), "pip install 'zab-chaos[pipeline]'"),
+    ],
+)
+def test_what_needs_an_extra_names_it(package: str, arguments: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    results = ["--results", str(tmp_path)] if arguments[0] in ("run", "explore") else []
+    if "{run}" in arguments:
+        assert main(["run", "steady-state", "--on", "sim", "--results", str(tmp_path), "--quiet"]) == 0
+        arguments = ("analyze", str(tmp_path), "--out", str(tmp_path / "out"))
+    done = zab_without(package, *arguments, *results)
+    assert done.returncode == 4, done.stderr
+    assert f"needs {package}, which is not installed: {named}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["docker", "pyspark"])
+def test_doctor_and_clean_work_without_an_extra(package: str, tmp_path: Path) -> None:
+    doctor = zab_without(package, "doctor", "--results", str(tmp_path))
+    assert "Ready to run." in doctor.stdout, doctor.stderr
+    clean = zab_without(package, "clean", "--results", str(tmp_path))
+    assert clean.returncode == 0, clean.stderr
+    if package == "docker":
+        assert "pip install 'zab-chaos[containers]'" in doctor.stdout
+        assert "pip install 'zab-chaos[containers]'" in clean.stdout
+
+
+def test_a_mistake_of_ours_is_no_missing_extra() -> None:
+    with pytest.raises(ModuleNotFoundError, match="nowhere") as mistake, extra("containers", "this"):
+        import zab_chaos.nowhere  # type: ignore[import-not-found]  # noqa: F401
+    assert not isinstance(mistake.value, MissingExtra)
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"zab-chaos {__version__}\n"

@@ -1,0 +1,211 @@
+"""Ctrl-C, SIGTERM, SIGHUP: what the first and the second do, in one process and on the whole command."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, held_back, stoppable
+from zab_chaos.harness.machine.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0  # on a busy machine; none of what is waited for takes that long
+
+
+@pytest.fixture(autouse=True)
+def hung_up() -> Iterator[None]:
+    """Whoever runs the tests may have had SIGHUP ignored, as nohup(1) does; our commands would then respect that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_asks_and_the_second_forces(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with Interrupt() as interrupt:
+        assert not interrupt.asked.is_set()
+        signal.raise_signal(number)
+        assert interrupt.asked.is_set()
+        assert not interrupt.forced
+        with pytest.raises(Forced):
+            signal.raise_signal(number)
+        assert interrupt.forced
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_stops_and_the_second_forces(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with stoppable():
+        with pytest.raises(Stopped):
+            signal.raise_signal(number)
+        with pytest.raises(Forced):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_whoever_was_asked_and_goes_on_waiting_is_stopped() -> None:
+    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
+    with Interrupt(grace=0.01) as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Stopped):
+            time.sleep(PATIENCE)
+        assert not interrupt.forced
+    assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]) == before
+
+
+def test_nobody_is_stopped_who_was_not_asked() -> None:
+    with Interrupt(grace=0.001) as interrupt:
+        interrupt.insist()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 or signal.getitimer(signal.ITIMER_REAL)[0] > 1
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable(), Interrupt() as interrupt:
+            signal.raise_signal(signal.SIGHUP)
+            assert not interrupt.asked.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+# ---- whole commands ----
+
+
+class Command:
+    """`zab` with these words, its stdout at hand."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zab_chaos.harness", *words], cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def workers(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def end(self, number: signal.Signals) -> tuple[int, str, str]:
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def zab() -> Iterator[Callable[..., Command]]:
+    begun: list[Command] = []
+
+    def begin(*words: str) -> Command:
+        begun.append(Command(*words))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.process.kill()
+        one.process.communicate()
+
+
+def test_a_signal_waits_while_it_is_held_back() -> None:
+    seen = []
+    with pytest.raises(Stopped), stoppable():
+        with held_back():
+            os.kill(os.getpid(), signal.SIGTERM)
+            seen.append("through")
+        seen.append("never")
+    assert seen == ["through"]
+
+
+LONG = '[scenario]\nname = "long"\nabout = "So long that nobody waits for it."\nduration = 40000\n'
+
+
+@pytest.fixture
+def exploring(zab: Callable[..., Command], tmp_path: Path) -> Command:
+    """An exploration of seeds none of which will be over, with two workers."""
+    (tmp_path / "long.toml").write_text(LONG)
+    words = ["explore", str(tmp_path / "long.toml"), "--seeds", "1..9", "--jobs", "2", "--results", str(tmp_path / "r")]
+    command = zab(*words)
+    assert wait_until(lambda: len(command.workers()) == 2, PATIENCE)
+    return command
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_exploration_ends_without_waiting_for_its_seeds(exploring: Command, number: signal.Signals) -> None:
+    workers = exploring.workers()
+    code, out, err = exploring.end(number)
+    assert (code, err) == (2, "")
+    assert "0/9 seeds" in out
+    assert "interrupted" in out
+    assert psutil.wait_procs(workers, PATIENCE)[1] == []
+
+
+def test_workers_die_with_an_exploration_that_is_killed(exploring: Command) -> None:
+    workers = exploring.workers()
+    exploring.process.kill()
+    assert psutil.wait_procs(workers, PATIENCE)[1] == []
+
+
+def test_with_one_job_a_seed_is_dropped_where_it_is(zab: Callable[..., Command], tmp_path: Path) -> None:
+    (tmp_path / "long.toml").write_text(LONG)
+    command = zab("explore", str(tmp_path / "long.toml"), "--jobs", "1", "--results", str(tmp_path / "r"))
+    assert wait_until(lambda: psutil.Process(command.process.pid).cpu_times().user > 2, PATIENCE)
+    code, out, err = command.end(signal.SIGINT)
+    assert (code, err) == (2, "")
+    assert "0/100 seeds" in out
+
+
+def test_during_the_imports_there_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    """`typer`, which is what takes long to import, here sends the signal itself."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "zab_chaos.harness", "doctor"], cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
+
+
+def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
+    """The terminal goes, which sends SIGHUP to the command in its foreground, and takes what it still says with it."""
+    (tmp_path / "long.toml").write_text(LONG)
+    leader, follower = os.openpty()
+    code = (
+        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(1, termios.TIOCSCTTY, 0); "
+        "from zab_chaos.harness.cli.entry import main; place = sys.argv.pop(1); sys.argv.pop(0); code = main(); "
+        "open(place, 'w').write(str(int(code)))"
+    )
+    words = ["zab", "run", str(tmp_path / "long.toml"), "--on", "sim", "--results", str(tmp_path / "r")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "code"), *words],
+        cwd=ROOT, stdin=follower, stdout=follower, stderr=follower,
+    )  # fmt: skip
+    os.close(follower)
+    try:
+        assert wait_until(lambda: (tmp_path / "r" / "latest").exists(), PATIENCE)
+        os.close(leader)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    assert (tmp_path / "code").read_text() == "2"
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def test_workers_answer_in_order_and_are_gone_afterwards() -> None:
+    others = psutil.Process().children()
+    with Workers(2) as workers:
+        answers = workers.answers(square, range(6))
+        assert next(answers) == 0
+        made = [one for one in psutil.Process().children() if one not in others]
+        assert len(made) == 2
+        assert list(answers) == [1, 4, 9, 16, 25]
+    assert [one for one in made if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []

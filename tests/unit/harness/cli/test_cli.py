@@ -1,0 +1,163 @@
+"""What the command line says to mistakes. Runs themselves: tests/integration/test_run_processes.py."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.cli.app import complete_defect, complete_scenario, main
+from zab_chaos.harness.results import run_folder
+
+BAD = """
+[scenario]
+name = "bad"
+about = "Three mistakes."
+nodes = 3
+[[fault]]
+at = 1
+do = "crsh"
+target = "leader"
+[[fault]]
+at = -1
+do = "crash"
+target = "node-9"
+"""
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """What went to stderr; a trace must never be in it."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rnu"], "Did you mean 'run'?"),
+        (["run"], "Missing argument"),
+        (["run", "steady-state", "--sede", "1"], "--seed"),
+        (["run", "steady-state", "--seed", "-1"], "--seed"),
+        (["run", "steady-state", "--nodes", "many"], "--nodes"),
+        (["run", "steady-state", "--nodes", "99"], "whole number from 1 to 15"),
+        (["run", "steady-stat"], "Did you mean steady-state"),
+        (["run", "steady-state", "--on", "processe"], "Did you mean processes"),
+        (["run", "steady-state", "--defect", "ack-befor-sync"], "Did you mean ack-before-sync"),
+        (["defects", "--only", "nonsense"], "no defect is called 'nonsense'"),
+        (["scenarios", "--only", "nonsense"], "no scenario is called 'nonsense'"),
+        (["scenarios", "--check", "--times", "0"], "--times"),
+        (["verify"], "Missing argument"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_is_allowed_and_exit_code_4(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 4
+    assert words in said(capsys)
+
+
+def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(BAD)
+    assert main(["run", str(file), "--results", str(tmp_path / "results")]) == 4
+    told = said(capsys)
+    for words in ("'crsh'", "crash", f"{file}:11", "node-9"):
+        assert words in told
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_that_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_folder.create(tmp_path, "steady", 3)
+    run.write_run({"nodes": 3})
+    assert main(["verify", "gone", "--results", str(tmp_path)]) == 4
+    assert f"steady/{run.name}" in said(capsys)
+
+
+def test_a_results_folder_that_cannot_be_written_is_exit_code_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["run", "steady-state", "--quiet", "--results", str(file)]) == 3
+    assert "--results" in said(capsys)
+
+
+def test_an_error_of_ours_is_one_line_and_the_trace_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_results: Path) -> None:
+        raise RuntimeError("unheard of")
+
+    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert main(["doctor"]) == 3
+    assert "internal error: RuntimeError: unheard of" in said(capsys)
+    (log,) = tmp_path.glob("zab-error-*.log")
+    assert "Traceback" in log.read_text()
+
+
+def test_a_full_disk_is_said_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_results: Path) -> None:
+        raise OSError(28, "No space left on device", "results/x")
+
+    monkeypatch.setattr("zab_chaos.harness.doctor.examine", fail)
+    assert main(["doctor"]) == 3
+    assert "the disk is full" in said(capsys)
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    for command in ("run", "verify", "scenarios", "defects", "doctor", "bench"):
+        assert command in out
+
+
+def test_scenarios_and_defects_are_listed_also_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenarios", "--json"]) == 0
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert listed["leader-crash"]["faults"] == ["crash"]
+    assert listed["disk-loss-majority"]["exit"] == 5
+    assert not any(name.startswith("defects/") for name in listed)
+    assert main(["defects", "--json"]) == 0
+    assert "ack-before-sync" in {one["name"] for one in json.loads(capsys.readouterr().out)}
+    assert main(["scenarios"]) == 0
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
+
+
+def test_names_are_completed() -> None:
+    assert "power-outage-torn" in complete_scenario("power-")
+    assert complete_scenario("nonsense") == []
+    assert complete_defect("ack-before") == ["ack-before-sync"]
+
+
+def test_stored_runs_are_judged_again_and_the_worst_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, broken = run_folder.create(tmp_path, "a", 1), run_folder.create(tmp_path, "b", 2)
+    good.write_run({"nodes": 1, "outcome": "finished"})  # nothing happened in it: unknown
+    broken.write_run({"nodes": 1, "outcome": "harness-error: out of luck"})
+    assert main(["verify", str(good.path), str(broken.path), "--json", "--results", str(tmp_path)]) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "HARNESS-ERROR"
+    assert [run["verdict"] for run in answer["runs"]] == ["UNKNOWN", "HARNESS-ERROR"]
+    assert json.loads(good.file("verdict.json").read_text())["exit"] == 2
+    assert main(["verify", str(good.path), "--quiet", "--results", str(tmp_path)]) == 2
+    assert "UNKNOWN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_reader_that_goes_away_changes_no_exit_code(json_too: list[str]) -> None:
+    end, ours = os.pipe()
+    os.close(end)
+    with os.fdopen(ours, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "zab_chaos.harness", "scenarios", *json_too],
+            stdout=closed, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[4],
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

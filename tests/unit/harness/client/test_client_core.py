@@ -1,0 +1,271 @@
+"""The client against nodes with real ports, sessions and trees."""
+
+import socket
+
+import pytest
+import zmq
+
+from tests.unit.harness.client.fake_ensemble import FakeEnsemble
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.net.keys import Keys
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
+from zab_chaos.node.tree.requests import Check, Create, Get, Set, Step
+from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
+
+
+def test_every_operation_and_its_answer(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys, node=2) as client:
+        assert client.create("/a", b"x") == Ok(zxid(1, 1), 0, "/a")
+        assert client.create("/a/n-", sequential=True) == Ok(zxid(1, 2), 0, "/a/n-0000000000")
+        assert client.set("/a", b"y", version=0) == Ok(zxid(1, 3), 1)
+        assert client.get("/a") == Ok(zxid(1, 3), 1, data=b"y")
+        assert client.exists("/no") == Ok(zxid(1, 3))
+        assert client.children("/a") == Ok(zxid(1, 3), 1, children=["n-0000000000"])
+        assert client.check("/a", 1) == Ok(zxid(1, 4), 1)
+        assert client.delete("/a") == Failed(
+            "not empty", "/a has 1 children; a znode with children is not deleted", zxid(1, 4)
+        )
+        assert client.delete("/a/n-0000000000") == Ok(zxid(1, 5))
+        steps: list[Step] = [Check("/a", 1), Create("/b"), Set("/a", b"z")]
+        assert client.multi(steps) == Ok(zxid(1, 6), steps=[Stat("/a", 1), Stat("/b", 0), Stat("/a", 2)])
+        assert client.node == 2
+        assert client.core.seen == zxid(1, 6)
+
+
+def test_many_outstanding_are_answered_in_their_order(ensemble: FakeEnsemble) -> None:
+    """More than one message full, with refusals among them; and `then` hears of each once."""
+    heard: list[tuple[Operation, Outcome]] = []
+    with Client(ensemble.addresses, ensemble.keys) as client:
+        client.create("/a")
+        operations = []
+        for number in range(1500):
+            request = (Set("/a", b"%d" % number), Get("/a"), Check("/a", -5))[number % 3]
+            operations.append(client.submit(request, lambda o, outcome: heard.append((o, outcome))))
+        client.wait(operations[-1])
+    assert [operation for operation, _ in heard] == operations
+    for number, operation in enumerate(operations):
+        outcome = operation.outcome
+        assert isinstance(outcome, Failed if number % 3 == 2 else Ok)
+        if number % 3 == 1:
+            assert isinstance(outcome, Ok)
+            assert outcome.data == b"%d" % (number - 1)
+
+
+def test_large_data_travels_in_several_messages(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys) as client:
+        operations = [client.submit(Create(f"/{number}", bytes(900_000))) for number in range(6)]
+        assert all(isinstance(client.wait(operation), Ok) for operation in operations)
+        outcome = client.create("/too-large", bytes(2**20 + 1))
+        assert isinstance(outcome, Failed)
+        assert outcome.error == "too large"
+
+
+def test_what_a_frame_cannot_hold_makes_the_node_drop_the_client_with_words(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys) as client:
+        outcome = client.create("/huge", bytes(5 * 2**20))
+        assert isinstance(outcome, Unknown)
+        assert "at most 4194304 are allowed" in outcome.why
+        assert isinstance(client.create("/small"), Ok)
+
+
+def test_a_client_moves_on_and_never_reads_backwards(ensemble: FakeEnsemble) -> None:
+    """Node 2 is behind what the client saw at node 1; the read waits there until node 2 has caught up."""
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        assert isinstance(client.create("/a", b"old"), Ok)
+        ensemble.nodes[2].delivering = False
+        written = client.set("/a", b"new")
+        ensemble.nodes[1].stop()
+        while client.node == 1 or not client.connected:
+            client.poll(0.01)
+        assert client.node == 2
+        read = client.submit(Get("/a"))
+        for _ in range(10):
+            client.poll(0.01)
+        assert read.outcome is None
+        ensemble.nodes[2].delivering = True
+        answer = client.wait(read)
+        assert isinstance(written, Ok)
+        assert answer == Ok(written.zxid, 1, data=b"new")
+        assert read.node == 2
+
+
+def test_what_was_sent_to_a_node_that_dies_is_unknown(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].delivering = False
+        sent = [client.submit(Set("/a", b"1")), client.submit(Get("/a"))]
+        length = len(ensemble.log)
+        while len(ensemble.log) == length:  # until the write is at the node, and committed
+            client.poll(0.01)
+        ensemble.nodes[1].stop()
+        assert all(isinstance(client.wait(operation), Unknown) for operation in sent)
+        assert isinstance(client.get("/a"), Ok)
+
+
+def test_an_unknown_write_has_taken_effect_before_the_look_up_or_never_will(ensemble: FakeEnsemble) -> None:
+    """Node 1 gets the write to the leader when the session has long gone on elsewhere."""
+    with (
+        Client(ensemble.addresses, ensemble.keys, node=1, timeout=0.5) as client,
+        Client(ensemble.addresses, ensemble.keys, node=2) as other,
+    ):
+        assert isinstance(client.create("/a", b"old"), Ok)
+        ensemble.nodes[1].passing = False
+        assert isinstance(client.set("/a", b"lost"), Unknown)
+        assert client.core.fence == 2
+        found = client.get("/a")
+        assert isinstance(found, Ok)
+        assert (client.node, found.data) == (2, b"old")
+        assert ensemble.nodes[1].waiting == 1
+        ensemble.nodes[1].passing = True
+        while ensemble.nodes[1].waiting:
+            assert isinstance(other.check("/a"), Ok)
+        assert client.get("/a") == Ok(zxid(1, len(ensemble.log)), 0, data=b"old")
+    kinds = [type(decode(data).change) for data in ensemble.log]
+    assert kinds[:2] == [CreateTxn, FenceTxn]
+    assert SetTxn not in kinds
+
+
+def test_what_was_not_sent_moves_on_with_the_client(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        ensemble.nodes[1].stop()
+        operation = client.submit(Create("/a"))
+        assert isinstance(client.wait(operation), Ok)
+        assert operation.node == 2
+
+
+def test_a_lost_leader_makes_unknown_and_not_failed(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].delivering = False
+        length = len(ensemble.log)
+        passed = client.submit(Set("/a", b"1"))
+        while len(ensemble.log) == length:
+            client.poll(0.01)
+        ensemble.nodes[1].leaderless = True
+        assert client.wait(passed) == Unknown("the leader was lost")
+        outcome = client.set("/a", b"2")
+        assert isinstance(outcome, Failed)
+        assert outcome.error == "no leader"
+
+
+def test_a_node_that_stays_without_a_leader_is_left_and_nothing_becomes_unknown(ensemble: FakeEnsemble) -> None:
+    outcomes: list[Outcome] = []
+    with Client(ensemble.addresses, ensemble.keys, node=1) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].leaderless = True
+        while client.node == 1 or not outcomes or not isinstance(outcomes[-1], Ok):
+            while client.outstanding < 20:
+                client.submit(Set("/a", b"1"), lambda _operation, outcome: outcomes.append(outcome))
+            client.poll(0.01)
+        assert client.node == 2
+        assert client.last_trouble == "node 1 has no leader"
+        assert {outcome.error if isinstance(outcome, Failed) else type(outcome) for outcome in outcomes} == {
+            "no leader",
+            Ok,
+        }
+
+
+def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
+    with Client({1: ensemble.addresses[1]}, ensemble.keys) as client:
+        assert isinstance(client.create("/a"), Ok)
+        ensemble.nodes[1].leaderless = True
+        while not client.core._leaderless.given_up:
+            assert isinstance(client.set("/a", b"1"), Failed)
+        assert isinstance(client.set("/a", b"1"), Failed)
+        assert client.connected
+
+
+def test_a_leader_that_was_missing_for_a_moment_only_is_no_reason_to_leave() -> None:
+    node, write = Leaderless(), Set("/a", b"1")
+    no_leader, bad_version = Failed("no leader", ""), Failed("bad version", "")
+    node.heard(write, no_leader, 0)
+    node.heard(Get("/a"), Ok(zxid(1, 1)), LEADERLESS_NS // 2)  # needs no leader, and tells of none
+    node.heard(write, no_leader, LEADERLESS_NS - 1)
+    assert not node.given_up
+    node.heard(write, bad_version, LEADERLESS_NS)  # a leader's answer
+    node.heard(write, no_leader, LEADERLESS_NS + 1)
+    node.heard(write, no_leader, 2 * LEADERLESS_NS)
+    assert not node.given_up
+    node.heard(write, no_leader, 2 * LEADERLESS_NS + 1)
+    assert node.given_up
+
+
+def test_a_timeout_is_unknown(ensemble: FakeEnsemble) -> None:
+    with Client({1: ensemble.addresses[1]}, ensemble.keys, timeout=0.2) as client:
+        assert client.connect(10)
+        ensemble.nodes[1].delivering = False
+        outcome = client.create("/a")
+        assert isinstance(outcome, Unknown)
+        assert "no answer within 0.2 s" in outcome.why
+
+
+def test_without_any_node_an_operation_is_unknown_in_time(unused_address: str) -> None:
+    with Client([unused_address], Keys(*zmq.curve_keypair()), timeout=0.2) as client:
+        assert not client.connect(0.05)
+        assert isinstance(client.create("/a"), Unknown)
+        assert "refused" in client.last_trouble
+
+
+def test_another_runs_key_gets_nowhere(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, Keys(*zmq.curve_keypair()), timeout=0.3) as client:
+        assert isinstance(client.create("/a"), Unknown)
+    assert ensemble.log == []
+
+
+def test_a_request_that_cannot_be_encoded_fails_alone(ensemble: FakeEnsemble) -> None:
+    with Client(ensemble.addresses, ensemble.keys) as client:
+        good, bad = client.submit(Create("/a")), client.submit(Set("/a", b"", 2**70))
+        surrogate, after = client.submit(Get("/\ud800")), client.submit(Get("/a"))
+        assert isinstance(client.wait(after), Ok)
+        assert isinstance(good.outcome, Ok)
+        for operation in (bad, surrogate):
+            assert isinstance(operation.outcome, Failed)
+            assert operation.outcome.error == "bad request"
+
+
+def test_two_clients_with_one_number_the_later_one_wins(ensemble: FakeEnsemble) -> None:
+    one = Client({1: ensemble.addresses[1]}, ensemble.keys, number=5)
+    assert isinstance(one.create("/a"), Ok)
+    other = Client({1: ensemble.addresses[1]}, ensemble.keys, number=5)
+    assert isinstance(other.get("/a"), Ok)
+    while one.connected:
+        one.poll()
+    assert "connected again" in one.last_trouble
+    one.close()
+    assert isinstance(other.get("/a"), Ok)
+    other.close()
+
+
+def test_closing_makes_the_outstanding_unknown(ensemble: FakeEnsemble) -> None:
+    ensemble.nodes[1].delivering = False
+    client = Client(ensemble.addresses, ensemble.keys, node=1)
+    assert client.connect(10)
+    sent = client.submit(Create("/a"))
+    client.flush()
+    unsent = client.submit(Create("/b"))
+    client.close()
+    assert sent.outcome == unsent.outcome == Unknown("the client was closed")
+
+
+def test_a_client_needs_nodes() -> None:
+    keys = Keys(*zmq.curve_keypair())
+    with pytest.raises(ValueError, match="at least one node"):
+        Client([], keys)
+    with pytest.raises(ValueError, match="no node 4; the nodes are 1, 2"):
+        Client(["a:1", "b:2"], keys, node=4)
+
+
+def test_a_node_that_accepts_and_says_nothing_is_passed_over(
+    ensemble: FakeEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zab_chaos.harness.client.core.CONNECT_NS", 100_000_000)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        addresses = {1: f"127.0.0.1:{mute.getsockname()[1]}", 2: ensemble.addresses[2]}
+        with Client(addresses, ensemble.keys, node=1) as client:
+            assert isinstance(client.create("/a"), Ok)
+            assert client.last_trouble.startswith("node 1 does not answer at")

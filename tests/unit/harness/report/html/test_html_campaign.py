@@ -1,0 +1,134 @@
+"""The page on many runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus.conduct import steady_state
+from tests.corpus.delivery import agreement_fork
+from tests.corpus.story import Story
+from tests.unit.harness.report.html.analysed import analysed
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.html.campaign import Run, from_verdict, read_campaign
+from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.pipeline.campaign import summary
+
+
+def keep(root: Path, name: str, story: Story, judged: bool = True, **facts: Any) -> Path:
+    folder = root / name
+    story.run |= facts
+    story.save(folder)
+    if judged:
+        folder.joinpath("verdict.json").write_bytes(judge(folder).to_json())
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, told: Story) -> Path:
+    """Four runs: a good one, one with a defect that was caught, one that should have been good, one that was not judged."""
+    results = tmp_path / "results"
+    keep(results, "good/1", steady_state(), scenario="good", command="zab run good --seed 1")
+    keep(results, "defects/forks/1", agreement_fork(), scenario="defects/forks", defect="forks")
+    keep(results, "forks/1", agreement_fork(), scenario="forks", command="zab run forks --seed 7")
+    keep(results, "told/1", told, judged=False, scenario="told")
+    results.joinpath("latest").symlink_to("good/1")
+    return results
+
+
+def by_name(runs: list[Run]) -> dict[str, Run]:
+    return {run.name: run for run in runs}
+
+
+def test_every_run_is_read_once_with_its_verdict(root: Path) -> None:
+    runs = by_name(read_campaign(root))
+    assert {name: run.verdict for name, run in runs.items()} == {
+        "good": "PASS",
+        "defects/forks (defective)": "VIOLATION",
+        "forks": "VIOLATION",
+        "told": "NOT-JUDGED",
+    }
+    assert [name for name, run in runs.items() if not run.as_expected] == ["forks", "told"]
+
+
+def test_a_fault_hits_a_node_in_a_phase(root: Path) -> None:
+    hits = by_name(read_campaign(root))["told"].hits
+    assert ("crash", "LEADING BROADCAST") in hits
+    assert ("pause", "FOLLOWING BROADCAST") in hits
+    assert ("partition", "LEADING BROADCAST") in hits
+    assert len(hits) == 4
+
+
+def test_recovery_times_are_the_verdicts(root: Path) -> None:
+    folder = root / "told/1"
+    verdict = judge(folder)
+    folder.joinpath("verdict.json").write_bytes(verdict.to_json())
+    recoveries = by_name(read_campaign(root))["told"].recoveries
+    assert recoveries == [(one["do"], "", one["seconds"]) for one in verdict.metrics["faults"]]
+
+
+def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None:
+    text = campaign_page(read_campaign(root), "all")
+    surprises = text[text.index("did not end as expected") : text.index("Scenarios and properties")]
+    assert "zab run forks --seed 7" in surprises
+    assert "zab run good" not in surprises
+    assert "agreement: 1 VIOLATION" in text
+    assert text.count("<script") == 1  # the page's own, which its policy names by its hash
+
+
+def test_folders_of_garbage_and_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    for name, facts in (("a", '{"scenario": "' + hostile + '", "expect": [1], "defect": 7}'), ("b", "?"), ("c", "[]")):
+        tmp_path.joinpath(name).mkdir()
+        tmp_path.joinpath(name, "run.json").write_text(facts)
+        tmp_path.joinpath(name, "faults.jsonl").write_text("?\n")
+    metrics = {"faults": [7, {"do": hostile, "seconds": "x"}], "longest_unavailability_s": "y"}
+    verdict = {"verdict": "PASS", "exit": 0, "properties": [], "reasons": [], "metrics": metrics}
+    tmp_path.joinpath("a/verdict.json").write_text(json.dumps(verdict))
+    runs = read_campaign(tmp_path)
+    assert len(runs) == 3
+    text = campaign_page(runs, hostile)
+    assert hostile not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_zab_report_of_a_folder_with_runs_is_the_campaigns(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(root), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    file = root / "campaign.html"
+    assert answer == {
+        "report": str(file),
+        "bytes": file.stat().st_size,
+        "folder": str(root),
+        "runs": 4,
+        "not_as_expected": 2,
+    }
+    assert main(["report", "latest", "--results", str(root)]) == 0
+    assert capsys.readouterr().out == f"{root}/good/1/report.html\n"
+
+
+# ---- from the pipeline ----
+
+
+def test_what_the_pipeline_found_becomes_the_same_page() -> None:
+    verdicts = [analysed("leader-crash", seed) for seed in (1, 2, 3)]
+    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    assert [run.recoveries for run in runs][1] == [("crash", "leader", pytest.approx(0.2)), ("crash", "leader", None)]
+    assert runs[0].hits == 2 * [("crash", "LEADING BROADCAST")]
+    text = campaign_page(runs, "three runs", summary(verdicts))
+    assert "102 ± 2.48" in text  # 101, 102, 103: t(2) is 4.303, the deviation 1
+    assert "leader-crash, acked_per_second: 102 ± 2.48 1/s, 3 runs" in text
+    assert "crash hit a node that was LEADING BROADCAST: 6" in text
+    assert "crash: 0.300 s, leader-crash, 3" in text
+    assert "3.000" in text  # MiB of snapshots
+
+
+def test_many_surprises_are_cut_short_and_counted() -> None:
+    runs = [from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
+    for run in runs:
+        run.verdict, run.reasons = "VIOLATION", ["digests " + "[1, 2, 3] " * 100]
+    text = campaign_page(runs, "many")
+    assert "the first 100 of 150" in text
+    assert len(text) < 200_000

@@ -1,0 +1,41 @@
+"""The page of a comparison."""
+
+from typing import Any
+
+from tests.unit.harness.report.html.analysed import analysed
+from zab_chaos.harness.report.html.comparison_page import comparison_page
+from zab_chaos.pipeline.comparison import compare
+
+
+def page(before: float, after: float, **facts: Any) -> str:
+    """Of five runs on each side, with these numbers a second."""
+    old, new = (
+        [analysed("outage", seed, acked_per_second=value + seed) for seed in range(1, 6)] for value in (before, after)
+    )
+    for run in new:
+        run.facts.update(facts)
+    return comparison_page(compare(old, new), ("before", "after"))
+
+
+def test_a_difference_is_told_in_words_with_its_interval_and_the_run_that_shows_it() -> None:
+    told = page(200, 100)
+    assert "1 worse in 3 comparisons" in told
+    assert told.index("What differs") < told.index("✗ worse") < told.index("What shows no difference")
+    assert "203 1/s, then 103 1/s: -100 1/s (-49.3 %)" in told
+    assert "-102 to -97.7 1/s" in told
+    assert "/results/outage/1: acked_per_second was 101 1/s" in told
+    assert "zab run outage --seed 1" in told
+    assert "5 and 5" in told
+
+
+def test_no_difference_is_said() -> None:
+    told = page(200, 200)
+    assert "no difference in 3 comparisons" in told
+    assert "Nothing that was compared differs by more than chance." in told
+    assert "✗ worse" not in told
+
+
+def test_nothing_breaks_out_of_the_page() -> None:
+    told = page(200, 100, command="<script>alert(1)</script>")
+    assert "<script>alert" not in told
+    assert "&lt;script&gt;alert" in told

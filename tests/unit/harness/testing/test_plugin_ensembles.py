@@ -1,0 +1,321 @@
+"""The pytest plugin in sessions of its own: `zab_cluster`, its marker, its scopes, and what a failure tells."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import zab_chaos.harness.backends.simulator.backend
+import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
+from tests.unit.harness.testing.sessions import WRITES, results
+
+pytest_plugins = ["pytester"]
+
+# Of three nodes two are there; the follower acknowledges what it loses, and elects without the leader.
+LOSES = """
+    leader = zab_cluster.until_established()
+    with zab_cluster.client(node=leader) as client:
+        client.create("/a")
+        zab_cluster.until_converged()
+        zab_cluster.crash("follower", name="Third")
+        dying = zab_cluster.crash_at("follower", name="Follower", point="before-sync:TXN")
+        client.set("/a", b"1")
+        dying.until_settled()
+        zab_cluster.crash(leader)
+        zab_cluster.restart(["Follower", "Third"])
+        zab_cluster.until_established()
+"""
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project whose tests run in the simulated world."""
+    pytester.makeini("[pytest]\nzab_on = sim\n")
+    return pytester
+
+
+def test_an_ensemble_is_there_and_what_passes_leaves_nothing(session: pytest.Pytester) -> None:
+    session.makepyfile(f"def test_it(zab_cluster):{WRITES}        assert client.get('/a').value == b'1'")
+    session.runpytest().assert_outcomes(passed=1)
+    assert not session.path.joinpath("results").exists()
+
+
+def test_a_test_without_asserts_fails_by_the_verdict_which_names_the_property(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"import pytest\n@pytest.mark.zab(defect='ack-before-sync')\ndef test_it(zab_cluster):{LOSES}",
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1)
+    (folder,) = results(session)
+    outcome.stdout.fnmatch_lines(
+        [
+            "zab: VIOLATION, seed 1, on sim",
+            "durability (LADIS 2008) is violated: Every acknowledged write is delivered*",
+            "  the write of client 1, seq 2 (1:2) was acknowledged, but *",
+            "    ops.jsonl:4  client 1 was answered ok by node * (seq 2), zxid 1:2",
+            "Faults",
+            "* s  crash-at of follower = *",
+            f"results  {folder}",
+            "again    pytest *::test_it",
+        ]
+    )
+    assert json.loads(folder.joinpath("verdict.json").read_text())["verdict"] == "VIOLATION"
+    assert json.loads(folder.joinpath("run.json").read_text())["command"].endswith("::test_it")
+
+
+def test_its_own_failure_comes_first_and_the_verdict_stands_beside_it(session: pytest.Pytester) -> None:
+    session.makepyfile(f"def test_it(zab_cluster):{WRITES}    zab_cluster.crash('leader')\n    assert 1 == 2")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*assert 1 == 2",
+            "*- zab: zab_cluster -*",
+            "verdict PASS: 1 write acknowledged, none lost",
+            "* crash of leader = *",
+        ]
+    )
+    assert len(results(session)) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("zab_cluster.client().get('/no')", "Failed: no node: there is no znode /no"),
+        ("zab_cluster.restart('one')", "FaultError: restart did not take effect: *"),
+        ("zab_cluster.crash('boss')", "BadInput: crash: 'boss' is no target. Allowed: leader, *"),
+        ("zab_cluster.until(lambda: False, timeout=0.1)", "TimeoutError: the condition did not come to hold *"),
+    ],
+)
+def test_what_goes_wrong_is_shown_at_the_line_of_the_test(session: pytest.Pytester, line: str, words: str) -> None:
+    session.makepyfile(f"def test_it(zab_cluster):\n    {line}")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([f">   *{line}", f"E   *{words}"])
+    assert "standing/ensemble.py" not in outcome.stdout.str()
+    assert "session.py:" not in outcome.stdout.str()
+
+
+def test_unknown_fails_unless_the_marker_allows_it(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+        import pytest
+        def test_too_little(zab_cluster):
+            zab_cluster.until_converged()
+        @pytest.mark.zab(allow_unknown=True)
+        def test_allowed(zab_cluster):
+            zab_cluster.until_converged()
+        """
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=1, passed=1)
+    outcome.stdout.fnmatch_lines(["zab: UNKNOWN, seed 1, on sim", "0 writes were acknowledged; *"])
+
+
+def test_a_verdict_that_is_expected_passes_and_another_does_not(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+import pytest
+@pytest.mark.zab(defect='ack-before-sync', expect='VIOLATION')
+def test_caught(zab_cluster):{LOSES}
+@pytest.mark.zab(expect='VIOLATION')
+def test_not_caught(zab_cluster):{WRITES}"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(passed=1, failed=1)
+    outcome.stdout.fnmatch_lines(["zab: PASS (expected: VIOLATION), seed 1, on sim"])
+
+
+def test_markers_of_class_and_function_add_up(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+import pytest
+@pytest.mark.zab(nodes=5, seed=4)
+class TestIt:
+    @pytest.mark.zab(seed=9)
+    def test_it(self, zab_cluster):
+        assert (len(zab_cluster.nodes), zab_cluster.seed, zab_cluster.on) == (5, 9, 'sim')
+        zab_cluster.client().create('/a')
+"""
+    )
+    session.runpytest().assert_outcomes(passed=1)
+
+
+def test_sizes_by_parametrizing(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+import pytest
+@pytest.mark.parametrize('zab_cluster', [3, {{'nodes': 5, 'seed': 8}}], indirect=True)
+def test_it(zab_cluster):{WRITES}    assert (len(zab_cluster.nodes), zab_cluster.seed) in [(3, 1), (5, 8)]
+@pytest.mark.parametrize('zab_cluster', ['five'], indirect=True)
+def test_wrong(zab_cluster):
+    pass
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(passed=2, errors=1)
+    outcome.stdout.fnmatch_lines(["*parametrized with a number of nodes or the marker's keys: 'five'"])
+
+
+def test_an_ensemble_of_a_module_is_judged_when_the_last_test_is_over(session: pytest.Pytester) -> None:
+    session.makeconftest(
+        "from zab_chaos.harness.testing.plugin import cluster_fixture\nshared = cluster_fixture('module', nodes=3, seed=5)"
+    )
+    session.makepyfile(
+        test_good="""
+        def test_one(shared):
+            with shared.client() as client:
+                client.create("/a", b"1")
+        def test_two(shared):
+            with shared.client() as client:
+                assert client.get("/a").value == b"1"
+        """,
+        test_bad="""
+        def test_one(shared):
+            shared.crash("leader")
+        def test_two(shared):
+            assert shared.until_established()
+        """,
+    )
+    outcome = session.runpytest("-v")
+    outcome.assert_outcomes(passed=4, errors=1)
+    outcome.stdout.fnmatch_lines(["*ERROR at teardown of test_two*", "zab: UNKNOWN, seed 5, on sim"])
+    assert [folder.parent.name for folder in results(session)] == ["test-bad-py"]
+
+
+def test_a_shared_ensemble_is_kept_when_a_test_that_used_it_failed(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+import pytest
+from zab_chaos.harness.testing.plugin import cluster_fixture
+zab_cluster = cluster_fixture("module")
+def test_one(zab_cluster):{WRITES}    zab_cluster.crash('follower')
+    assert False
+def test_two(zab_cluster):
+    zab_cluster.heal()
+def test_three():
+    assert False
+"""
+    )
+    outcome = session.runpytest()
+    outcome.assert_outcomes(failed=2, passed=1)
+    outcome.stdout.fnmatch_lines(["not judged yet; seed 1, on sim", "* s  node * killed"])
+    assert len(results(session)) == 1
+
+
+def test_seeds_of_a_shared_ensemble_are_one_after_the_other(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+import pytest
+from zab_chaos.harness.testing.plugin import cluster_fixture
+shared = cluster_fixture("module")
+seen = []
+pytestmark = pytest.mark.zab(seeds=[3, 4])
+def test_one(shared):
+    shared.client().create("/a")
+    seen.append(shared.seed)
+def test_two(shared):
+    assert shared.client().exists("/a")
+    seen.append(shared.seed)
+    assert seen in ([3, 3], [3, 3, 4, 4])
+"""
+    )
+    session.runpytest().assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize(
+    ("marker", "words"),
+    [
+        ("zab(node=5)", "there is no key 'node'. Known: allow_unknown, *"),
+        ("zab(5)", "its keys are named, as in zab(nodes=5), and 5 is not"),
+        ("zab(seed=1, seeds=[2])", "either seed or seeds, not both"),
+        ("zab(seeds=[])", "*seeds is *; it needs whole numbers from 0 on*"),
+        ("zab(seeds=[1, 1])", "*names a seed twice"),
+        ("zab(seeds='5..1')", "*seeds is '5..1': 1 comes before 5"),
+    ],
+)
+def test_a_mistake_in_a_marker_is_told_when_tests_are_collected(
+    session: pytest.Pytester, marker: str, words: str
+) -> None:
+    session.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(zab_cluster):\n    pass")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines([f"*{words}"])
+    assert "Traceback" not in outcome.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("marker", "words"),
+    [
+        ("zab(nodes=0, timing={'tick': 3})", ["*nodes*", "*'tick' is no key*"]),
+        ("zab(on='moon')", ["*no backend is called 'moon'. Known: *sim*"]),
+        ("zab(defect='bad')", ["*no defect is called 'bad'. Known: ack-before-sync*"]),
+        ("zab(scenario='power-outage')", ["*there is no key 'scenario'*"]),
+    ],
+)
+def test_a_wish_that_cannot_be_granted_is_an_error_without_a_trace(
+    session: pytest.Pytester, marker: str, words: list[str]
+) -> None:
+    session.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(zab_cluster):\n    pass")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(errors=1)
+    for line in words:
+        outcome.stdout.fnmatch_lines([line])
+    assert "Traceback" not in outcome.stdout.str()
+    assert not session.path.joinpath("results").exists()
+
+
+def test_a_marker_without_a_fixture_is_a_mistake(session: pytest.Pytester) -> None:
+    session.makepyfile("import pytest\n@pytest.mark.zab(scenario='power-outage')\ndef test_it():\n    pass")
+    outcome = session.runpytest()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*the marker zab is for a test that uses zab_cluster or zab_run, *"])
+
+
+def test_junit_carries_seed_and_verdict(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        f"""
+import pytest
+@pytest.mark.zab(seeds=[3, 4])
+def test_good(zab_cluster):{WRITES}
+def test_bad(zab_cluster):
+    pass
+"""
+    )
+    session.runpytest("--junitxml=out.xml").assert_outcomes(passed=2, failed=1)
+    cases = ElementTree.parse(session.path / "out.xml").getroot().iter("testcase")
+    told = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")} for case in cases}
+    assert told["test_good[seed3]"] == {"zab-seed": "3", "zab-on": "sim", "zab-verdict": "PASS"}
+    assert told["test_good[seed4]"]["zab-seed"] == "4"
+    (folder,) = results(session)
+    assert told["test_bad"] == {
+        "zab-seed": "1", "zab-on": "sim", "zab-verdict": "UNKNOWN", "zab-results": str(folder),
+    }  # fmt: skip
+
+
+def test_a_test_that_is_skipped_or_expected_to_fail_stays_so(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+import pytest
+def test_skipped(zab_cluster):
+    pytest.skip("not today")
+@pytest.mark.xfail(strict=True)
+def test_expected(zab_cluster):
+    zab_cluster.crash("leader")
+"""
+    )
+    session.runpytest().assert_outcomes(skipped=1, xfailed=1)
+
+
+def test_nobody_pays_for_the_plugin_who_does_not_use_it(session: pytest.Pytester) -> None:
+    session.makepyfile(
+        """
+        import sys
+        def test_it():
+            heavy = {"zab_chaos.harness.live", "zab_chaos.harness.runs.run"}
+            heavy |= {"zab_chaos.faults", "zab_chaos.model", "zab_chaos.node", "zmq", "rich", "msgspec"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    outcome = session.runpytest_subprocess("-p", "no:randomly")
+    outcome.assert_outcomes(passed=1)

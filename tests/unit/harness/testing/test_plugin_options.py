@@ -1,0 +1,165 @@
+"""The plugin's options and ini keys, seeds, and `zab_run`."""
+
+import os
+
+import pytest
+
+import zab_chaos.harness.backends.simulator.backend
+import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
+from tests.unit.harness.testing.sessions import results
+
+pytest_plugins = ["pytester"]
+
+SEEN = """
+def test_it(zab_cluster):
+    with zab_cluster.client() as client:
+        client.create("/a")
+    print("seen", zab_cluster.on, zab_cluster.seed, zab_cluster.scenario.record)
+"""
+# Three operations and one fault: a scenario that costs milliseconds.
+SMALL = """
+[scenario]
+name = "small"
+about = "A crash of the leader under a small load."
+duration = 1
+[workload]
+clients = 1
+rate = 20
+keys = 2
+[[fault]]
+at = 0.3
+do = "crash"
+target = "leader"
+for = 0.2
+"""
+
+
+def test_help_and_markers_tell_everything(pytester: pytest.Pytester) -> None:
+    told = pytester.runpytest("--help").stdout.str()
+    for word in ("--zab-on", "--zab-seeds", "--zab-results", "--zab-record"):
+        assert word in told
+    for word in ("zab_on (string)", "zab_seeds (string)", "zab_results (string)", "zab_record (bool)"):
+        assert word in told
+    markers = pytester.runpytest("--markers").stdout.str()
+    from zab_chaos.harness.testing.settings import KEYS
+
+    (line,) = [line for line in markers.splitlines() if line.startswith("@pytest.mark.zab(")]
+    assert set(line.split("(", 1)[1].split(")")[0].split(", ")) == set(KEYS)
+    fixtures = pytester.runpytest("--fixtures").stdout.str()
+    for name in ("zab_cluster", "zab_run", "zab_seed"):
+        assert name in fixtures
+
+
+def test_ini_keys(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzab_on = sim\nzab_seeds = 4..5\nzab_record = no\nzab_results = kept/here\n")
+    pytester.makepyfile(SEEN + "    assert False")
+    outcome = pytester.runpytest()
+    outcome.assert_outcomes(failed=2)
+    outcome.stdout.fnmatch_lines(["seen sim 4 False", "seen sim 5 False"])
+    assert len(results(pytester, "kept/here")) == 2
+
+
+def test_the_command_line_wins_over_the_marker_and_the_marker_over_the_ini_file(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzab_on = moon\nzab_seeds = 4..5\nzab_record = no\n")
+    pytester.makepyfile("import pytest\n@pytest.mark.zab(on='sim', seed=7, record=True)" + SEEN)
+    outcome = pytester.runpytest("-s")
+    outcome.assert_outcomes(passed=1)
+    outcome.stdout.fnmatch_lines(["*seen sim 7 True*"])
+    pytester.makepyfile("import pytest\n@pytest.mark.zab(on='moon', seeds=range(9), record=True)" + SEEN)
+    outcome = pytester.runpytest("-s", "--zab-on=sim", "--zab-seeds=2..3", "--zab-record=no")
+    outcome.assert_outcomes(passed=2)
+    outcome.stdout.fnmatch_lines(["*seen sim 2 False*", "*seen sim 3 False*"])
+
+
+def test_results_go_where_the_option_says_seen_from_where_pytest_is_called(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nzab_on = sim\n")
+    below = pytester.mkdir("below")
+    pytester.makepyfile("def test_it(zab_cluster):\n    pass")
+    pytester.chdir()
+    os.chdir(below)
+    outcome = pytester.runpytest("..", "--zab-results", "kept")
+    outcome.assert_outcomes(failed=1)
+    assert len(results(pytester, "below/kept")) == 1
+    outcome.stdout.fnmatch_lines(["again    pytest ../test_*.py::test_it"])
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--zab-seeds=3-5", "*seeds is '3-5'; it needs a whole number, or two as in 1..1000"),
+        ("--zab-on=moon", "*no backend is called 'moon'. Known: *"),
+        ("--zab-record=maybe", "*invalid choice: 'maybe'*"),
+    ],
+)
+def test_a_mistake_in_an_option(pytester: pytest.Pytester, option: str, words: str) -> None:
+    pytester.makepyfile("def test_it(zab_cluster):\n    pass")
+    outcome = pytester.runpytest(option)
+    assert outcome.ret != 0
+    (outcome.stderr if "choice" in words else outcome.stdout).fnmatch_lines([words])
+
+
+def test_the_command_that_repeats_carries_what_was_said_on_the_command_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(zab_cluster):\n    pass")
+    outcome = pytester.runpytest("--zab-on=sim", "--zab-seeds=1..2", "--zab-record=no")
+    outcome.assert_outcomes(failed=2)
+    # A set: where CI is set, pytest says all of it once more in its summary.
+    (again,) = {line for line in outcome.stdout.lines if line.startswith("again") and "seed2" in line}
+    words = again.split()
+    assert words[3:] == ["--zab-on", "sim", "--zab-seeds", "2", "--zab-record", "no"]
+    outcome = pytester.runpytest(*[word.strip("'") for word in words[2:]])
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(["zab: UNKNOWN, seed 2, on sim"])
+
+
+def test_a_scenario_is_an_item_for_each_seed(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".toml", small=SMALL)
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.zab(scenario="small.toml", seeds=range(2), on="sim")
+        def test_it(zab_run):
+            assert zab_run.verdict.verdict == "PASS"
+            assert zab_run.property("durability").checked > 0
+            assert zab_run.folder.joinpath("verdict.json").is_file()
+            assert zab_run.seed in (0, 1)
+        """
+    )
+    outcome = pytester.runpytest("-v")
+    outcome.assert_outcomes(passed=2)
+    outcome.stdout.fnmatch_lines(["*::test_it?seed0? PASSED*", "*::test_it?seed1? PASSED*"])
+    assert not pytester.path.joinpath("results").exists()
+
+
+def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".toml", small=SMALL + "[expect]\nmin_acked = 100000\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.zab(scenario="small.toml", seed=3, on="sim")
+        def test_it(zab_run):
+            pass
+        """
+    )
+    outcome = pytester.runpytest()
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(
+        ["zab: UNKNOWN, seed 3, on sim", "* crash of leader = *", "again    zab run small.toml --on sim --seed 3"]
+    )
+    assert len(results(pytester)) == 1
+
+
+@pytest.mark.parametrize(
+    ("marker", "words"),
+    [
+        ("", 'zab_run needs a scenario: @pytest.mark.zab(scenario="power-outage")'),
+        ("@pytest.mark.zab(scenario='no-such')", "no scenario is called 'no-such'*"),
+        ("@pytest.mark.zab(scenario='power-outage', timing={})", "there is no key 'timing'*"),
+        ("@pytest.mark.zab(scenario='power-outage', on='moon')", "*no backend is called*"),
+    ],
+)
+def test_a_scenario_that_cannot_be_run(pytester: pytest.Pytester, marker: str, words: str) -> None:
+    pytester.makepyfile(f"import pytest\n{marker}\ndef test_it(zab_run):\n    pass")
+    outcome = pytester.runpytest()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines([f"*{words}"])
+    assert "Traceback" not in outcome.stdout.str()

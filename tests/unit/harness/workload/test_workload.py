@@ -1,0 +1,220 @@
+"""The open loop against nodes with real ports; what it writes down must tell what happened."""
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from tests.unit.harness.client.fake_ensemble import FakeEnsemble
+from zab_chaos.faults.scenario import OPERATIONS, Operation
+from zab_chaos.harness.workload.operations import Load, key_path
+from zab_chaos.harness.workload.thread import Workload, WorkloadError
+from zab_chaos.node.events import ClientRequests
+from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.node.tree.requests import Get
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; the test's time limit ends what never comes."""
+    nap = threading.Event()
+    while not condition():
+        nap.wait(0.005)
+
+
+def split(path: Path) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int], Any]]:
+    """The invocations and completions by (client, seq); every completion comes after its invocation, once."""
+    invoked: dict[tuple[int, int], Any] = {}
+    completed: dict[tuple[int, int], Any] = {}
+    for line in lines(path):
+        key = (line["client"], line["seq"])
+        if line["type"] == "invoke":
+            assert key not in invoked
+            invoked[key] = line
+        else:
+            assert key in invoked
+            assert key not in completed
+            completed[key] = line
+    return invoked, completed
+
+
+def test_clients_move_with_operations_outstanding(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    load = Load(clients=1, rate=1000, keys=2, burst=10, moves=100, nodes=3)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok > 200 and workload.counters.unknown > 0)
+    workload.stop()
+    _invoked, completed = split(tmp_path / "ops.jsonl")
+    assert {line["node"] for line in completed.values()} == {1, 2, 3}
+    assert "the client moved" in {line.get("error") for line in completed.values()}
+
+
+def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    operations = (Operation(at=0.0), Operation(at=0.0, do="get", awaits="X"), Operation(at=0.0, do="get", client=2))
+    load = Load(clients=2, keys=1, operations=operations)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok == 3)  # the key's creation, and what waits for nothing
+    assert workload.counters.invoked == 3
+    before = time.monotonic_ns()
+    workload.took_effect(frozenset({"X"}))
+    until(lambda: workload.counters.ok == 4)
+    workload.stop()
+    invoked, _ = split(tmp_path / "ops.jsonl")
+    assert max(line["due"] for line in invoked.values()) >= before
+
+
+def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    kinds = set(OPERATIONS) - {"multi"}  # of which only one step is told by path and value
+    load = Load(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok > 300)
+    counters = workload.stop()
+    invoked, completed = split(tmp_path / "ops.jsonl")
+    assert invoked.keys() == completed.keys()
+    assert counters.invoked == len(invoked)
+    assert counters.ok == sum(line["outcome"] == "ok" for line in completed.values())
+    assert counters.failed + counters.ok + counters.unknown == len(completed)
+    assert counters.unknown == 0
+    assert counters.p50_ms is not None
+    assert {line["op"] for line in invoked.values()} == kinds - {"sequential", "cas"}  # a create, a set
+    assert {line["node"] for line in invoked.values()} == {1, 2, 3}
+    # The setup is in it, and the keys' last successful write is what the tree holds.
+    last: dict[str, tuple[list[int], int]] = {}
+    for key, line in completed.items():
+        call = invoked[key]
+        assert call["due"] <= call["t"] <= line["t"]
+        if line["outcome"] == "ok" and call["op"] in ("create", "set", "multi"):
+            last[call["path"]] = max(last.get(call["path"], ([0], 0)), (line["zxid"], call["value"]))
+    for path in (key_path(key) for key in range(5)):
+        read = ensemble.tree.read(Get(path))
+        assert isinstance(read, Ok)
+        assert crc32(read.data or b"") == last[path][1]
+
+
+def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    missing: list[tuple[int, int]] = []
+    arrived: list[int] = []
+
+    def witness(event: ClientRequests) -> None:
+        recorded = (tmp_path / "ops.jsonl").read_text()  # as text: its last line may be half there
+        arrived.append(len(event.items))
+        for seq, _ in event.items:
+            if f'"client":{event.client},"seq":{seq},' not in recorded:
+                missing.append((event.client, seq))
+
+    ensemble.witness = witness
+    load = Load(clients=2, rate=500, keys=1, mix={"set": 1})
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    until(lambda: sum(arrived) > 50)
+    workload.stop()
+    assert missing == []
+
+
+def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
+    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1, timeout=60)
+    workload.start()
+    assert workload.wait_begun(20)
+    for node in ensemble.nodes.values():
+        node.delivering = False
+    until(lambda: workload.counters.owed > 20)
+    assert workload.counters.invoked - workload.counters.ok <= 20
+    for node in ensemble.nodes.values():
+        node.delivering = True
+    until(lambda: workload.counters.owed < 10)
+    workload.stop()
+    invoked, _ = split(tmp_path / "ops.jsonl")
+    dues = [line["due"] for line in invoked.values() if line["op"] == "set"]
+    steps = {round((later - earlier) / 1e6) for earlier, later in itertools.pairwise(dues)}
+    assert steps == {5}  # every 5 ms one was due, whatever was going on
+    assert max(line["t"] - line["due"] for line in invoked.values() if line["op"] == "set") > 50e6
+
+
+def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    load = Load(clients=3, rate=1000, keys=3, mix={"set": 1})
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    until(lambda: workload.counters.ok > 20)
+    ensemble.nodes[2].delivering = False
+    sent = workload.counters.invoked
+    until(lambda: workload.counters.invoked > sent + 100)
+    ensemble.nodes[2].stop()
+    done = workload.counters.ok
+    until(lambda: workload.counters.ok > done + 200)
+    counters = workload.stop()
+    invoked, completed = split(tmp_path / "ops.jsonl")
+    assert invoked.keys() == completed.keys()
+    assert counters.unknown > 0
+    assert {line["node"] for line in completed.values() if line["outcome"] == "unknown"} == {2}
+    moved = {line["node"] for line in invoked.values() if line["client"] == 2}
+    assert moved == {2, 3}
+
+
+def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    load = Load(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1, timeout=600)
+    workload.start()
+    assert workload.wait_begun(20)
+    for node in ensemble.nodes.values():
+        node.delivering = False
+    until(lambda: workload.counters.owed > 10)
+    counters = workload.stop(grace=0.05)
+    assert counters.unknown == 6
+    _, completed = split(tmp_path / "ops.jsonl")
+    assert sum(line["outcome"] == "unknown" for line in completed.values()) == 6
+    assert workload.stop() == counters
+
+
+def test_without_nodes_the_setup_waits_and_can_be_stopped(
+    ensemble: FakeEnsemble, tmp_path: Path, unused_address: str
+) -> None:
+    workload = Workload({1: unused_address}, ensemble.keys, tmp_path / "ops.jsonl", Load(), seed=1)
+    workload.start()
+    assert not workload.wait_begun(0.05)
+    assert workload.stop(grace=0).invoked == 0
+    assert (tmp_path / "ops.jsonl").read_text() == ""
+
+
+def test_the_setup_survives_a_leader_that_comes_late(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    for node in ensemble.nodes.values():
+        node.leaderless = True
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", Load(keys=3), seed=1)
+    workload.start()
+    until(lambda: (tmp_path / "ops.jsonl").read_text().count("no leader") > 3)
+    for node in ensemble.nodes.values():
+        node.leaderless = False
+    assert workload.wait_begun(20)
+    workload.stop()
+
+
+def test_an_error_in_the_thread_reaches_the_caller(
+    ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", Load(), seed=1)
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(workload._ops, "flush", full)
+    workload.start()
+    with pytest.raises(WorkloadError, match="No space left"):
+        workload.wait_begun(20)
+    with pytest.raises(WorkloadError, match="No space left"):
+        workload.stop()

@@ -1,0 +1,203 @@
+"""`zab replay`: exit codes, what it says, the debugger; and the property in a run's verdict."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.model.verdict import Judgement
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def flip(run: Path, node: int, life: int, place: int) -> None:
+    path = run / "record" / f"node-{node}-{life}.bin"
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def change_run(run: Path, **facts: Any) -> None:
+    path = run / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
+def test_an_equal_run_is_exit_0(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("equal") == 5
+    assert out.rstrip().endswith("EQUAL")
+
+
+def test_a_difference_is_exit_1_with_where_and_the_last_inputs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(run, 2, 1, 60_000)
+    assert main(["replay", str(run)]) == 1
+    out = capsys.readouterr().out
+    assert "node 2, life 1: the checksum of the block" in out
+    assert "record/node-2-1.bin, offset 5" in out
+    assert out.count(": tick ") > 3
+    assert out.rstrip().endswith("DIFFERENT")
+    assert main(["replay", str(run), "--node", "1", "--json"]) == 0
+    assert [life["node"] for life in answer(capsys)["lives"]] == [1, 1]
+    assert main(["replay", str(run), "--node", "2", "--json"]) == 1
+    assert answer(capsys)["lives"][0]["difference"]["file"] == "record/node-2-1.bin"
+
+
+def test_another_commit_is_named_where_something_differs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change_run(run, commit="0123abc")
+    assert main(["replay", str(run)]) == 0
+    assert "0123abc" not in capsys.readouterr().out
+    flip(run, 2, 1, 100)
+    assert main(["replay", str(run)]) == 1
+    assert "recorded by commit 0123abc" in capsys.readouterr().out
+    assert "recorded by commit 0123abc" in " ".join(judge(run).reasons)
+
+
+def test_nothing_recorded_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in (run / "record").iterdir():
+        file.unlink()
+    assert main(["replay", str(run), "--json"]) == 2
+    assert "has no recordings" in answer(capsys)["why"]
+
+
+def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change_run(run, defect="of-next-year")
+    assert main(["replay", str(run)]) == 2
+    assert "of-next-year" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--until", "soon"], "--until soon"),
+        (["--until", "0", "--node", "2"], "--until 0"),
+        (["--until", "-3", "--node", "2"], "--until -3"),
+        (["--until", "3"], "node 1 life 1, 2; node 2 life 1; node 3 life 1, 2"),
+        (["--show", "--node", "1"], "node 1 life 1, 2"),
+        (["--node", "9"], "Recorded: node 1 life 1, 2"),
+        (["--node", "2", "--life", "2"], "Recorded: "),
+        (["--node", "2", "--until", "99999"], "node 2, life 1 ends before that"),
+        (["--node", "2", "--until", "i99999"], "its last input i"),
+        (["--node", "two"], "--node"),
+    ],
+)
+def test_a_mistake_is_exit_4_and_told(
+    original: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(original), *arguments]) == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_two_mistakes_are_told_at_once(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(original), "--node", "9", "--until", "soon"]) == 4
+    err = capsys.readouterr().err
+    assert "soon" in err
+    assert "Recorded: " in err
+
+
+def test_a_run_that_is_not_there_is_exit_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "gone", "--results", str(tmp_path)]) == 4
+    assert "no run at gone" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_is_exit_3_and_no_verdict(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "record" / "node-2-9.bin").mkdir()
+    (run / "trace" / "node-2-9.jsonl").touch()
+    assert main(["replay", str(run)]) == 3
+    assert "node-2-9.bin cannot be read" in capsys.readouterr().err
+    assert judge(run).property("replay equality").verdict is Judgement.UNKNOWN
+
+
+def test_show_until_shows_a_leader_as_it_was(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = map(json.loads, (original / "trace" / "node-3-1.jsonl").read_text().splitlines())
+    n = next(line["n"] for line in lines if line["event"] == "broadcast")
+    command = ["replay", str(original), "--node", "3", "--life", "1", "--until", str(n), "--show"]
+    assert main([*command, "--json"]) == 0
+    told = answer(capsys)
+    assert told["event"] == n
+    state = told["state"]
+    assert state["role"] == "LEADING in BROADCAST; leader: node 3; iteration 1"
+    assert state["f.p (accepted epoch)"].startswith("1")
+    assert state["history"] == "0:0 1:2; 2 transactions, last 1:2"
+    assert state["not delivered yet"] == "1:1..1:2"
+    assert state["outstanding"] == "2 proposed, 0 gathered; room for 998"
+    assert state["follower 1"].startswith("active")
+    assert told["inputs"][-1].split(":")[0] == str(told["input"])
+    assert len(told["coming"]) == 5
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "---- here ----" in out
+    assert "LEADING in BROADCAST" in out
+
+
+def test_show_of_every_input_of_a_life_never_fails(original: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In every phase and role; each is another state."""
+    seen = set()
+    for number in range(1, 60):
+        assert main(["replay", str(original), "--node=3", "--life=2", f"--until=i{number}", "--show", "--json"]) == 0
+        state = answer(capsys)["state"]
+        seen.add(state["role"].split(";")[0])
+    assert {"LOOKING in ELECTION", "FOLLOWING in DISCOVERY", "FOLLOWING in BROADCAST"} <= seen
+
+
+def test_a_difference_before_the_mark_is_where_it_stops(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(run, 2, 1, 20_000)
+    assert main(["replay", str(run), "--node", "2", "--until", "i100000", "--show", "--json"]) == 1
+    told = answer(capsys)
+    assert told["difference"]["input"] == told["input"]
+    assert told["state"] is not None
+
+
+def test_replay_equality_is_a_property_of_a_recorded_runs_verdict(run: Path) -> None:
+    found = judge(run).property("replay equality")
+    assert (found.verdict, found.violations) == (Judgement.PASS, [])
+    assert found.checked > 1000
+    flip(run, 1, 1, 500)
+    verdict = judge(run)
+    found = verdict.property("replay equality")
+    assert found.verdict is Judgement.VIOLATION
+    assert verdict.exit == 1
+    assert any("replay equality is violated: node 1, life 1, input" in reason for reason in verdict.reasons)
+    assert found.violations[0].evidence[0].file == "record/node-1-1.bin"
+
+
+def test_verify_judges_it_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(run, 1, 1, 500)
+    assert main(["verify", str(run), "--json"]) == 1
+    names = [item["name"] for item in answer(capsys)["runs"][0]["properties"] if item["verdict"] == "VIOLATION"]
+    assert names == ["replay equality"]
+
+
+def test_a_run_without_recording_has_no_such_property(run: Path) -> None:
+    change_run(run, record=False)
+    assert "replay equality" not in [item.name for item in judge(run).properties]
+
+
+def test_a_run_of_an_unknown_defect_is_unknown(run: Path) -> None:
+    change_run(run, defect="of-next-year")
+    verdict = judge(run)
+    assert verdict.property("replay equality").verdict is Judgement.UNKNOWN
+    assert any("of-next-year" in reason for reason in verdict.reasons)
+
+
+def test_the_hash_seed_changes_nothing(original: Path) -> None:
+    command = [sys.executable, "-m", "zab_chaos.harness", "replay", str(original), "--json"]
+    for seed in ("1", "77"):
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["equal"]

@@ -1,0 +1,194 @@
+"""Bits that flip, files that are cut: either refused with file and offset, or without any effect."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from tests.unit.node.store.shelf import Legal, Model, a_life, born, files, freeze, keep, recover, told, txns
+from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.disk import OrdinaryDisk
+from zab_chaos.node.store.errors import Corrupt, CorruptLog, CorruptSnapshot
+from zab_chaos.node.store.frame import Kind
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.segment import salt
+from zab_chaos.node.store.store import Store
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> tuple[Path, Model, dict[str, bytes]]:
+    """A disk with a snapshot and several segments, the last of them not full."""
+    store, model = born(tmp_path / "disk", segment_bytes=400), Model()
+    a_life(store, model)
+    keep(store, model, txns(zxid(2, 4), b"x" * 200))
+    keep(store, model, txns(zxid(2, 5), b"Z" * 20, b"y"), EpochRecord(3))
+    store.close()
+    content = files(tmp_path / "disk")
+    assert len(content) >= 4
+    return tmp_path / "disk", model, content
+
+
+class Dump:
+    """A disk that can only be read, which is all that recovery does: thousands of damaged ones are looked at here."""
+
+    def __init__(self, content: dict[str, bytes]) -> None:
+        self.content = content
+
+    def list(self) -> list[str]:
+        return list(self.content)
+
+    def read(self, name: str) -> bytes:
+        return self.content[name]
+
+
+def read(content: dict[str, bytes]) -> Legal:
+    """What recovery says, without going on from there."""
+    return told(Recovery(Dump(content)).run().recovered)  # type: ignore[arg-type]
+
+
+def damaged(whole: dict[str, bytes], name: str, content: bytes, legal: Legal) -> Corrupt | None:
+    """The refusal, which must name the damaged file and a place in it; or None if nothing was lost."""
+    try:
+        found, refusal = read(whole | {name: content}), None
+    except Corrupt as error:
+        found, refusal = legal, error
+    assert found == legal
+    if refusal is not None:
+        assert refusal.file == name
+        assert 0 <= refusal.offset <= len(content)
+        assert isinstance(refusal, CorruptSnapshot if name.startswith("snapshot") else CorruptLog)
+    return refusal
+
+
+def flips(data: bytes, mask: int) -> Iterator[bytes]:
+    for place in range(len(data)):
+        yield data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize("mask", [1 << bit for bit in range(8)] + [0xFF])
+def test_every_flipped_bit_is_noticed_or_harmless(mask: int, life: tuple[Path, Model, dict[str, bytes]]) -> None:
+    _, model, content = life
+    for name, data in content.items():
+        outcomes = [damaged(content, name, flipped, model.legal()) for flipped in flips(data, mask)]
+        written = len(data.rstrip(b"\0"))
+        if name.startswith("snapshot"):
+            assert all(outcomes)
+        if name == max(content.keys() - {n for n in content if n.startswith("snapshot")}):
+            assert all(outcomes[:written]), "the very last record is guarded like every other"
+            assert not all(outcomes[written:]), "garbage behind it is cut off"
+
+
+def test_a_node_that_cut_garbage_off_goes_on(life: tuple[Path, Model, dict[str, bytes]]) -> None:
+    folder, model, content = life
+    name = max(n for n in content if n.startswith("log"))
+    end = len(content[name].rstrip(b"\0"))
+    (folder / name).write_bytes(content[name][: end + 30] + b"\x01" + content[name][end + 31 :])
+    store, recovered, report = Store.open(OrdinaryDisk(folder), bootstrap=False, segment_bytes=400)
+    assert told(recovered) == model.legal()
+    assert (report.kind, report.torn_bytes, report.cut) == ("torn", 31, (name, end))
+    keep(store, model, EpochRecord(9), txns(zxid(2, 7), b"on"))
+    store.close()
+    assert recover(folder) == model.legal()
+
+
+def test_a_file_cut_anywhere_is_refused(life: tuple[Path, Model, dict[str, bytes]]) -> None:
+    _, model, content = life
+    for name, data in content.items():
+        for size in range(len(data)):
+            assert damaged(content, name, data[:size], model.legal()), f"{name} cut at {size}"
+
+
+def test_a_longer_file_is_refused(life: tuple[Path, Model, dict[str, bytes]]) -> None:
+    _, model, content = life
+    for name, data in content.items():
+        assert damaged(content, name, data + b"\0", model.legal())
+
+
+def test_zeros_in_the_place_of_a_synced_record_are_refused(tmp_path: Path) -> None:
+    """A lost write is no hole that a power cut can leave: a later sync came after it."""
+    store, model = born(tmp_path, segment_bytes=2000), Model()
+    places = [len(files(tmp_path)["log-00000001"].rstrip(b"\0"))]
+    for counter in range(1, 12, 2):
+        keep(store, model, txns(zxid(1, counter), b"x" * counter, b"Z"))
+        places.append(len(files(tmp_path)["log-00000001"].rstrip(b"\0")))
+    store.close()
+    data = files(tmp_path)["log-00000001"]
+    for start in range(places[0], places[-2]):
+        for end in (start + 20, start + 60, places[-2]):
+            holed = data[:start] + bytes(end - start) + data[end:]
+            if start < end <= places[-2] and holed != data:
+                assert damaged({}, "log-00000001", holed, model.legal()), f"zeros from {start} to {end}"
+
+
+def test_records_are_valid_only_where_they_were_written(tmp_path: Path) -> None:
+    """A transaction may well carry a copy of a log: behind a torn record it must not look like records."""
+    store, model = born(tmp_path, segment_bytes=1500), Model()
+    keep(store, model, txns(zxid(1, 1), b"one"), EpochRecord(3))
+    stolen = files(tmp_path)["log-00000001"].rstrip(b"\0")
+    start = len(stolen)
+    store.append(txns(zxid(1, 2), stolen))
+    store.sync()
+    store.close()
+    data = files(tmp_path)["log-00000001"]
+    for size in range(start, len(data.rstrip(b"\0"))):
+        content = {"log-00000001": data[:size].ljust(len(data), b"\0")}
+        assert read(content) == model.legal()
+
+
+def test_a_snapshot_behind_the_log_is_read_before_it_is_trusted(tmp_path: Path) -> None:
+    """Exactly one snapshot counts: an older one is no way around a damaged newer one."""
+    store, model = born(tmp_path), Model()
+    keep(store, model, txns(zxid(1, 1), b"a", b"b"))
+    store.take_snapshot(zxid(1, 1), 1, freeze(model.history[:1]))
+    older = files(tmp_path)
+    store.take_snapshot(zxid(1, 2), 2, freeze(model.history))
+    store.close()
+    newer = "snapshot-0000000100000002"
+    content = older | {newer: files(tmp_path)[newer]}
+    assert read(content) == model.legal()
+    content[newer] = content[newer].replace(b"[", b"(", 1)
+    with pytest.raises(CorruptSnapshot, match=newer):
+        read(content)
+
+
+def item(kind: int, argument: int, payload: bytes = b"") -> frame.Item:
+    return kind, argument, payload, crc32(payload)
+
+
+NONSENSE = {
+    "sync 3 where sync 4": ([item(Kind.EPOCH, 9)], 3),
+    "kind 42": ([item(42, 9)], 4),
+    "CHECKPOINT": ([item(Kind.CHECKPOINT, 9)], 4),
+    "1:2 can't follow 1:2": ([item(Kind.TXN, zxid(1, 2), b"again")], 4),
+    "EPOCH inside a group": ([item(Kind.TRUNC, zxid(1, 1)), item(Kind.EPOCH, 9), item(Kind.NEWLEADER, 9)], 4),
+}
+
+
+@pytest.mark.parametrize("why", NONSENSE)
+def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> None:
+    """Its bytes are whole, so this is a program's fault; a history that is no history is still not invented."""
+    store, model = born(tmp_path), Model()
+    for record in (EpochRecord(1), txns(zxid(1, 1), b"a"), txns(zxid(1, 2), b"b")):
+        keep(store, model, record)
+    store.close()
+    data = files(tmp_path)["log-00000001"]
+    end = len(data.rstrip(b"\0"))
+    items, batch = NONSENSE[why]
+    forged = data[:end] + b"".join(frame.encode(items, batch, salt(1), end))
+    with pytest.raises(CorruptLog, match=why) as raised:
+        read({"log-00000001": forged.ljust(len(data), b"\0")})
+    assert end <= raised.value.offset < len(forged)
+
+
+def test_a_truncation_below_the_snapshot_is_refused(tmp_path: Path) -> None:
+    """Snapshots are of committed state, and nothing undoes that: better no node than one that forgot."""
+    store, model = born(tmp_path), Model()
+    keep(store, model, txns(zxid(1, 1), b"a", b"b", b"c"))
+    store.take_snapshot(zxid(1, 3), 1, freeze(model.history))
+    keep(store, model, TruncRecord(zxid(1, 2)), NewLeaderRecord(2))
+    store.close()
+    with pytest.raises(CorruptSnapshot, match="snapshot-0000000100000002, offset 0: it is missing"):
+        read(files(tmp_path))

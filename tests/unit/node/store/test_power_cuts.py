@@ -1,0 +1,440 @@
+"""The power goes: at every byte of a write, between any two disk operations, at every crash point, at random."""
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.unit.node.store.shelf import (
+    SEGMENT,
+    Legal,
+    Model,
+    PowerGone,
+    a_life,
+    born,
+    die,
+    faithful,
+    files,
+    freeze,
+    keep,
+    lay_out,
+    prefixes,
+    recover,
+    snap,
+    told,
+    txns,
+)
+from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, TruncRecord
+from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.crash_points import FAIL_STEPS, RECORDS
+from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
+from zab_chaos.node.store.errors import CorruptLog, DiskFailed
+from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.store import Store
+
+BATCH: list[Record] = [
+    EpochRecord(2),
+    txns(zxid(1, 3), b"Z" * 40, b"\0\0\xa5\0", b""),
+    TruncRecord(zxid(1, 4)),
+    txns(zxid(2, 1), b"two", b"more"),
+    NewLeaderRecord(2),
+    txns(zxid(2, 3), b"after"),
+]
+
+
+def base(store: Store, model: Model) -> None:
+    keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"synced", b"too"))
+
+
+def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_path: Path) -> None:
+    store, model = born(tmp_path / "disk", 1024), Model()
+    base(store, model)
+    name = "log-00000001"
+    before = len(files(tmp_path / "disk")[name].rstrip(b"\0"))
+    legal = prefixes(model, BATCH)
+    keep(store, model, *BATCH)
+    store.close()
+    data = files(tmp_path / "disk")[name]
+    seen = []
+    for size in range(before, len(data.rstrip(b"\0")) + 1):
+        folder = lay_out(tmp_path / "copy", {name: data[:size].ljust(1024, b"\0")})
+        store, recovered, report = Store.open(OrdinaryDisk(folder), bootstrap=False, segment_bytes=1024)
+        seen.append(told(recovered))
+        assert seen[-1] in legal
+        assert report.kind in ("torn", "recovered")
+        if report.kind == "torn":
+            assert report.cut is not None
+            assert report.cut[1] + report.torn_bytes == len(data[:size].rstrip(b"\0"))
+        if size % 8 == 0:
+            keep(store, Model(), EpochRecord(77))
+        store.close()
+        assert size % 8 or recover(folder) == (77, *seen[-1][1:]), "the node goes on, and what was cut off stays away"
+    assert seen[0] == legal[0]
+    assert seen[-1] == legal[-1]
+    assert [state for i, state in enumerate(seen) if state not in seen[:i]] == legal, "each in its turn"
+
+
+@pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages", "killed"])
+def test_a_power_cut_during_sync_leaves_all_that_was_synced(variant: str, tmp_path: Path) -> None:
+    outcomes = []
+    for seed in range(40):
+        folder = tmp_path / str(seed)
+        store, model = born(folder, 1024), Model()
+        base(store, model)
+        store.disk.faults.power_cut = (variant, seed)  # type: ignore[attr-defined]
+        for record in BATCH:
+            store.append(record)
+        with pytest.raises(PowerGone):
+            store.sync()
+        store.close()
+        store, recovered, _ = Store.open(faithful(folder), bootstrap=False, segment_bytes=SEGMENT)
+        store.close()
+        outcomes.append(told(recovered))
+        assert outcomes[-1] in prefixes(model, BATCH)
+        assert recover(folder) == outcomes[-1], "what recovery has told is durable"
+    assert len({str(outcome) for outcome in outcomes}) > (0 if variant == "plain" else 1)
+
+
+def test_writes_behind_a_hole_of_their_own_sync_are_cut_off(tmp_path: Path) -> None:
+    store, model = born(tmp_path, 1024), Model()
+    base(store, model)
+    data = files(tmp_path)["log-00000001"]
+    start = len(data.rstrip(b"\0"))
+    batch = [txns(zxid(1, 3), b"one", b"two", b"three")]
+    legal = prefixes(model, batch)
+    keep(store, model, *batch)
+    store.close()
+    data = files(tmp_path)["log-00000001"]
+    lengths = [27 + len(word) for word in (b"one", b"two", b"three")]
+    for hole in range(3):
+        at = start + sum(lengths[:hole])
+        (tmp_path / "log-00000001").write_bytes(data[:at] + bytes(lengths[hole]) + data[at + lengths[hole] :])
+        assert told(Recovery(OrdinaryDisk(tmp_path)).run().recovered) == legal[hole]
+
+
+# ---- between any two disk operations ----
+
+
+class Watched(FaithfulDisk):
+    """Keeps a copy of what was durable before each operation and each sync."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.before: Callable[[], None] = lambda: None
+
+    def create(self, name: str, preallocate: int = 0):  # type: ignore[no-untyped-def]
+        self.before()
+        return self._watched(super().create(name, preallocate))
+
+    def open(self, name: str, size: int):  # type: ignore[no-untyped-def]
+        return self._watched(super().open(name, size))
+
+    def _watched(self, file):  # type: ignore[no-untyped-def]
+        sync, write_all = file.sync, file.write_all
+        file.sync = lambda: (self.before(), sync(), self.before())
+        file.write_all = lambda parts: (self.before(), write_all(parts))
+        return file
+
+    def rename(self, old: str, new: str) -> None:
+        self.before()
+        super().rename(old, new)
+
+    def remove(self, name: str) -> None:
+        self.before()
+        super().remove(name)
+
+    def sync_directory(self) -> None:
+        self.before()
+        super().sync_directory()
+        self.before()
+
+
+class Witness:
+    """Which states are legal at any moment: the last one acknowledged, and those on the way to the next."""
+
+    def __init__(self, disk: Watched) -> None:
+        self.model = Model()
+        self.on_the_way: list[Legal] = [self.model.legal()]
+        self.seen: list[tuple[dict[str, bytes], list[Legal]]] = []
+        disk.before = lambda: self.seen.append((files(disk.root), self.on_the_way))
+
+    def keep(self, store: Store, *records: Record) -> None:
+        self.on_the_way = prefixes(self.model, records)
+        keep(store, self.model, *records)
+        self.on_the_way = [self.model.legal()]
+
+
+def test_a_crash_between_any_two_disk_operations_leaves_a_legal_state(tmp_path: Path) -> None:
+    disk = Watched(tmp_path / "disk")
+    witness = Witness(disk)
+    store, _, _ = Store.open(disk, bootstrap=True, segment_bytes=SEGMENT)
+    born_at = len(witness.seen)
+    witness.keep(store, EpochRecord(1))
+    for counter in range(1, 9, 2):
+        witness.keep(store, txns(zxid(1, counter), b"x" * 70, b"y" * 70))
+    store.take_snapshot(zxid(1, 4), 1, freeze(witness.model.history[:4]))
+    witness.keep(store, EpochRecord(2))
+    witness.keep(store, TruncRecord(zxid(1, 7)), txns(zxid(2, 1), b"z"), NewLeaderRecord(2))
+    installed = [*witness.model.history, (zxid(2, 2), b"installed")]
+    witness.keep(store, EpochRecord(3), snap(installed), txns(zxid(3, 1), b"x" * 300), NewLeaderRecord(3))
+    store.take_snapshot(zxid(3, 1), 1, freeze(witness.model.history))
+    witness.keep(store, txns(zxid(3, 2), b"end"))
+    store.close()
+
+    assert len(witness.seen) > 60
+    for number, (content, legal) in enumerate(witness.seen):
+        folder = lay_out(tmp_path / "copy", content)
+        if number < born_at and not content:
+            assert recover(folder) == (0, 0, True, []), "no birth was recorded: a node without memory"
+            continue
+        found = recover(folder)
+        assert found in legal, f"before operation {number}"
+        assert recover(folder) == found, "recovery changes nothing that counts"
+
+
+def test_recovery_itself_may_be_interrupted_at_any_time(tmp_path: Path) -> None:
+    store, model = born(tmp_path / "disk"), Model()
+    a_life(store, model)
+    store.disk.faults.power_cut = ("torn", 5)  # type: ignore[attr-defined]
+    store.append(txns(zxid(2, 4), b"torn" * 30))
+    with pytest.raises(PowerGone):
+        store.sync()
+    store.close()
+    (tmp_path / "disk" / "log-00000099.tmp").write_bytes(b"half")
+    disk = Watched(tmp_path / "disk")
+    witness = Witness(disk)
+    store, recovered, report = Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)
+    store.close()
+    assert (report.kind, told(recovered)) == ("torn", model.legal())
+    assert len(witness.seen) > 5
+    for content, _ in witness.seen:
+        assert recover(lay_out(tmp_path / "copy", content)) == model.legal()
+
+
+# ---- crash points ----
+
+
+FIRST: list[Record] = [EpochRecord(1), TruncRecord(Zxid(0)), txns(zxid(1, 1), b"a", b"b"), NewLeaderRecord(1)]
+INSTALLED = [(zxid(1, 1), b"a"), (zxid(1, 2), b"b"), (zxid(1, 3), b"c")]
+SECOND: list[Record] = [snap(INSTALLED), NewLeaderRecord(1), MemberRecord()]
+
+
+def script(store: Store, model: Model) -> None:
+    keep(store, model, *FIRST)
+    keep(store, model, *SECOND)
+    store.take_snapshot(zxid(1, 3), 1, freeze(model.history))
+
+
+def test_crash_points_come_in_order_and_records_are_written_one_by_one(tmp_path: Path) -> None:
+    disk = faithful(tmp_path)
+    seen: list[tuple[str, str]] = []
+    waiting: list[int] = []
+
+    def hook(step: str, what: str) -> None:
+        seen.append((step, what))
+        waiting.append(disk.unsynced_bytes)
+
+    store, _, _ = Store.open(disk, bootstrap=True, segment_bytes=4096, crash=hook)
+    script(store, Model())
+    store.close()
+    first = ["EPOCH", "TRUNC", "TXN", "TXN", "NEWLEADER"]
+    second = ["SNAP", "NEWLEADER", "MEMBER"]
+
+    def batch(names: list[str]) -> list[tuple[str, str]]:
+        writes = [(step, name) for name in names for step in ("before-write", "after-write")]
+        return writes + [(step, name) for step in ("before-sync", "after-sync") for name in names]
+
+    steps = ["before-write", "after-write", "before-sync", "after-sync", "after-rename"]
+    snapshot = [(step, "SNAPSHOT") for step in steps]
+    assert seen == batch(first) + snapshot + batch(second) + snapshot
+    assert waiting[:10] == [0, 27, 27, 54, 54, 82, 82, 110, 110, 137], "each record is handed over by itself"
+
+
+def test_crash_points_can_be_armed_and_disarmed_in_a_running_store(tmp_path: Path) -> None:
+    store, model, seen = born(tmp_path), Model(), []
+    keep(store, model, EpochRecord(1))
+    store.crash = lambda step, what: seen.append((step, what))
+    keep(store, model, txns(zxid(1, 1), b"a"))
+    store.take_snapshot(zxid(1, 1), 1, freeze(model.history))
+    store.crash = None
+    keep(store, model, EpochRecord(2))
+    store.close()
+    assert [what for step, what in seen if step == "after-sync"] == ["TXN", "SNAPSHOT"]
+    assert recover(tmp_path) == model.legal()
+
+
+@pytest.mark.parametrize("kind", [OrdinaryDisk, FaithfulDisk])
+def test_a_crash_at_each_crash_point_leaves_a_legal_state(kind: type, tmp_path: Path) -> None:
+    model = Model()
+    nothing, *first = prefixes(model, FIRST)
+    for record in FIRST:
+        model.apply(record)
+    second = prefixes(model, SECOND)[1:]
+    for number in range(42):
+        folder, seen = tmp_path / str(number), []
+
+        def hook(step: str, what: str, number: int = number, seen: list[tuple[str, str]] = seen) -> None:  # type: ignore[assignment]
+            seen.append((step, what))
+            if len(seen) > number:
+                raise PowerGone
+
+        store, _, _ = Store.open(kind(folder), bootstrap=True, segment_bytes=4096, crash=hook)
+        with pytest.raises(PowerGone):
+            script(store, Model())
+        store.close()
+        found = recover(folder)
+        if ("after-sync", "SNAP") in seen:
+            assert found == second[-1]
+        elif ("after-sync", "EPOCH") in seen:
+            assert found in [first[-1], *(second if kind is OrdinaryDisk else [])]
+        else:
+            assert found in [nothing, *(first if kind is OrdinaryDisk else [])]
+
+
+# ---- a disk that refuses ----
+
+
+@pytest.mark.parametrize("fault", ["full", "write", "sync"])
+@pytest.mark.parametrize("make", [OrdinaryDisk, faithful])
+def test_a_disk_error_ends_the_store_for_good(make: type, fault: str, tmp_path: Path) -> None:
+    disk = make(tmp_path)
+    store, _, _ = Store.open(disk, bootstrap=True, segment_bytes=SEGMENT)
+    model = Model()
+    base(store, model)
+    legal = prefixes(model, BATCH)
+    if fault == "full":
+        disk.faults.full = True
+    else:
+        disk.faults.error = fault
+    for record in BATCH:
+        store.append(record)
+    with pytest.raises(DiskFailed, match="log-00000001") as raised:
+        store.sync()
+    assert raised.value.cause.errno == (errno.ENOSPC if fault == "full" else errno.EIO)
+    disk.faults.full, disk.faults.error = False, None
+    for act in (store.sync, lambda: store.take_snapshot(zxid(1, 1), 0, b"")):
+        with pytest.raises(DiskFailed, match="log-00000001"):
+            act()
+    store.close()
+    assert recover(tmp_path) in legal
+
+
+def test_a_full_disk_is_named_wherever_it_shows(tmp_path: Path) -> None:
+    store, model = born(tmp_path), Model()
+    base(store, model)
+    store.disk.faults.full = True  # type: ignore[attr-defined]
+    with pytest.raises(DiskFailed, match="writing snapshot-0000000100000002"):
+        store.take_snapshot(zxid(1, 2), 1, freeze(model.history))
+    store.close()
+    disk = faithful(tmp_path / "new")
+    disk.faults.full = True
+    with pytest.raises(DiskFailed, match="beginning log-00000001"):
+        Store.open(disk, bootstrap=True, segment_bytes=SEGMENT)
+    assert recover(tmp_path) == model.legal()
+
+
+# ---- a process is killed, and the page cache stays ----
+
+
+class CutAtFolder(FaithfulDisk):
+    """The power goes at one of the syncs of the folder."""
+
+    def __init__(self, root: Path, nth: int, seed: int) -> None:
+        super().__init__(root, die)
+        self.left, self.seed = nth, seed
+
+    def sync_directory(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.cut("pages", self.seed)
+        super().sync_directory()
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_snapshot_is_durable_before_what_it_replaces_is_removed(nth: int, tmp_path: Path) -> None:
+    """Killed when a snapshot had its name and no sync covered that: the next life removes the older one, not too soon."""
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        store, model = born(folder), Model()
+        keep(store, model, txns(zxid(1, 1), b"a", b"b"))
+        store.take_snapshot(zxid(1, 2), 1, freeze(model.history))
+        keep(store, model, txns(zxid(1, 3), b"c"))
+
+        def hook(step: str, what: str, disk: FaithfulDisk = store.disk) -> None:  # type: ignore[assignment]
+            if step == "after-rename":
+                disk.cut("killed", 0)
+
+        store.crash = hook
+        with pytest.raises(PowerGone):
+            store.take_snapshot(zxid(1, 3), 1, freeze(model.history))
+        store.close()
+        disk = CutAtFolder(folder, nth, seed)
+        assert "snapshot-0000000100000003" in disk.list()
+        with suppress(PowerGone):
+            Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)[0].close()
+        assert recover(folder) == model.legal()
+
+
+def test_what_a_life_was_told_is_durable_before_anything_else(tmp_path: Path) -> None:
+    """Also if the segment can't be gone on with, so that no later sync would cover it."""
+    for seed in range(30):
+        folder = tmp_path / str(seed)
+        store, model = born(folder, 4096), Model()
+        base(store, model)
+        store.disk.faults.power_cut = ("killed", seed)  # type: ignore[attr-defined]
+        for record in BATCH:
+            store.append(record)
+        with pytest.raises(PowerGone):
+            store.sync()
+        store.close()
+        store, recovered, _ = Store.open(faithful(folder), bootstrap=False, segment_bytes=4096)
+        keep(store, Model(), EpochRecord(77))
+        store.close()
+        assert recover(folder) == (77, *told(recovered)[1:])
+
+
+def test_writing_the_good_bytes_again_takes_nothing_that_was_durable(tmp_path: Path) -> None:
+    store, model = born(tmp_path / "disk", 8192), Model()
+    keep(store, model, EpochRecord(1), txns(zxid(1, 1), b"x" * 5000))
+    store.close()
+    content = files(tmp_path / "disk")
+    for variant in get_args(Variant):
+        for seed in range(6):
+            disk = faithful(lay_out(tmp_path / "copy", content))
+            disk.faults.power_cut = (variant, seed)
+            with pytest.raises(PowerGone):
+                Store.open(disk, bootstrap=False, segment_bytes=8192)
+            assert files(tmp_path / "copy") == content
+
+
+def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
+    """So a store that goes on after one, and syncs again, has a hole: the kernel takes the pages for clean."""
+    store, model = born(tmp_path, 4096), Model()
+    base(store, model)
+    store.disk.faults.error = "sync"  # type: ignore[attr-defined]
+    store.append(txns(zxid(1, 3), b"lost"))
+    with pytest.raises(DiskFailed):
+        store.sync()
+    store.disk.faults.error = None  # type: ignore[attr-defined]
+    store.failed = None
+    store.append(txns(zxid(1, 4), b"behind"))
+    store.sync()
+    store.close()
+    with pytest.raises(CorruptLog, match="incomplete"):
+        recover(tmp_path)
+
+
+@pytest.mark.parametrize("step", FAIL_STEPS)
+@pytest.mark.parametrize("what", RECORDS)
+def test_the_disk_can_fail_at_every_record(what: str, step: str, tmp_path: Path) -> None:
+    def hook(at: str, of: str) -> None:
+        if (at, of) == (step, what):
+            raise OSError(errno.EIO, "drawn")
+
+    store, _, _ = Store.open(faithful(tmp_path), bootstrap=True, segment_bytes=4096, crash=hook)
+    with pytest.raises(DiskFailed, match="drawn"):
+        script(store, Model())
+    store.close()
