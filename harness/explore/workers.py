@@ -107,5 +107,4 @@ def _prepare(parent: int) -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # it was forked while they were held back
     tie(parent)

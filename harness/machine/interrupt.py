@@ -73,14 +73,22 @@ def stoppable() -> Iterator[None]:
         yield
 
 
+class _HeldBack(_Handlers):
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: list[int] = []
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.came.append(number)
+
+
 @contextmanager
 def held_back() -> Iterator[None]:
-    """The signals wait until this is over. Threads and processes that are started within inherit that they wait."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
+    """The signals wait until this is over. (Blocking them would not do: another thread would get them.)"""
+    with _HeldBack() as waiting:
         yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for number in waiting.came:
+        signal.raise_signal(number)
 
 
 class Interrupt(_Handlers):

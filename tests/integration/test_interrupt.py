@@ -115,11 +115,16 @@ def zab() -> Iterator[Callable[..., Command]]:
 
 def test_a_signal_waits_while_it_is_held_back() -> None:
     seen = []
-    with pytest.raises(Stopped), stoppable():
-        with held_back():
-            os.kill(os.getpid(), signal.SIGTERM)
-            seen.append("through")
-        seen.append("never")
+
+    def interrupted() -> None:
+        with stoppable():
+            with held_back():
+                os.kill(os.getpid(), signal.SIGTERM)
+                seen.append("through")
+            seen.append("never")
+
+    with pytest.raises(Stopped):
+        interrupted()
     assert seen == ["through"]
 
 
