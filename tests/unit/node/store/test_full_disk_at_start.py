@@ -29,6 +29,7 @@ def start(folder: Path, data: Path, limit: Callable[[], None] | None = None) -> 
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
     command = [
         sys.executable,
+        "-B",  # the limit would cut Python's own files, too, and spoil them for everybody
         "-m",
         "zab_chaos.node",
         "--config",
