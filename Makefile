@@ -73,5 +73,5 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell]'
+	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell,zookeeper]'
 	@touch $@

@@ -464,6 +464,27 @@ def bench(
 
 app.command()(lab)
 
+zookeeper = typer.Typer(help="Apache ZooKeeper's releases: which are known, and getting one.", no_args_is_help=True)
+app.add_typer(zookeeper, name="zookeeper")
+
+
+@zookeeper.command("list")
+def zookeeper_list(json: Json = False) -> int:
+    """List the known releases, and which of them are on this machine."""
+    from zab_chaos.harness.cli.zookeeper import list_command
+
+    return list_command(json=json)
+
+
+@zookeeper.command("fetch")
+def zookeeper_fetch(
+    version: Annotated[str, typer.Argument(help="A released version, for example 3.9.4.")], json: Json = False
+) -> int:
+    """Fetch a release into the cache, with all that it needs, and check it by its sums."""
+    from zab_chaos.harness.cli.zookeeper import fetch_command
+
+    return fetch_command(version, json=json)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; its exit code. The user's mistakes and the machine's shortcomings are messages, never traces."""
