@@ -152,7 +152,7 @@ def test_a_distribution_is_known_by_its_jar(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "lib" / name).touch()
     release = releases.locate(str(tmp_path))
     assert (release.version, release.numbers) == ("3.8.4", (3, 8, 4))
-    assert [path.name for path in release.classpath][0] == "logging"
+    assert release.classpath[0].name == "logging"
     (tmp_path / "zookeeper-3.4.14.jar").touch()
     with pytest.raises(BadInput, match=r"3\.4\.14 and 3\.8\.4"):
         releases.locate(str(tmp_path))
