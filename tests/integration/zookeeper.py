@@ -1,16 +1,26 @@
 """Ensembles of real ZooKeeper servers for the tests, which are skipped where none can be had."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper import records, releases, tree
+from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.records import Evidence
 from zab_chaos.harness.backends.zookeeper.stage import Stage
+from zab_chaos.harness.client.core import Operation
+from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
+from zab_chaos.model.events import Run, operation_from_json
+from zab_chaos.model.oracle.oracle import Oracle
+from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.node.tree.outcomes import Ok, Outcome
+from zab_chaos.node.tree.requests import Request
 
 PATIENCE = 60.0  # for what must come about; a black-holed connection alone takes several seconds
 
@@ -55,3 +65,73 @@ def led(standing: Stage) -> int:
     leader = servers.leader()
     assert leader is not None
     return leader
+
+
+class Recorded:
+    """A client whose operations are on record, one at a time."""
+
+    def __init__(self, standing: Stage, path: Path, node: int, number: int = 1) -> None:
+        addresses = {each: standing.servers.client_address(each) for each in standing.servers.nodes}
+        self.client = Client(addresses, node, number=number)
+        self.ops = OpsFile(path)
+
+    def submit(self, request: Request) -> Operation:
+        def known(operation: Operation, outcome: Outcome) -> None:
+            self.ops.complete(self.client, operation, outcome)  # type: ignore[arg-type]
+
+        operation = self.client.submit(request, known)
+        self.ops.invoke(self.client, operation, operation.submitted_ns)  # type: ignore[arg-type]
+        self.ops.flush()
+        return operation
+
+    def do(self, request: Request) -> Ok:
+        """Done through the server that it is told to use; it waits for that server."""
+        outcome = self.client.wait(self.submit(request))
+        assert isinstance(outcome, Ok), outcome
+        return outcome
+
+    def at(self, node: int) -> "Recorded":
+        """Go to that server, and wait until it takes the session."""
+        end = time.monotonic() + PATIENCE
+        while self.client.node != node or not self.client.connected:
+            assert time.monotonic() < end, f"server {node} takes no session"
+            if self.client.node != node:
+                self.client.move(node)
+            self.client.poll(0.05)
+        return self
+
+    def close(self) -> None:
+        self.client.close()
+        self.ops.close()
+
+
+def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int) -> Verdict:
+    """All servers are up and serve: what the oracle says of the run, from their evidence. `clients`: their sessions."""
+    servers = standing.servers
+    trees = {node: tree.read(servers.client_address(node)).digest for node in servers.nodes}
+    eventually(lambda: len({words.zxid for node in servers.nodes if (words := servers.words(node))}) == 1)
+    operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]
+    evidence = Evidence(
+        nodes=len(servers.nodes), lives=servers.past(trees), operations=operations, sessions=clients,
+        clock=time.monotonic_ns() - time.time_ns(),
+    )  # fmt: skip
+    oracle = Oracle()
+    traces = records.traces(evidence)
+    for event in sorted(
+        (one for trace in traces.values() for one in trace), key=lambda one: (one["t"], one["node"], one["life"])
+    ):
+        oracle.feed(event)
+    for operation in operations:
+        oracle.take_operation(operation)
+    now = time.monotonic_ns()
+    for name, t in (("started", began), ("safety-ended", now), ("converged", now)):
+        oracle.feed_milestone({"t": t, "event": name, "seconds": 0.0})
+    return oracle.finish(Run(nodes=len(servers.nodes)))
+
+
+def violated(verdict: Verdict) -> list[str]:
+    """The properties that are violated, of those that the evidence says something of."""
+    return [
+        one.name for one in verdict.properties
+        if one.verdict is Judgement.VIOLATION and one.name not in records.NOT_SHOWN
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,7 +17,9 @@ from zab_chaos.harness.backends.ensemble_state import names
 from zab_chaos.harness.backends.processes.ensemble import Ended
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.zookeeper import words
+from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
+from zab_chaos.harness.backends.zookeeper.txnlog import Log, read_disk
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -47,6 +50,7 @@ class Servers:
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
+        self._past = _Past(self)
 
     # What is
 
@@ -76,7 +80,19 @@ class Servers:
         return f"{way(source, target) if self._plan.proxied else HOST}:{port}", f"{HOST}:{port}"
 
     def disk_folder(self, node: int) -> str:
+        self._past.settle(node)
         return str(self._servers[node].data)
+
+    def past(self, trees: Mapping[int, str]) -> list[PastLife]:
+        """All lives so far, with what the disks held; of servers that are up, as it is now. `trees`: the digests of what they
+        have shown."""
+        for node in self.nodes:
+            self._past.settle(node)
+        return self._past.all(trees)
+
+    def data(self, node: int) -> Path:
+        """Where its disk is."""
+        return self._servers[node].data
 
     def epochs(self, node: int) -> tuple[int, int]:
         """(acceptedEpoch, currentEpoch) on its disk."""
@@ -175,7 +191,10 @@ class Servers:
         last = self._lives.get(node)
         if last is not None and last.alive:
             raise ClusterError(f"server {node} is to be started but is up (pid {last.pid})")
-        self._lives[node] = self._servers[node].spawn(1 if last is None else last.life + 1, crash_at)
+        self._past.settle(node)
+        number = 1 if last is None else last.life + 1
+        self._past.begin(node, number)
+        self._lives[node] = self._servers[node].spawn(number, crash_at)
 
     def _await(self, nodes: Sequence[int]) -> None:
         def settled(node: int) -> bool:
@@ -203,7 +222,10 @@ class Servers:
         lives = [self._lives[node] for node in nodes]
         for life in lives:
             life.signal(signal.SIGKILL)
-        return {life.node: life.kill() for life in lives}
+        statuses = {life.node: life.kill() for life in lives}
+        for node in nodes:
+            self._past.settle(node)
+        return statuses
 
     def pause(self, node: int) -> None:
         self._up(node).pause()
@@ -242,8 +264,45 @@ class Servers:
         exits = {life.node: life.end(max(0.0, deadline - time.monotonic())) for life in up}
         return [node for node, status in exits.items() if status == -signal.SIGKILL and ask]
 
+    def ended_by_itself(self, node: int) -> int | None:
+        """The exit status of its latest life, if nobody has told it to end."""
+        life = self._lives.get(node)
+        return life.code if life is not None and not life.ending else None
+
     def _up(self, node: int) -> Life:
         life = self._lives.get(node)
         if life is None or not life.alive:
             raise ClusterError(f"server {node} is not up")
         return life
+
+
+class _Past:
+    """What is known of each life. A disk is read before a life begins, and before anything is done to it after its end."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._lives: dict[tuple[int, int], PastLife] = {}
+        self._open: set[tuple[int, int]] = set()
+
+    def begin(self, node: int, life: int) -> None:
+        disk, now = self._disk(node), time.monotonic_ns()
+        self._lives[node, life] = PastLife(node=node, life=life, began=now, ended=now, before=disk, after=disk)
+        self._open.add((node, life))
+
+    def settle(self, node: int) -> None:
+        """The disk as it is, when it can't change any more by its server's doing."""
+        key = node, self._servers.life(node)
+        if key in self._open and not self._servers.alive(node):
+            self._open.remove(key)
+            code = self._servers.ended_by_itself(node)
+            self._lives[key] = replace(self._lives[key], ended=time.monotonic_ns(), after=self._disk(node), code=code)
+
+    def all(self, trees: Mapping[int, str]) -> list[PastLife]:
+        now = time.monotonic_ns()
+        for node, life in self._open:
+            seen = replace(self._lives[node, life], ended=now, after=self._disk(node))
+            self._lives[node, life] = replace(seen, tree=trees.get(node))
+        return [life for _, life in sorted(self._lives.items())]
+
+    def _disk(self, node: int) -> Log:
+        return read_disk(self._servers.data(node))
