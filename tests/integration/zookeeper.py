@@ -75,9 +75,10 @@ class Recorded:
         self.client = Client(addresses, node, number=number)
         self.ops = OpsFile(path)
 
-    def submit(self, request: Request) -> Operation:
+    def submit(self, request: Request, then: Callable[[Outcome], None] = lambda outcome: None) -> Operation:
         def known(operation: Operation, outcome: Outcome) -> None:
             self.ops.complete(self.client, operation, outcome)  # type: ignore[arg-type]
+            then(outcome)
 
         operation = self.client.submit(request, known)
         self.ops.invoke(self.client, operation, operation.submitted_ns)  # type: ignore[arg-type]

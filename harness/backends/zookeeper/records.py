@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import inf
 from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.txnlog import Log, Step, Transaction
@@ -197,37 +198,50 @@ class _Owners:
     def __init__(self, evidence: Evidence) -> None:
         self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}
         self._numbers = set(evidence.sessions)
-        asked = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Invoke)}
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         self._told: dict[int, tuple[int, int]] = {}
-        self._open: dict[tuple[int, tuple[Any, ...]], list[int]] = {}
-        for key, invoke in asked.items():
-            answer = answers.get(key)
-            if invoke.op not in ORDERED:
+        self._open: dict[
+            tuple[int, Wish], list[int]
+        ] = {}  # of whom nobody knows what became; then those that have failed
+        self._done: dict[tuple[int, Wish], int] = {}
+        refused: list[Invoke] = []
+        for invoke in evidence.operations:
+            if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
                 continue
-            if answer is not None and answer.outcome == "ok" and answer.zxid is not None:
-                self._told[packed(answer.zxid)] = key
-            elif answer is None or answer.outcome == "unknown":
+            key = invoke.client, invoke.seq
+            answer = answers.get(key)
+            if answer is None or answer.outcome == "unknown":
                 self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
+            elif answer.outcome == "failed":
+                refused.append(invoke)
+            elif answer.zxid is not None:
+                self._told[packed(answer.zxid)] = key
+                self._done[invoke.client, _wish(invoke)] = invoke.seq
+        for invoke in refused:
+            self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
 
     def of(self, one: Transaction) -> tuple[int, int]:
-        """(client, seq)."""
+        """(client, seq). What was asked for once and is there a second time has the same as the first time."""
         client = self._clients.get(one.client)
         told = self._told.get(one.zxid)
         if told is not None and (client is None or told[0] == client):
             return told
-        if client is not None and one.steps:
-            waiting = self._open.get((client, tuple((op, path, value) for op, path, _, value in one.steps)), [])
-            if waiting:
-                return client, waiting.pop(0)
-        return one.client, one.zxid
+        if client is None or not one.steps:
+            return one.client, one.zxid
+        did = client, tuple((op, path, value) for op, path, _, value in one.steps)
+        if self._open.get(did):
+            return client, self._open[did].pop(0)
+        return (client, self._done[did]) if did in self._done else (one.client, one.zxid)
 
     def ours(self, client: int) -> bool:
         """Whether it is the number of a client that keeps a record."""
         return client in self._numbers
 
 
-def _wish(invoke: Invoke) -> tuple[Any, ...]:
+Wish = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
+
+
+def _wish(invoke: Invoke) -> Wish:
     return tuple((step.op, step.path, step.value) for step in invoke.asked)
 
 
@@ -239,27 +253,31 @@ def _deliveries(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> I
     for it in evidence.operations:
         if isinstance(it, Complete) and it.outcome != "unknown" and it.zxid is not None and it.node is not None:
             answers.setdefault(it.node, []).append((it.t, packed(it.zxid)))
+    shown = {life.after.last: life.tree for life in evidence.lives if life.tree is not None}
     for life in evidence.lives:
         history = _history(life, evidence, union)
         zxids = [one.zxid for one in history]
         done, running = 0, dg.EMPTY
-        told = [at for at in sorted(answers.get(life.node, [])) if life.began <= at[0] <= life.ended]
-        for t, zxid, tree in [*((t, zxid, None) for t, zxid in told), *_end(life)]:
+        told = [at for at in sorted(answers.get(life.node, [])) if life.began <= at[0] < _next(life, evidence)]
+        end = [(life.ended, life.after.last)] if life.tree is not None else []
+        for t, zxid in [*told, *end]:
             upto = bisect_right(zxids, zxid)
             for batch in _batches(history[done:upto]):
                 for one in batch:
                     running = dg.fold(running, one.zxid, one.digest)
+                last = batch[-1].zxid
+                tree = life.tree if last == life.after.last else None  # nothing has changed it since
                 yield _event(
-                    life, t, "deliver", epoch=batch[0].zxid >> 32, first=batch[0].zxid & 0xFFFFFFFF,
+                    life, t, "deliver", epoch=last >> 32, first=batch[0].zxid & 0xFFFFFFFF,
                     digests=dg.show_all([one.digest for one in batch]), digest=dg.show(running),
-                    tree=tree if tree is not None and batch[-1] is history[-1] else dg.show(running),
+                    tree=tree or shown.get(last) or dg.show(running),  # where nobody has shown one, all have the same
                 )  # fmt: skip
             done = max(done, upto)
 
 
-def _end(life: Life) -> Iterator[tuple[int, int, str | None]]:
-    if life.tree is not None:
-        yield life.ended, life.after.last, life.tree
+def _next(life: Life, evidence: Evidence) -> float:
+    """When the life after this one began: an answer may be noticed when its server is gone already."""
+    return min((it.began for it in evidence.lives if (it.node, it.life) == (life.node, life.life + 1)), default=inf)
 
 
 def _history(life: Life, evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:

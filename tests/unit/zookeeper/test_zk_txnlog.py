@@ -114,6 +114,17 @@ def test_the_digest_of_the_tree_behind_a_transaction_does_not_count() -> None:
     assert third.digest != one.digest
 
 
+def test_the_bytes_of_a_multi_that_was_refused_are_chance_and_do_not_count() -> None:
+    def multi(first: int, error: int) -> bytes:
+        steps = struct.pack("!iii", first, 4, 0) + struct.pack("!iii", txnlog.ERROR, 4, error)
+        return body(9, txnlog.MULTI, struct.pack("!i", 2) + steps)
+
+    (one,) = read(HEAD + record(multi(txnlog.CHECK, 0))).transactions
+    (other,) = read(HEAD + record(multi(txnlog.ERROR, -2))).transactions
+    assert one == other
+    assert one.steps == ()
+
+
 def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None:
     inside = tmp_path / "version-2"
     inside.mkdir()
