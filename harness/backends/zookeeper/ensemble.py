@@ -19,7 +19,7 @@ from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.zookeeper import words
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
-from zab_chaos.harness.backends.zookeeper.txnlog import Log, read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import read_disk
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -193,8 +193,9 @@ class Servers:
             raise ClusterError(f"server {node} is to be started but is up (pid {last.pid})")
         self._past.settle(node)
         number = 1 if last is None else last.life + 1
-        self._past.begin(node, number)
+        began, disk = time.monotonic_ns(), read_disk(self.data(node))
         self._lives[node] = self._servers[node].spawn(number, crash_at)
+        self._past.begin(PastLife(node=node, life=number, began=began, ended=began, before=disk, after=disk))
 
     def _await(self, nodes: Sequence[int]) -> None:
         def settled(node: int) -> bool:
@@ -207,6 +208,22 @@ class Servers:
                     f"server {node} does not answer {START_SECONDS:.0f} s after its start. The end of its log:\n"
                     + self.last_words(node)
                 )
+        for node in nodes:
+            self._keep_private(node)
+
+    def _keep_private(self, node: int) -> None:
+        """No server is left that others than this machine can reach: then the rule did not work that keeps it from that."""
+        life = self._lives[node]
+        try:
+            found = psutil.Process(life.pid).net_connections("inet")
+        except psutil.Error:
+            return  # it has ended meanwhile
+        beyond = [one.laddr for one in found if one.status == psutil.CONN_LISTEN and one.laddr.ip != HOST]
+        if beyond:
+            life.kill()
+            raise ClusterError(
+                f"server {node} listens at {beyond[0].ip}:{beyond[0].port}, beyond this machine; it was ended"
+            )
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
@@ -284,10 +301,9 @@ class _Past:
         self._lives: dict[tuple[int, int], PastLife] = {}
         self._open: set[tuple[int, int]] = set()
 
-    def begin(self, node: int, life: int) -> None:
-        disk, now = self._disk(node), time.monotonic_ns()
-        self._lives[node, life] = PastLife(node=node, life=life, began=now, ended=now, before=disk, after=disk)
-        self._open.add((node, life))
+    def begin(self, life: PastLife) -> None:
+        self._lives[life.node, life.life] = life
+        self._open.add((life.node, life.life))
 
     def settle(self, node: int) -> None:
         """The disk as it is, when it can't change any more by its server's doing."""
@@ -295,14 +311,13 @@ class _Past:
         if key in self._open and not self._servers.alive(node):
             self._open.remove(key)
             code = self._servers.ended_by_itself(node)
-            self._lives[key] = replace(self._lives[key], ended=time.monotonic_ns(), after=self._disk(node), code=code)
+            self._lives[key] = replace(
+                self._lives[key], ended=time.monotonic_ns(), after=read_disk(self._servers.data(node)), code=code
+            )
 
     def all(self, trees: Mapping[int, str]) -> list[PastLife]:
         now = time.monotonic_ns()
         for node, life in self._open:
-            seen = replace(self._lives[node, life], ended=now, after=self._disk(node))
+            seen = replace(self._lives[node, life], ended=now, after=read_disk(self._servers.data(node)))
             self._lives[node, life] = replace(seen, tree=trees.get(node))
         return [life for _, life in sorted(self._lives.items())]
-
-    def _disk(self, node: int) -> Log:
-        return read_disk(self._servers.data(node))
