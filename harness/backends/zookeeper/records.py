@@ -15,6 +15,7 @@ A server writes no trace. What can be said of it all the same:
 Nothing is said of promises, of acknowledgements between servers, of when something became durable, of what was in flight.
 """
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,13 +24,14 @@ from itertools import groupby
 from math import inf
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.txnlog import Log, Step, Transaction
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Step, Transaction
 from zab_chaos.model.events import Complete, Invoke, packed
 from zab_chaos.model.oracle.facts import ORDERED
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.zxid import Zxid, pair
 
 Event = dict[str, Any]
+NUMBER = re.compile(r"\d{10}$")  # of a sequential znode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +202,8 @@ class _Owners:
         self._numbers = set(evidence.sessions)
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         self._told: dict[int, tuple[int, int]] = {}
-        self._open: dict[
-            tuple[int, Wish], list[int]
-        ] = {}  # of whom nobody knows what became; then those that have failed
+        # By what was asked: of whom nobody knows what became, then those that have failed.
+        self._open: dict[tuple[int, Wish], list[int]] = {}
         self._done: dict[tuple[int, Wish], int] = {}
         refused: list[Invoke] = []
         for invoke in evidence.operations:
@@ -221,17 +222,19 @@ class _Owners:
             self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
 
     def of(self, one: Transaction) -> tuple[int, int]:
-        """(client, seq). What was asked for once and is there a second time has the same as the first time."""
+        """(client, seq). What was asked for once and is there a second time has the same as the first time; what a client of
+        ours has never asked for has a seq that no request has."""
         client = self._clients.get(one.client)
         told = self._told.get(one.zxid)
         if told is not None and (client is None or told[0] == client):
             return told
-        if client is None or not one.steps:
+        if client is None or not one.steps or one.type == CLOSE:
             return one.client, one.zxid
-        did = client, tuple((op, path, value) for op, path, _, value in one.steps)
-        if self._open.get(did):
-            return client, self._open[did].pop(0)
-        return (client, self._done[did]) if did in self._done else (one.client, one.zxid)
+        wishes = [(client, wish) for wish in _wishes(one.steps)]
+        for did in wishes:
+            if self._open.get(did):
+                return client, self._open[did].pop(0)
+        return client, next((self._done[did] for did in wishes if did in self._done), one.zxid)
 
     def ours(self, client: int) -> bool:
         """Whether it is the number of a client that keeps a record."""
@@ -243,6 +246,13 @@ Wish = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
 
 def _wish(invoke: Invoke) -> Wish:
     return tuple((step.op, step.path, step.value) for step in invoke.asked)
+
+
+def _wishes(steps: Sequence[Step]) -> list[Wish]:
+    """What can have been asked for to have this done: the paths as they are, or without a sequential znode's number."""
+    exact = tuple((op, path, value) for op, path, _, value in steps)
+    numbered = tuple((op, NUMBER.sub("", path) if op == "create" else path, value) for op, path, _, value in steps)
+    return [exact] if numbered == exact else [exact, numbered]
 
 
 # What was delivered

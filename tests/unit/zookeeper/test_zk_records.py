@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.records import NOT_SHOWN, Evidence, Life, Seen, traces
-from zab_chaos.harness.backends.zookeeper.txnlog import CREATE, SESSION, SET, Log, Step, Transaction
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
@@ -26,7 +26,7 @@ def txn(epoch: int, counter: int, *steps: Step, digest: int | None = None, clien
 
 BEGIN = txn(1, 1)
 ONE, TWO, THREE = (txn(1, 2, ("create", "/a", 0, 5)), txn(1, 3, ("set", "/a", 1, 6)), txn(1, 4, ("set", "/a", 2, 7)))
-NEXT = txn(2, 1, ("set", "/a", 3, 8))
+NEXT = txn(2, 1, ("set", "/a", 3, 8), client=4)  # of nobody whose records are kept
 ALL_FOUR = (BEGIN, ONE, TWO, THREE)
 
 
@@ -148,6 +148,27 @@ def test_a_write_of_which_nobody_knows_is_found_by_its_session_and_value() -> No
     assert violated(given) == []
     events = [event for trace in traces(given).values() for event in trace if event["event"] == "broadcast"]
     assert [event["txns"][0][:2] for event in events] == [[SESSION_ID, zxid(1, 1)], [9, 1], [9, 2], [9, 3]]
+
+
+def test_a_sequential_create_of_which_nobody_knows_is_found_without_its_number() -> None:
+    made = txn(1, 5, ("create", "/a/s-0000000000", 0, 3))
+    asked = Invoke(
+        t=160 * MS, due=160 * MS, client=9, seq=4, node=1, op="create", path="/a/s-", value=3, sequential=True
+    )
+    given = evidence(lives(*[log(*ALL_FOUR, made)] * 3), [*OPERATIONS, asked])
+    assert violated(given) == []
+    assert [9, 4, [["create", "/a/s-0000000000", 0, 3]]] in [
+        event["txns"][0] for event in traces(given)[1, 1] if event["event"] == "broadcast"
+    ]
+
+
+def test_what_a_client_of_ours_did_and_never_asked_for_is_told() -> None:
+    made = txn(1, 5, ("create", "/never-asked-for", 0, 3))
+    assert "exactly once" in violated(evidence(lives(*[log(*ALL_FOUR, made)] * 3)))
+    others = replace(made, client=4)  # a session that is no client's of ours
+    assert violated(evidence(lives(*[log(*ALL_FOUR, others)] * 3))) == []
+    closed = replace(txn(1, 5, ("delete", "/a", None, None)), type=CLOSE)
+    assert violated(evidence(lives(*[log(*ALL_FOUR, closed)] * 3))) == []
 
 
 def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
