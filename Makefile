@@ -14,56 +14,56 @@ export PATH := $(PATH):/usr/local/go/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
+setup: $(READY) ## create .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
 	@$(BIN)/python -m zab_chaos.harness.backends.toxiproxy.fetch
 	@.ci/java
 
-browser: ## install Chromium for the HTML report's tests, where that can be done: as root, with apt-get
+browser: ## install Chromium for the tests of the HTML report; needs root and apt-get
 	@command -v chromedriver >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; \
 	fi || echo "Chromium could not be installed; the tests that need it are skipped"
 
-demo: setup ## three nodes, a power cut in the middle of a burst of writes, the verdict, and the pipeline's report
+demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
 	@if $(BIN)/python -c 'from zab_chaos.pipeline import java; java.version(java.find())' 2>/dev/null; then \
-		printf '\n%s\n' "Now Spark judges and measures the demo's runs once more, from their traces: about half a minute"; \
+		printf '\n%s\n' "Now Spark judges and measures the demo's runs again, which takes about half a minute"; \
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
-test: setup browser ## the test suite, on all cores, but for what needs a cluster or a container engine
+test: setup browser ## run the test suite on all cores, without what needs a cluster or a container engine
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers"
 
-test-cluster: setup ## the pipeline on a real Spark cluster of three processes: some four minutes
+test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
 
-check: $(READY) ## formatting, lint, types, import contracts and the unit tests: under a minute
+check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
 
-mutants: $(READY) ## plant some 240 bugs, one at a time, and count what exploration alone catches: hours (docs/mutation.md)
+mutants: $(READY) ## plant some 240 bugs, one at a time, and count those that exploration catches: hours (docs/mutation.md)
 	$(PIP) install --constraint constraints.txt --editable '.[mutation]'
 	$(BIN)/python -m mutants
 
-base-image: ## a base for the image from Debian's packages, where no image registry can be reached: as root, with debootstrap
+base-image: ## build a base image from Debian's packages, without an image registry; needs root and debootstrap
 	@.ci/base-image
 
-image: setup ## the image that nodes in containers run from; needs a container engine
+image: setup ## build the image for nodes in containers; needs a container engine
 	@.ci/image
 
-containers: image ## the power outage on containers, and its verdict
+containers: image ## run and judge the power outage on containers
 	$(BIN)/zab run power-outage --on containers
 
-test-containers: setup ## the tests that need a container engine; as root on Debian it is installed and started for them
+test-containers: setup ## run the tests that need a container engine; as root on Debian, install and start one for them
 	@.ci/containers
 
-bench: setup ## measure this machine; the report goes to results/summaries
+bench: setup ## measure this machine, and write a report to results/summaries
 	$(BIN)/zab bench
 
-docs: setup ## write the tables in the documentation anew from the code
+docs: setup ## regenerate the tables in the documentation from the code
 	$(BIN)/python docs/generate.py
 
 clean: ## remove the environment, the caches and the runs; the committed summaries stay

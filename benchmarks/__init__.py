@@ -1,1 +1,1 @@
-"""Single measurements, each a function that returns figures; `zab bench` runs them together."""
+"""The measurements of `zab bench`: each is a function that returns figures."""

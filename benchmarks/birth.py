@@ -1,4 +1,4 @@
-"""From nothing to the first acknowledged write: interpreters, empty disks, election, the first epoch."""
+"""Measures the start: from spawning the processes to the first acknowledged write."""
 
 import threading
 import time
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
-from zab_chaos.harness.client.core import Ok
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.node.tree.outcomes import Ok
 
 
 def birth(folder: Path, scale: Scale) -> list[Figure]:

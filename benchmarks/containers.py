@@ -1,4 +1,4 @@
-"""What containers cost: broadcasts a second of an ensemble in containers, and of one of processes beside it.
+"""Measures the cost of containers: writes per second of an ensemble in containers, and of one on processes.
 
 Both stand as in a run, with toxiproxy between the nodes. They stand at the same time, and the rounds alternate, so that
 whatever else the machine is doing meets both; while one works the other only sends heartbeats.
@@ -14,12 +14,14 @@ from benchmarks.ensemble import SETTLE_SECONDS
 from benchmarks.figures import Figure, Lacking, Scale, median
 from benchmarks.load import Loop, create_keys
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.stage import Stage
-from zab_chaos.harness.backends.registry import stage_on
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder
 
 WORLDS = ("processes", "containers")
@@ -28,7 +30,7 @@ WORLDS = ("processes", "containers")
 def containers(folder: Path, scale: Scale) -> list[Figure]:
     """Median of the rounds in each world, by a client at the leader. Raises Lacking without an engine, HarnessError."""
     try:
-        stage_on("containers").check()
+        registry.find("containers").check()
     except HarnessError as error:
         raise Lacking(str(error)) from error
     rates: dict[str, list[float]] = {on: [] for on in WORLDS}
@@ -47,10 +49,12 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
     with ExitStack() as stack:
         root = stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=".bench-"))
         place = run_folder.create(Path(root), scenario.name, 0)
-        stage = stack.enter_context(stage_on(on)(place, scenario, defect=None, record=False))
+        options = RunOptions(seed=0, results=Path(root), command="", record=False, on=on)
+        ground = registry.find(on).open(scenario, options, place, Quiet())
+        stage = stack.enter_context(ground)
+        assert isinstance(stage, Stage)
         leader = _settle(stage)
-        addresses = {node: stage.cluster.client_address(node) for node in stage.cluster.nodes}
-        client = stack.enter_context(Client(addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))
+        client = stack.enter_context(Client(stage.addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))
         if not client.connect(SETTLE_SECONDS) or client.node != leader:
             raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
         create_keys(client, scale.keys)

@@ -1,4 +1,4 @@
-"""An ensemble to be measured: real processes, no proxy between them, and the settings that a production would have.
+"""An ensemble to measure: real processes without proxies, with settings as in production.
 
 That is: fsync on, trace on, recording off (unless the recording is what is wanted), and the ordinary disk, on which a
 written byte is in the kernel's hands.
@@ -15,7 +15,7 @@ import psutil
 
 from zab_chaos.harness.backends import ensemble_state as cluster
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until

@@ -1,4 +1,4 @@
-"""Fail-over: SIGKILL of the leader under load, to the first commit of the next epoch, as the nodes' traces say."""
+"""Measures fail-over: from SIGKILL of the leader under load to the first commit of the next epoch, in the nodes' traces."""
 
 import time
 from collections.abc import Callable
@@ -9,9 +9,11 @@ import msgspec
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
-from zab_chaos.harness.client.core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Set
 
 OUTSTANDING = 100

@@ -1,4 +1,4 @@
-"""What a measurement hands back, and how much of it is done."""
+"""The results of a measurement (figures) and its scale."""
 
 import statistics
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class Lacking(Exception):
-    """This machine has not what is to be measured. The text says what is lacking, and how to get it."""
+    """This machine lacks something for the measurement. The text says what, and how to install it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured. The defaults are what the published numbers are made with."""
+    """How much to measure. The published numbers use the defaults."""
 
     nodes: int = 3
     keys: int = 100

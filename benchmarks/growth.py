@@ -1,4 +1,4 @@
-"""How the pipeline's time grows with the number of events, as a picture: seconds against events, and a straight line."""
+"""Draws how the pipeline's time grows with the number of events: seconds against events, with fitted lines."""
 
 import re
 from collections.abc import Mapping, Sequence

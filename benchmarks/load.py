@@ -1,10 +1,12 @@
-"""A closed loop: so many writes are kept outstanding until a number of them has succeeded."""
+"""A closed-loop load: keeps a number of writes outstanding until enough have succeeded."""
 
 import time
 from dataclasses import dataclass
 
-from zab_chaos.harness.client.core import Client, Ok, Operation, Outcome
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Create, Request, Set
 
 
@@ -19,7 +21,7 @@ def create_keys(client: Client, keys: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What a round came to."""
+    """The result of a round."""
 
     seconds: float
     latencies_ms: list[float]

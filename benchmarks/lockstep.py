@@ -1,4 +1,4 @@
-"""Whether real processes in lockstep leave the simulator's bytes: scenarios times seeds.
+"""Compares the bytes of lockstep runs with those of the simulator, for scenarios and seeds.
 
     python -m benchmarks.lockstep power-outage leader-crash --seeds 1..20 [--rate 40] [--folder DIR]
 
@@ -16,11 +16,10 @@ from pathlib import Path
 
 from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.harness.backends.lockstep.compare import first_difference
-from zab_chaos.harness.backends.lockstep.run import run_lockstep
-from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run
 
 
 def arguments() -> argparse.Namespace:
@@ -40,14 +39,14 @@ def scenario_of(name: str, rate: float | None) -> Scenario:
 
 
 def compare(name: str, scenario: Scenario, seed: int, folder: Path) -> bool:
-    """Run both, say how it went; whether they are equal."""
-    wish = options_for(name, scenario, seed=seed, results=folder, keep_data=True, on="sim")
-    simulated = run_sim(scenario, wish, Quiet())
+    """Run one seed both ways and print the result. Return whether the runs are equal."""
+    options = options_for(name, scenario, seed=seed, results=folder, keep_data=True, on="sim")
+    simulated = run(scenario, options, Quiet())
     begun = time.monotonic()
-    ran = run_lockstep(scenario, replace(wish, on="lockstep"), Quiet())
+    ran = run(scenario, replace(options, on="lockstep"), Quiet())
     took = time.monotonic() - begun
     if simulated.interrupted or ran.interrupted:
-        sys.exit(f"{name} {seed}: interrupted; nothing can be said of it")
+        sys.exit(f"{name} {seed}: interrupted; there is no result")
     difference = first_difference(simulated.folder.path, ran.folder.path)
     words = "equal" if difference is None else f"DIFFERENT: {difference}"
     _say(f"{name} {seed}: {ran.verdict.verdict}, {took:.1f} s: {words}")

@@ -1,4 +1,4 @@
-"""What a node keeps in memory when its history is long: snapshots must let the log go."""
+"""Measures the memory of nodes with a long history: after a snapshot the log must not stay in memory."""
 
 from pathlib import Path
 

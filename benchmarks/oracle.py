@@ -1,4 +1,4 @@
-"""How fast the oracle judges: `python benchmarks/oracle.py [transactions] [batch]`.
+"""Measures how fast the oracle judges: `python benchmarks/oracle.py [transactions] [batch]`.
 
 A good run of three nodes is made in memory, as the bytes that nodes and clients would have written, then read and judged
 to the verdict. A transaction event is one transaction in one event: with three nodes each transaction has nine (a

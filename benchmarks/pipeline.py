@@ -1,4 +1,4 @@
-"""How long `zab analyze` takes, and how much memory: `python benchmarks/pipeline.py [EVENTS...]`.
+"""Measures the time and memory of `zab analyze`: `python benchmarks/pipeline.py [EVENTS...]`.
 
 Three things are measured, each as people call it, Spark's start included, on two cores (`local[2]`): one small run; growing
 numbers of events in synthetic runs (`synthetic`; what one event is, it says); and a campaign of short simulated runs.

@@ -1,4 +1,4 @@
-"""How fast a recorded run is re-executed: `python benchmarks/replay.py [RUN]`.
+"""Measures how fast a recorded run is re-executed: `python benchmarks/replay.py [RUN]`.
 
 Without a run, three real nodes are recorded for it while one client writes, a few outstanding at a time, so that most
 inputs are single messages, as they are in chaos runs. An input is what the core was told: a message, a tick, a sync, a

@@ -1,4 +1,4 @@
-"""An ensemble as a test gets it: from the fixture's beginning to the first write that is acknowledged, in each world.
+"""Measures an ensemble as a test uses it: from the start of the fixture to the first acknowledged write, on each backend.
 
 Recording and the faithful disk are on, and on processes toxiproxy is between the nodes: that is what `zab_cluster` stands on.
 """

@@ -1,4 +1,4 @@
-"""Throughput against the number of nodes, and against the payload's size, with the processors that it keeps busy."""
+"""Measures throughput by number of nodes and by payload size, with the CPU time that it takes."""
 
 import dataclasses
 import time

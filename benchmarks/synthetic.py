@@ -1,4 +1,4 @@
-"""Good runs without running anything, as many and as long as wanted.
+"""Writes correct runs without running anything, as many and as long as wanted.
 
 `python benchmarks/synthetic.py OUT [RUNS] [TRANSACTIONS] [BATCH]`. Three nodes take turns at leading, and every write is
 proposed, accepted, delivered and acknowledged in batches. The oracle finds nothing wrong with such a run (a test says so), so
@@ -128,11 +128,13 @@ class Run:
         answers = []
         for i, (client, seq, op, path, version) in enumerate(asked):
             t, common = begin + i * TICK, f'"client":{client},"seq":{seq},"node":{client % NODES + 1}'
-            wish = f'"op":"{op}","path":"{path}","value":{i}'
-            self.operations.append(f'{{"type":"invoke","t":{t},"due":{t},{common},{wish}}}\n'.encode())
+            request = f'"op":"{op}","path":"{path}","value":{i}'
+            self.operations.append(f'{{"type":"invoke","t":{t},"due":{t},{common},{request}}}\n'.encode())
             self.t += TICK
-            told = f'"zxid":[{epoch},{first + i}],"version":{version}' + (f',"path":"{path}"' if op == "create" else "")
-            answers.append(f'{{"type":"complete","t":{self.t},{common},"outcome":"ok",{told}}}\n'.encode())
+            result = f'"zxid":[{epoch},{first + i}],"version":{version}' + (
+                f',"path":"{path}"' if op == "create" else ""
+            )
+            answers.append(f'{{"type":"complete","t":{self.t},{common},"outcome":"ok",{result}}}\n'.encode())
         self.operations += answers
 
     def milestones(self) -> Iterator[dict[str, object]]:

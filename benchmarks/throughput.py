@@ -1,4 +1,4 @@
-"""Writes a second with many outstanding, and the latency of a write with one: at the leader, and at a follower."""
+"""Measures writes per second with many outstanding, and latency with one, at the leader and at a follower."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How fast simulated time passes: `python benchmarks/world.py [SECONDS]`.
+"""Measures how fast the simulator runs: `python benchmarks/world.py [SECONDS]`.
 
 Three nodes with heartbeats and timeouts as on processes, the nemesis at work and every event judged, on one core. What is
 counted is the core's time, not the clock on the wall: `zab explore` uses each core alone.
@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.figures import NORMAL, Figure, Scale, median
 from zab_chaos.faults.scenario import Nemesis, Scenario, Workload
-from zab_chaos.harness.backends.simulator.run import simulate
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.node.config import Limits
 
 RATES = (10.0, 100.0)

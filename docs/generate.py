@@ -13,19 +13,22 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import grimp
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from zab_chaos.faults import grammar
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
-from zab_chaos.faults.registry import describe_kinds
+from zab_chaos.faults.registry import KINDS, describe_kinds
 from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
+from zab_chaos.harness.backends.registry import OURS, ours
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
-from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.oracle.properties import ALL, CLIENTS
 from zab_chaos.model.replay import replay
 from zab_chaos.node import crash_points as points
 from zab_chaos.node.core import messages
@@ -101,8 +104,71 @@ def message_table() -> str:
 def properties() -> str:
     """What the oracle checks, and the replay."""
     rows = [(kind.name, kind.source, kind.statement) for kind in ALL]
-    rows.append((replay.NAME, "ours", replay.STATEMENT[0].upper() + replay.STATEMENT[1:] + "."))
+    rows.append((replay.NAME, "zab-chaos", replay.STATEMENT))
     return table(("property", "source", "statement"), rows)
+
+
+def imports(package: str) -> str:
+    """Which rooms of a package import which, drawn from the code. An arrow points at what is used; one that follows from
+    others is left out, and rooms that use each other share a box."""
+    direct = _room_imports(package)
+    reached = {room: _reachable(direct, room) for room in direct}
+    box = {room: frozenset({room} | {other for other in reached[room] if room in reached[other]}) for room in direct}
+    uses = {(box[a], box[b]) for a, found in direct.items() for b in found if box[a] != box[b]}
+    closer = {(a, c) for a, b in uses for one in b for other in reached[one] if (c := box[other]) != b}
+    names = {one: ", ".join(sorted(one)) for one in box.values()}
+    lines = sorted(
+        f"    {_identifier(names[a])}[{names[a]}] --> {_identifier(names[b])}[{names[b]}]" for a, b in uses - closer
+    )
+    return "```mermaid\nflowchart TD\n" + "\n".join(lines) + "\n```"
+
+
+def _room_imports(package: str) -> dict[str, set[str]]:
+    """Room to the rooms that it imports."""
+    graph, depth = grimp.build_graph("zab_chaos"), package.count(".") + 1
+    found: dict[str, set[str]] = {}
+
+    def room(module: str) -> str | None:
+        if not module.startswith(f"{package}."):
+            return None
+        name = ".".join(module.split(".")[: depth + 1])
+        return name.split(".")[-1]
+
+    for module in graph.modules:
+        if (own := room(module)) is not None:
+            used = {room(other) for other in graph.find_modules_directly_imported_by(module)}
+            found.setdefault(own, set()).update(name for name in used if name not in (None, own))
+    return found
+
+
+def _reachable(direct: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in direct[waiting.pop()] - found:
+            found.add(name)
+            waiting.append(name)
+    return found
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def history_properties() -> str:
+    """What is judged of a system of which only the clients' history is known."""
+    return table(("property", "source", "statement"), [(kind.name, kind.source, kind.statement) for kind in CLIENTS])
+
+
+def abilities() -> str:
+    """Which backend of ours has what, and which faults take it."""
+    rows = []
+    for one in Ability:
+        kinds = [name for name, kind in KINDS.items() if one in kind.needs]
+        keys = [f"{name} with {key.name}" for name, kind in KINDS.items() for key in kind.keys if key.needs is one]
+        has = ["yes" if one in backend.abilities else "–" for backend in ours()]
+        rows.append([one.value, ", ".join([*kinds, *keys]) or "–", *has])
+    return table(("ability", "what takes it", *OURS), rows)
 
 
 def defects() -> str:
@@ -184,11 +250,11 @@ def default(make: Any, key: str) -> str:
         return ""
     field = next(field for field in fields(make) if field.name == key)
     value = field.default_factory() if callable(field.default_factory) else field.default
-    if key in ("name", "about"):
+    if key == "name":
         return "required"
     if key == "exit":
         return "the verdict's"
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
@@ -276,9 +342,12 @@ def killed(row: dict[str, Any]) -> list[str]:
 
 
 PARTS: dict[str, Callable[..., str]] = {
+    "imports": imports,
     "phases": phases,
     "messages": message_table,
     "properties": properties,
+    "history-properties": history_properties,
+    "abilities": abilities,
     "defects": defects,
     "kill-matrix": kill_matrix,
     "scenarios": scenarios,

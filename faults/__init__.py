@@ -1,1 +1,1 @@
-"""What can go wrong: scenario grammar, kinds of fault, known Zab bugs."""
+"""Fault injection: the scenario grammar, the kinds of fault, the scheduler, and known Zab bugs."""

@@ -4,6 +4,7 @@ it."""
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
 from zab_chaos.faults.process import (
     ENOUGH,
@@ -29,18 +30,18 @@ _FILES = {
 
 
 class AtRest(Killed):
-    """Base: all targets down at one instant, then each disk in turn; healed by a restart."""
+    """Base: kills all targets at one instant, then damages each disk; healed by a restart."""
 
     def inject(self) -> None:
         self.kill()
         self.damage = {node: self.harm(node) for node in self.nodes}
 
     def harm(self, node: int) -> dict[str, Any]:
-        """Do it to one disk; what was done, as evidence."""
+        """Damage one disk, and return what was done, as evidence."""
         raise NotImplementedError
 
     def recovered(self) -> Confirmation:
-        """They are up; with `replace`, they may also have refused their disks."""
+        """Whether the nodes are up again; with `replace`, they may also have refused their disks."""
         if not self.params.get("replace"):
             return super().recovered()
         shown = came_up(self.scene, self.nodes, "may")
@@ -55,7 +56,7 @@ class AtRest(Killed):
 
 
 class Wipe(AtRest):
-    """The disk is lost: the node comes back amnesiac."""
+    """Removes the disk, so that the node comes back amnesiac."""
 
     def harm(self, node: int) -> dict[str, Any]:
         self.cluster.wipe(node)
@@ -70,7 +71,7 @@ class Wipe(AtRest):
 
 
 class Corrupt(AtRest):
-    """One bit flips in what was written, at a drawn place."""
+    """Flips one bit of what was written, at a random place."""
 
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
@@ -90,7 +91,7 @@ class Corrupt(AtRest):
 
 
 class TruncateFile(AtRest):
-    """The tail of what was written is cut off, and with it the preallocated rest of the file."""
+    """Cuts off the tail of what was written, together with the preallocated rest of the file."""
 
     def harm(self, node: int) -> dict[str, Any]:
         path = newest_file(Path(self.cluster.disk_folder(node)), _FILES[self.params["file"]])
@@ -113,7 +114,7 @@ def newest_file(folder: Path, kind: str) -> Path:
 
 
 def header_near(path: Path, offset: int) -> int:
-    """Where the record that holds this offset begins. Raises FaultError if the log can't be read to there."""
+    """The start of the record that contains this offset. Raises FaultError if the log can't be read to there."""
     number = segment_number(path.name)
     start = 0  # the segment's first record is its CHECKPOINT
     try:
@@ -127,23 +128,24 @@ def header_near(path: Path, offset: int) -> int:
 
 
 def written(content: bytes | bytearray) -> int:
-    """Where the content ends: log segments are preallocated with zeros."""
+    """The end of the content: log segments are preallocated with zeros."""
     return len(content.rstrip(b"\0"))
 
 
-_NEWEST = "the newest log segment or the newest snapshot (any: the snapshot if there is one)"
+_NEWEST = "log: the newest log segment; snapshot: the newest snapshot; any: the snapshot if there is one"
 REPLACE = Key(
     name="replace",
     rule=truth(),
     default=False,
-    doc="whether a node that refuses its disk gets a new, empty one when it heals",
+    doc="whether a node that refuses its disk gets a new, empty one when the fault heals",
 )
 
 KINDS = (
     Kind(
         name="wipe",
-        doc="the disk is lost (the node goes down with it); healed by a restart, which comes back amnesiac",
+        doc="remove the disk and kill the node; healed by a restart, after which the node is amnesiac",
         make=relapsing(Wipe),
+        needs=frozenset({Ability.WIPE}),
         keys=(RELAPSE, ENOUGH),
         need=Need.ANY,
         words=("leader", "follower", "one", "minority", "majority", "all"),
@@ -154,14 +156,15 @@ KINDS = (
     ),
     Kind(
         name="corrupt",
-        doc="one bit of a file flips while the node is down",
+        doc="kill the node and flip one bit of a file on its disk",
         make=Corrupt,
+        needs=frozenset({Ability.DISK_FILES}),
         keys=(
             Key(
                 name="file",
                 rule=choice(*_FILES, "record-header"),
                 default="log",
-                doc=_NEWEST + ", or in the log the header of a record",
+                doc=_NEWEST + "; record-header: the header of a record in the log",
             ),
             REPLACE,
         ),
@@ -172,11 +175,12 @@ KINDS = (
     ),
     Kind(
         name="truncate-file",
-        doc="the tail of a file is lost while the node is down",
+        doc="kill the node and cut off the tail of a file on its disk",
         make=TruncateFile,
+        needs=frozenset({Ability.DISK_FILES}),
         keys=(
             Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
-            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is lost"),
+            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
             REPLACE,
         ),
         need=Need.ANY,

@@ -1,7 +1,8 @@
-"""Faults of clocks: a node's own clock object runs at another rate, or jumps. Zab's safety never looks at a clock."""
+"""Clock faults: a node's clock runs at another rate, or jumps. Zab's safety does not depend on clocks."""
 
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
@@ -55,16 +56,18 @@ class ClockJump(Fault):
 KINDS = (
     Kind(
         name="clock-rate",
-        doc="the node's clock runs faster or slower",
+        doc="make the node's clock run faster or slower",
         make=ClockRate,
-        keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="2 is twice as fast"),),
+        needs=frozenset({Ability.CLOCKS}),
+        keys=(Key(name="rate", rule=number(0.5, 2.0, "times real time"), doc="the speed; 2 is twice as fast"),),
         impairs=False,
         draw=lambda random: {"rate": random.choice((0.5, 0.75, 1.25, 1.5, 2.0))},
     ),
     Kind(
         name="clock-jump",
-        doc="the node's clock jumps forward once",
+        doc="make the node's clock jump forward once",
         make=ClockJump,
+        needs=frozenset({Ability.CLOCKS}),
         keys=(Key(name="ms", rule=whole(1, 600_000, "milliseconds"), doc="how far"),),
         heals=False,
         impairs=False,

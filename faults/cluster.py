@@ -1,30 +1,31 @@
-"""What a fault may ask of an ensemble, whatever it runs on: the seam between faults and backends."""
+"""The interface between faults and backends: what a fault may do to an ensemble."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One node's answer on its control port (see `zab_chaos.node.net.control`)."""
+    """One node's answer on its control port (see `zab_chaos.node.net.control`). A node that is not ours only says that it
+    serves, and what it has taken from its peers."""
 
     node: int
     life: int
-    role: str  # LOOKING, FOLLOWING, LEADING
-    phase: str
-    leader: int | None
-    epoch: int  # current_epoch
-    accepted_epoch: int
-    last_zxid: tuple[int, int]
-    delivered: tuple[int, int]
-    digest: str
-    tree: str
-    established: bool  # in BROADCAST: a leader that is established, or a follower of one
-    amnesiac: bool
-    frames: dict[int, int]  # frames taken so far, by sending peer
-    armed: list[str]
-    unsynced_bytes: int
+    role: str = ""  # LOOKING, FOLLOWING, LEADING
+    phase: str = ""
+    leader: int | None = None
+    epoch: int = 0  # current_epoch
+    accepted_epoch: int = 0
+    last_zxid: tuple[int, int] = (0, 0)
+    delivered: tuple[int, int] = (0, 0)
+    digest: str = ""
+    tree: str = ""
+    established: bool = True  # in BROADCAST: a leader that is established, or a follower of one
+    amnesiac: bool = False
+    frames: dict[int, int] = field(default_factory=dict)  # frames taken so far, by sending peer
+    armed: list[str] = field(default_factory=list)
+    unsynced_bytes: int = 0
 
 
 class Cluster(Protocol):
@@ -37,7 +38,7 @@ class Cluster(Protocol):
     def pid(self, node: int) -> int | None: ...
     def paused(self, node: int) -> bool: ...
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        """None if the node is not up or does not answer in time."""
+        """The node's status; None if it is not up or does not answer in time."""
 
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now."""
@@ -80,18 +81,18 @@ class Contained(Cluster, Protocol):
     """An ensemble in containers. Nodes must be up."""
 
     def unplug(self, node: int) -> None:
-        """Take it off the nodes' network. It stays reachable for the harness and for clients."""
+        """Disconnect it from the nodes' network. The harness and clients still reach it."""
 
     def plug_in(self, node: int) -> None:
-        """Put it back; one that is down will start there."""
+        """Reconnect it; a node that is down will start connected."""
 
     def plugged_in(self, node: int) -> bool: ...
     def limit_cpu(self, node: int, cores: float | None) -> None:
-        """How much of the processors it gets; None for all that there is."""
+        """Limit its CPU time, in cores; None for no limit."""
 
     def throttled(self, node: int) -> int:
-        """In how many scheduling periods of its life the kernel has held it back."""
+        """The number of scheduling periods in which the kernel has throttled it."""
 
 
 class ClusterError(Exception):
-    """The ensemble could not do what was asked."""
+    """The ensemble could not do what a fault asked for."""

@@ -1,4 +1,4 @@
-"""Faults that contradict each other, as far as it can be known before anything runs.
+"""Finds faults of a schedule that contradict each other, as far as this is known before the run.
 
 Nodes named by id (or `all`) are followed through the schedule. Where a fault hits somebody by role, the states are no
 longer known for certain, and nothing is said until everybody is certainly up again: a wrong complaint is worse than

@@ -1,9 +1,10 @@
-"""Faults that take a container: pulling a node off its network for real, and giving its processes less of the machine."""
+"""Faults for containers only: disconnecting a node from its network, and limiting its CPU time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zab_chaos.faults import shapes
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
@@ -98,22 +99,22 @@ class CpuLimit(InContainers):
         return {node: self.boxes.throttled(node) - self.before[node] for node in self.nodes}
 
 
-ONLY = ("containers",)
+ONLY = frozenset({Ability.CONTAINERS})
 
 KINDS = (
     Kind(
         name="net-disconnect",
-        doc="the container is taken off its network: interface, addresses and connections are gone (only on containers)",
+        doc="disconnect the container from its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
         order=HealOrder.NETWORK,
-        only_on=ONLY,
+        needs=ONLY,
     ),
     Kind(
         name="cpu-limit",
-        doc="the container gets only so much of the processors (only on containers)",
+        doc="limit the CPU time of the container (only on containers)",
         make=CpuLimit,
-        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="0.1 is a tenth of one core"),),
+        keys=(Key(name="cores", rule=number(0.01, 64, "cores"), doc="the limit; 0.1 is a tenth of one core"),),
         impairs=False,
-        only_on=ONLY,
+        needs=ONLY,
     ),
 )

@@ -1,8 +1,9 @@
-"""What happens at a named point: the node is told the point, and dies, stops or has its disk fail when it gets there."""
+"""Faults at a named point: the node dies, stops, or its disk fails when it reaches that point."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
@@ -11,7 +12,7 @@ from zab_chaos.node.crash_points import parse
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
-    """Whether as many of the targets have got to the point as must."""
+    """Whether enough of the targets have reached the point."""
     return len(reached) >= {"all": len(fault.nodes), "one": 1, "none": 0}[fault.params["enough"]]
 
 
@@ -36,13 +37,13 @@ class CrashAt(NodeDown):
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Another fault killed them: they will not get there any more, and their end proves nothing."""
+        """Note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
         for node in nodes:
             if node not in self.exits:
                 self.pids.pop(node, None)
 
     def watch(self, now: float) -> float | None:
-        """Notice who has got there; a later restart hides it."""
+        """Record the nodes that have reached the point, before a restart hides it."""
         for node in self.nodes:
             if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
                 exit_code = self.cluster.wait_exit(node, 0.0)
@@ -58,7 +59,7 @@ class CrashAt(NodeDown):
         super().heal()
 
     def recovered(self) -> Confirmation:
-        """Reached by all, and all up again."""
+        """Whether enough nodes reached the point, and all are up again."""
         up = self.came_back()
         return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
@@ -73,7 +74,7 @@ class CrashAt(NodeDown):
         return f"{named(self.nodes)} to {self.action} at {self.point}"
 
     def _armed(self, node: int) -> bool:
-        """Armed, or there already: then it can't be asked any more."""
+        """Whether the point is armed, or was reached already; then the node does not answer any more."""
         self.watch(0.0)
         if node in self.exits:
             return True
@@ -120,7 +121,7 @@ class CrashAtStart(CrashAt):
 
 
 class Relapse(CrashAtStart):
-    """Taken down by another fault, and at once started again with the point armed."""
+    """Kills nodes with another fault and restarts them at once with the point armed."""
 
     def __init__(self, before: Fault) -> None:
         super().__init__(before.scene, before.nodes, before.params)
@@ -161,7 +162,7 @@ class PauseAt(Fault):
             self.cluster.control(node, "arm", point=self.params["point"], action="pause")
 
     def injected(self) -> Confirmation:
-        """Armed. Whether it gets there shows later."""
+        """Whether the point is armed. Whether it is reached is known later."""
         return Confirmation(True, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
@@ -203,8 +204,9 @@ class PauseAt(Fault):
 KINDS = (
     Kind(
         name="pause-at",
-        doc="stop (SIGSTOP) at a named point of the protocol or the disk; healed by SIGCONT",
+        doc="SIGSTOP at a named point of the protocol or the disk; healed by SIGCONT",
         make=PauseAt,
+        needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
         need=Need.UP,
         order=HealOrder.PAUSE,
@@ -212,8 +214,9 @@ KINDS = (
     ),
     Kind(
         name="crash-at",
-        doc="die at a named point of the protocol or the disk; healed by a restart",
+        doc="SIGKILL at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
+        needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the crash point"), ENOUGH),
         need=Need.UP,
         leaves="maybe-down",
@@ -222,9 +225,13 @@ KINDS = (
     ),
     Kind(
         name="fail-at",
-        doc="the disk fails once (EIO), at a named point; the node ends by itself with code 74, healing starts it again",
+        doc="fail the disk once (EIO) at a named point; the node exits with code 74; healed by a restart",
         make=FailAt,
-        keys=(Key(name="point", rule=point("fail"), doc="the point, at before-write or before-sync"), ENOUGH),
+        needs=frozenset({Ability.CRASH_POINTS}),
+        keys=(
+            Key(name="point", rule=point("fail"), doc="the point, with the step before-write or before-sync"),
+            ENOUGH,
+        ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,

@@ -1,4 +1,4 @@
-"""Crash points in scenario files: the grammar is the node's own, this adds what was probably meant, and drawing one."""
+"""Crash points in scenario files: checks them, suggests the nearest name for a wrong one, and draws random ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MANY = (1, 2, 5, 10, 30)
 
 @dataclass(frozen=True, slots=True)
 class DrawnPoint:
-    """Stands for a point that is still to be drawn, at which `action` can happen."""
+    """A placeholder for a point that is still to be drawn, at which `action` can happen."""
 
     action: str
 

@@ -1,4 +1,4 @@
-"""Did the cut really cut? The receivers' own frame counters say so."""
+"""Confirms cut links by the frame counters of the receivers."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -59,11 +59,18 @@ class FrameWitness:
                 found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})
         return found
 
+    def nobody_there(self) -> bool:
+        """Whether no receiver can take a frame now: each of them is down or paused."""
+        return not any(self._awake(target) for _, target in self.pairs)
+
+    def _awake(self, node: int) -> bool:
+        return self.cluster.alive(node) and not self.cluster.paused(node)
+
     def _read(self) -> dict[int, tuple[int, dict[int, int]]]:
         """Receiver to (life, frames by sender), of those that answer."""
         answers = {}
         for receiver in sorted({target for _, target in self.pairs}):
-            if self.cluster.alive(receiver) and not self.cluster.paused(receiver):
+            if self._awake(receiver):
                 status = self.cluster.status(receiver, timeout=1.0)
                 if status is not None:
                     cut = {source for source, target in self.pairs if target == receiver}

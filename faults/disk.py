@@ -1,8 +1,9 @@
-"""Faults of running nodes' disks: power cuts, full disks, errors, slowness. What happens at rest is in
+"""Disk faults of running nodes: power cuts, full disks, errors, slowness. What happens at rest is in
 `zab_chaos.faults.at_rest`."""
 
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
 from zab_chaos.faults.process import Killed, came_up, named, start_dead
@@ -12,7 +13,7 @@ VARIANTS = ("plain", "torn", "reordered", "pages")
 
 
 class PowerCut(Killed):
-    """All the targets lose power at one instant; only on the faithful disk, where unsynced bytes can be lost.
+    """Cuts the power of all targets at one instant; only on the faithful disk, where unsynced bytes can be lost.
 
     `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn`, `reordered` and `pages`: each node dies
     at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs. One
@@ -114,21 +115,22 @@ def _power_cut_drawn(random: Any) -> dict[str, Any]:
 KINDS = (
     Kind(
         name="power-cut",
-        doc="all targets lose power at one instant, and with it every unsynced byte; healed by a restart",
+        doc="cut the power of all targets at one instant: unsynced bytes are lost; healed by a restart",
         make=PowerCut,
+        needs=frozenset({Ability.UNSYNCED}),
         keys=(
             Key(
                 name="variant",
                 rule=choice(*VARIANTS),
                 default="plain",
-                doc="what survives of the unsynced bytes: nothing, a prefix, some of the writes, or some of the 4 KiB pages; "
-                "of directory changes nothing, a prefix, a prefix, or some",
+                doc="what survives of the unsynced bytes: nothing (plain), a prefix (torn), some of the writes (reordered), or "
+                "some of the 4 KiB pages (pages); and of directory changes: nothing, a prefix, a prefix, or some",
             ),
             Key(
                 name="within_ms",
                 rule=whole(1, 60_000, "milliseconds"),
                 default=500,
-                doc="torn, reordered, pages: die after this time if no sync comes",
+                doc="for torn, reordered and pages: the power fails after this time if no sync comes",
             ),
         ),
         need=Need.UP,
@@ -138,16 +140,18 @@ KINDS = (
     ),
     Kind(
         name="disk-full",
-        doc="writes fail with ENOSPC; the node ends by itself with code 74, healing starts it again",
+        doc="fail writes with ENOSPC; the node exits with code 74; healed by a restart",
         make=DiskFull,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         leaves="maybe-down",
         order=HealOrder.DOWN,
         draw=lambda _random: {},
     ),
     Kind(
         name="disk-error",
-        doc="EIO at one kind of operation; the node ends by itself with code 74, healing starts it again",
+        doc="fail one kind of operation with EIO; the node exits with code 74; healed by a restart",
         make=DiskError,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),),
         leaves="maybe-down",
         order=HealOrder.DOWN,
@@ -155,8 +159,9 @@ KINDS = (
     ),
     Kind(
         name="slow-disk",
-        doc="every sync takes longer",
+        doc="make every sync take longer",
         make=SlowDisk,
+        needs=frozenset({Ability.DISK_TROUBLE}),
         keys=(Key(name="ms", rule=whole(1, 10_000, "milliseconds"), doc="how much longer"),),
         impairs=False,
         draw=lambda random: {"ms": random.randrange(5, 60)},

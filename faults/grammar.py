@@ -1,4 +1,4 @@
-"""The grammar of a scenario file: which tables and keys there are, and reading them with all mistakes at once."""
+"""The grammar of a scenario file: its tables and keys, and a reader that reports all mistakes at once."""
 
 import dataclasses
 import re
@@ -77,19 +77,19 @@ TABLES: dict[str, dict[str, Rule]] = {
 }
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
-    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when it is due, after the load has begun"),
-    Key(name="do", rule=choice(*OPERATIONS), doc="what is asked for", default="set"),
-    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients asks", default=1),
+    Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when the operation is due, from the start of the load"),
+    Key(name="do", rule=choice(*OPERATIONS), doc="the operation", default="set"),
+    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
         name="key",
         rule=whole(0, 999_999),
-        doc="which of the workload's keys, from 0; the number after the last one names a znode that is not there",
+        doc="which of the workload's keys, from 0; the number after the last one names a znode that does not exist",
         default=0,
     ),
     Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
-    Key(name="value", rule=text(1_000_000), doc="what is written", default=None),
-    Key(name="node", rule=whole(1, MOST_NODES), doc="where the client goes before", default=None),
-    Key(name="awaits", rule=text(100), doc="put off until the fault of this name has taken effect", default=None),
+    Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
+    Key(name="node", rule=whole(1, MOST_NODES), doc="the node to which the client connects first", default=None),
+    Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
 )
 ALL_TABLES = ("scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect")
 STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
@@ -105,13 +105,13 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
         line = int(place[1]) if place else source.count("\n") + 1
         raise ScenarioError(file, [Mistake(line, "", f"this is not TOML: {error}")]) from None
     except (ValueError, RecursionError):
-        wrong = "a number has thousands of digits, or lists stand in lists hundreds deep: nobody reads that"
+        wrong = "a number has too many digits, or lists are nested too deeply"
         raise ScenarioError(file, [Mistake(1, "", wrong)]) from None
     return _Reader(document, Lines(source), file).scenario(source, nodes)
 
 
 def build(document: Mapping[str, Any], what: str) -> Scenario:
-    """A scenario from values that no file holds, under the rules of a file. `what` it is goes into the messages.
+    """Make a scenario from values under the rules of a file. `what` it is goes into the messages.
 
     Raises ScenarioError with all mistakes.
     """
@@ -120,7 +120,7 @@ def build(document: Mapping[str, Any], what: str) -> Scenario:
 
 
 def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()) -> FaultStep:
-    """One fault, said by hand with the words of a `[[fault]]`; `names`: what earlier ones call their nodes.
+    """Read a single fault from the keys of a `[[fault]]` table; `names`: what earlier ones call their nodes.
 
     Raises ScenarioError with all mistakes.
     """
@@ -134,7 +134,7 @@ def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()
 
 
 class _Reader:
-    """Goes through one document and collects mistakes; a value that is wrong is replaced by its default."""
+    """Reads one document and collects mistakes; a wrong value is replaced by its default."""
 
     def __init__(self, document: dict[str, Any], lines: Lines, file: str) -> None:
         self.document = document
@@ -172,15 +172,14 @@ class _Reader:
 
     def _head(self, nodes: int | None) -> dict[str, Any]:
         head = self._table("scenario")
-        for name in ("name", "about"):
-            if name not in self._raw("scenario"):
-                self._wrong(("scenario",), f"the key {name} is missing", TABLES["scenario"][name].allowed)
+        if "name" not in self._raw("scenario"):
+            self._wrong(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
         if "name" in head and not NAME.fullmatch(head["name"]):
             self._wrong(("scenario", "name"), f"{head['name']!r} is no name", "small letters, digits, - and /")
         if nodes is not None:
             self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
             head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3
-        return {"name": "?", "about": "?", **head}
+        return {"name": "?", **head}
 
     def _expect(self) -> Expect:
         given = self._table("expect")
@@ -194,7 +193,7 @@ class _Reader:
         return Expect(**given)
 
     def _faults(self) -> tuple[list[FaultStep], list[Path]]:
-        """The steps that could be read, and where each stands."""
+        """The readable steps, with their places."""
         steps: list[FaultStep] = []
         places: list[Path] = []
         for index, table in enumerate(self._listed("fault")):
@@ -214,7 +213,7 @@ class _Reader:
         return []
 
     def _operations(self) -> list[Operation]:
-        """The operations that are written down and could be read."""
+        """The readable listed operations."""
         tables = self._listed("operation")
         for key in ("rate", "mix") if tables else ():
             if key in self._raw("workload"):
@@ -230,7 +229,7 @@ class _Reader:
         return operations
 
     def _disks(self) -> dict[int, Disk]:
-        """The disks that hold something before the start, and could be read, by their place."""
+        """The readable initial disks, by their place."""
         disks = {}
         for index, table in enumerate(self._listed("disk")):
             path = ("disk", index)
@@ -261,7 +260,7 @@ class _Reader:
         return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, awaits=awaits, params=params)
 
     def _earlier(self, at: Any) -> set[str]:
-        """What the faults before `at` call their nodes."""
+        """The names that faults before `at` give to their nodes."""
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
         return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
 
@@ -365,7 +364,7 @@ class _Reader:
         self.mistakes.append(Mistake(self.lines.of(path), _where(path), wrong, allowed, suggestion))
 
     def _whole(self, scenario: Scenario, places: list[Path]) -> None:
-        """What only shows when everything is put together."""
+        """Check what depends on several tables."""
         if scenario.timing.timeout_ms < 2 * scenario.timing.heartbeat_ms:
             allowed = f"at least twice the heartbeat of {scenario.timing.heartbeat_ms} ms"
             self._wrong(("timing",), f"a timeout of {scenario.timing.timeout_ms} ms misses heartbeats", allowed)
@@ -381,7 +380,7 @@ class _Reader:
             self._nemesis(scenario)
 
     def _whole_operations(self, scenario: Scenario) -> None:
-        """Each belongs to a client and a key of the workload, and is due before the end."""
+        """Check that each operation has a client and a key of the workload, and is due before the end."""
         limits = {
             "at": (scenario.duration, f"up to {scenario.duration:g} s"),
             "client": (scenario.workload.clients, f"1 to {scenario.workload.clients} ([workload] clients)"),

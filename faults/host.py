@@ -1,4 +1,4 @@
-"""The machine that an ensemble runs on, as far as faults look at it: its clock, and its table of processes.
+"""The machine that an ensemble runs on, as faults see it: its clock and its process table.
 
 A simulated world is a host of its own: its time passes only while somebody sleeps.
 """

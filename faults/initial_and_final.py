@@ -1,4 +1,4 @@
-"""What the tables of a scenario say about its two ends: the disks before the start, and the state at the end."""
+"""The tables of a scenario for the initial disks (`[[disk]]`) and the final state (`[expect.state]`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ PROPERTIES = (
     "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
     "durability", "committed stays", "client order", "exactly once", "values and versions", "state equality", "recovery",
-    "progress", "channels", "sanity", "replay equality", "expected state",
+    "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys",
 )  # fmt: skip
 
 MOST_EPOCH = 2**31 - 1
@@ -62,9 +62,9 @@ def zxids() -> Rule:
 
 
 DISK: tuple[Key, ...] = (
-    Key(name="node", rule=whole(1, 15), doc="whose disk"),
-    Key(name="accepted_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch promised last", default=0),
-    Key(name="current_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch whose history it holds", default=0),
+    Key(name="node", rule=whole(1, 15), doc="the node of the disk"),
+    Key(name="accepted_epoch", rule=whole(0, MOST_EPOCH), doc="the last promised epoch", default=0),
+    Key(name="current_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch of its history", default=0),
     Key(name="log", rule=zxids(), doc="the transactions, [epoch, counter] each", default=()),
 )
 
@@ -76,7 +76,7 @@ def disagreements(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str,
         if disk.node > nodes:
             found.append((index, f"there is no node {disk.node}", f"1 to {nodes}"))
         if disk.node in [other.node for place, other in disks.items() if place < index]:
-            found.append((index, f"the disk of node {disk.node} is told twice", "once"))
+            found.append((index, f"the disk of node {disk.node} is given twice", "once"))
         if disk.current_epoch > disk.accepted_epoch:
             wrong = f"current_epoch {disk.current_epoch} was never promised"
             found.append((index, wrong, f"at most accepted_epoch, {disk.accepted_epoch}"))

@@ -1,4 +1,4 @@
-"""What every kind of fault says about itself, and what every fault can do."""
+"""The base class of faults, and the description of a kind of fault: its keys, its needs, its effects."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from random import Random
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.network import Network
@@ -52,7 +53,7 @@ class Confirmation:
 
 @dataclass(slots=True)
 class Scene:
-    """What a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
+    """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
 
     cluster: Cluster
     network: Network | None
@@ -83,11 +84,11 @@ class Fault(ABC):
 
     @abstractmethod
     def inject(self) -> None:
-        """Break it. Raises ClusterError, NetworkError or FaultError."""
+        """Inject the fault. Raises ClusterError, NetworkError or FaultError."""
 
     @abstractmethod
     def heal(self) -> None:
-        """Undo it."""
+        """Heal the fault."""
 
     @abstractmethod
     def injected(self) -> Confirmation:
@@ -106,15 +107,15 @@ class Fault(ABC):
         return self.recovered() if after_heal else self.injected()
 
     def watch(self, now: float) -> float | None:
-        """Look after a fault that goes on by itself; when it wants to be called again (same clock as `now`)."""
+        """Update a fault that goes on by itself. Return when to call again (same clock as `now`)."""
         return None
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Hear that another fault has just killed these nodes."""
+        """Note that another fault has just killed these nodes."""
         return
 
     def settled(self) -> bool:
-        """Whether its effect has come about: what other faults may wait for."""
+        """Whether it has taken effect; other faults may wait for this."""
         return True
 
     def over(self) -> bool:
@@ -130,6 +131,7 @@ class Key:
     rule: Rule
     doc: str
     default: Any = REQUIRED
+    needs: Ability | None = None  # what any other value than the default takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ class Kind:
     leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
     heals: bool = True  # may have `for`, and is healed at the end
     order: HealOrder = HealOrder.INSIDE
-    only_on: tuple[str, ...] = ()  # the backends that can do it; empty: all can
+    needs: frozenset[Ability] = frozenset()  # what a backend must have for it
     impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
     draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis

@@ -1,8 +1,9 @@
-"""Links that are slow, thin, held or torn, but not cut."""
+"""Faults of links that are not cut: delay, low bandwidth, stalls, resets, late frames."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import Toxic
 from zab_chaos.faults.partition import DIRECTION, PAIRS, can_release, link_pairs
@@ -49,21 +50,21 @@ class Disturbance(Fault):
 
 
 class Latency(Disturbance):
-    """Every chunk comes later, in order."""
+    """Delays every chunk, in order."""
 
     def toxic(self) -> Toxic:
         return Toxic("latency", "upstream", (("jitter", self.params["jitter_ms"]), ("latency", self.params["ms"])))
 
 
 class Bandwidth(Disturbance):
-    """Only so many kilobytes a second."""
+    """Limits the bandwidth."""
 
     def toxic(self) -> Toxic:
         return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
 
 
 class Stall(Disturbance):
-    """Nothing gets through and nothing is lost: released in order when it heals."""
+    """Holds back everything without loss, and releases it in order when healed."""
 
     holds = True
 
@@ -72,14 +73,14 @@ class Stall(Disturbance):
 
 
 class SlowClose(Disturbance):
-    """A closed connection is seen as closed only later."""
+    """Delays the closing of connections."""
 
     def toxic(self) -> Toxic:
         return Toxic("slow_close", "upstream", (("delay", self.params["ms"]),))
 
 
 class Reset(Disturbance):
-    """Connections are torn down with RST, again and again, as long as it lasts."""
+    """Resets connections with RST, again and again."""
 
     fresh = True
 
@@ -88,14 +89,14 @@ class Reset(Disturbance):
 
 
 class LateFrames(Disturbance):
-    """Some frames come a second time, later, out of order, in whatever session and life there is then."""
+    """Delivers some frames a second time, later and out of order, in the session and life of that time."""
 
     def toxic(self) -> Toxic:
         return Toxic("late", "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))
 
 
 def _kind(
-    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, only_on: tuple[str, ...] = ()
+    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, also: Ability = Ability.LINKS
 ) -> Kind:
     return Kind(
         name=name,
@@ -107,7 +108,7 @@ def _kind(
         order=HealOrder.NETWORK,
         impairs=impairs,
         draw=draw,
-        only_on=only_on,
+        needs=frozenset({Ability.LINKS, also}),
     )
 
 
@@ -116,25 +117,36 @@ _MS = whole(1, 60_000, "milliseconds")
 KINDS = (
     _kind(
         "latency",
-        "what is sent arrives later, in order",
+        "delay what is sent, in order",
         Latency,
         False,
         lambda random: {"ms": random.randrange(5, 80), "jitter_ms": random.randrange(0, 20)},
         Key(name="ms", rule=_MS, doc="how much later"),
-        Key(name="jitter_ms", rule=whole(0, 60_000, "milliseconds"), default=0, doc="plus or minus so much, drawn"),
+        Key(
+            name="jitter_ms",
+            rule=whole(0, 60_000, "milliseconds"),
+            default=0,
+            doc="a random deviation, plus or minus at most this much",
+        ),
     ),
     _kind(
         "bandwidth",
-        "only so much gets through",
+        "limit the bandwidth of links",
         Bandwidth,
         True,
         lambda random: {"kb_per_s": random.randrange(20, 400)},
-        Key(name="kb_per_s", rule=whole(1, 10_000_000, "kilobytes a second"), doc="how much"),
+        Key(name="kb_per_s", rule=whole(1, 10_000_000, "kilobytes a second"), doc="the limit"),
     ),
-    _kind("stall", "nothing gets through, nothing is lost; released in order", Stall, True, lambda _random: {}),
+    _kind(
+        "stall",
+        "hold everything back without loss, and release it in order when the fault heals",
+        Stall,
+        True,
+        lambda _random: {},
+    ),
     _kind(
         "slow-close",
-        "a closed connection is noticed later",
+        "delay the closing of connections, so that it is noticed later",
         SlowClose,
         True,
         lambda random: {"ms": random.randrange(100, 2000)},
@@ -142,20 +154,23 @@ KINDS = (
     ),
     _kind(
         "reset",
-        "connections are reset again and again",
+        "reset connections again and again",
         Reset,
         True,
         lambda random: {"ms": random.randrange(20, 500)},
-        Key(name="ms", rule=_MS, default=100, doc="after the first bytes of a connection, so long until it is reset"),
+        Key(name="ms", rule=_MS, default=100, doc="time from the first bytes of a connection to its reset"),
     ),
     _kind(
         "late-frames",
-        "some frames come once more, later, also to another session or life than the one that they were sent in",
+        "deliver some frames again, later, also to another session or life than the one that they were sent in (only on "
+        "sim and lockstep)",
         LateFrames,
         False,
         lambda random: {"ms": random.choice((20, 200, 1000, 3000)), "one_in": random.choice((1, 3, 10))},
-        Key(name="ms", rule=_MS, doc="after so long"),
-        Key(name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc="one in so many, drawn"),
-        only_on=("sim", "lockstep"),
+        Key(name="ms", rule=_MS, doc="the delay"),
+        Key(
+            name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc="repeat one frame in this many, at random"
+        ),
+        also=Ability.LATE_FRAMES,
     ),
 )

@@ -1,4 +1,4 @@
-"""Drawing a schedule from a seed, within the fault budget.
+"""The nemesis: draws a schedule of faults from a seed, within the fault budget.
 
 The rules, with `keep_quorum` (m is the largest minority, (n - 1) // 2):
 
@@ -40,7 +40,7 @@ DAMAGE = ("corrupt", "truncate-file")
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A fault that still costs."""
+    """A fault that still counts against the budget."""
 
     until: float
     cost: int
@@ -77,7 +77,7 @@ def cost(step: FaultStep, nodes: int) -> int:
 
 
 def is_exclusive(step: FaultStep) -> bool:
-    """Whether it costs a disk."""
+    """Whether it loses a disk."""
     return step.do in ("wipe", *DAMAGE)
 
 
@@ -121,7 +121,7 @@ def _fits(step: FaultStep, nemesis: Nemesis, nodes: int, left: int, running: lis
 
 
 def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: bool) -> list[Target]:
-    """Who may be drawn for this kind; more than a minority only if a quorum need not be kept."""
+    """The targets that may be drawn for this kind; more than a minority only without `keep_quorum`."""
     if kind.name == "partition" and params["shape"] == "bridge":
         return ["one", "leader"] if nodes >= 3 else []
     words: list[Target] = ["one", "leader", *(["follower"] if nodes > 1 else [])]

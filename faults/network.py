@@ -1,4 +1,4 @@
-"""The links of a run, each through a proxy of its own, and what can be done to them.
+"""The network of a run: one toxiproxy proxy for each link, with cuts and toxics.
 
 Link (i, j) carries what i sends to j; its proxy is `i-j`, and the data flow in toxiproxy's "upstream" stream. The other
 stream of that TCP connection carries only ZeroMQ's handshake, so a cut takes both, and cutting (i, j) alone is a
@@ -69,7 +69,7 @@ class _Link:
 
     @property
     def asked(self) -> State:
-        """What the server was asked for."""
+        """The requested state of a proxy."""
         disabled = any(effect.disables for effect in self.effects.values())
         toxics = {
             _toxic_name(name, one): {
@@ -107,7 +107,7 @@ class Network:
         self._links[pair] = link
 
     def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
-        """Let nothing pass, on connections that are open too.
+        """Cut links, including their open connections.
 
         `timeout`: bytes are dropped silently, connections stay up. `stall`: bytes are held, and released in order if
         the link is healed with `release`. `disable`: connections are closed and refused.
@@ -146,7 +146,7 @@ class Network:
             raise NetworkError("; ".join(failures))
 
     def heal_all(self) -> None:
-        """Every link as it was created. Links that nothing was done to keep their connections. Raises NetworkError."""
+        """Restore every link. Links without effects keep their connections. Raises NetworkError."""
         self.compare()
         failures = []
         for link in self._links.values():
@@ -182,17 +182,17 @@ class Network:
             self._proxies.delete(name)
 
     def strange(self) -> list[str]:
-        """What somebody else did to the links, in words, since this was last asked."""
+        """Changes of the links by others since the last call, in words."""
         told, self._strange = self._strange, []
         return told
 
     def toxics(self, pair: Pair) -> list[Toxic]:
-        """What lies on a link, as the server says now."""
+        """The toxics of a link, as the server reports them now."""
         found = self._proxies.toxics(self._link(pair).name).values()
         return [Toxic(one["type"], one["stream"], tuple(sorted(one["attributes"].items()))) for one in found]
 
     def broken(self) -> dict[Pair, list[str]]:
-        """The links that something lies on, with the names of the effects."""
+        """The affected links, with the names of the effects."""
         return {pair: sorted(link.effects) for pair, link in self._links.items() if link.effects}
 
     def close(self) -> None:
@@ -272,7 +272,7 @@ def named(pair: Pair) -> str:
 
 
 def _difference(found: State | None, asked: State) -> str:
-    """In words: what the server has, and what it was asked for."""
+    """A difference in words: what the server has, and what was requested."""
     if found is None:
         return "its proxy is gone"
     words = [

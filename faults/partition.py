@@ -1,10 +1,11 @@
-"""Partitions: links over which nothing gets through, in every shape, for a while or again and again."""
+"""Partitions: cut links in every shape, once or repeatedly."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 from zab_chaos.faults import shapes
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import CUTS
@@ -24,7 +25,7 @@ class Partition(Fault):
         self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
         self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
         self.quiet = False
-        self.all_dead = False  # nobody was left to take a frame
+        self.nobody_there = False  # who could have taken a frame, at the end
         self.links: list[dict[str, Any]] = []
 
     def inject(self) -> None:
@@ -36,12 +37,12 @@ class Partition(Fault):
 
     def heal(self) -> None:
         self.links = self.witness.links()  # before the first frame can come through again
-        self.all_dead = not any(self.cluster.alive(target) for _, target in self.pairs)
+        self.nobody_there = self.witness.nobody_there()
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
 
     def recovered(self) -> Confirmation:
         silent = all(link["at_inject"] == link["at_heal"] for link in self.links)
-        return Confirmation(silent and (bool(self.links) or self.all_dead), {"links": self.links})
+        return Confirmation(silent and (bool(self.links) or self.nobody_there), {"links": self.links})
 
     def describe(self) -> str:
         shape = self.params["shape"]
@@ -50,14 +51,15 @@ class Partition(Fault):
 
 
 class Flap(Fault):
-    """Links that are cut and healed in turn."""
+    """Cuts and heals links in turn."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
         self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
         self.name = f"flap-{scene.random.getrandbits(48):012x}"
         self.cuts = 0
-        self.silent = 0  # how many of the cuts let nothing through
+        self.silent = 0  # how many of the cuts let nothing through, as far as anybody was there to take it
+        self.leaked = 0  # how many let something through; of the rest nobody can tell
         self.cut_now = False
         self.next_turn: float | None = None
 
@@ -86,7 +88,8 @@ class Flap(Fault):
             self._mend()
 
     def recovered(self) -> Confirmation:
-        return Confirmation(self.cuts == self.silent, {"cuts": self.cuts, "silent": self.silent})
+        seen = {"cuts": self.cuts, "silent": self.silent, "leaked": self.leaked}
+        return Confirmation(self.silent > 0 and not self.leaked, seen)
 
     def describe(self) -> str:
         return f"{len(self.pairs)} links of {named(self.nodes)} flapping"
@@ -99,7 +102,10 @@ class Flap(Fault):
 
     def _mend(self) -> None:
         links = self.witness.links()
-        self.silent += bool(links) and all(link["at_inject"] == link["at_heal"] for link in links)
+        if any(link["at_inject"] != link["at_heal"] for link in links):
+            self.leaked += 1
+        elif links or self.witness.nobody_there():
+            self.silent += 1
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
         self.cut_now = False
 
@@ -173,14 +179,14 @@ HOW = Key(
     name="how",
     rule=choice(*CUTS),
     default="timeout",
-    doc="timeout: bytes vanish, connections stay; stall: bytes wait; disable: connections closed and refused",
+    doc="timeout: bytes are lost, connections stay open; stall: bytes wait; disable: connections are closed and refused",
 )
 PAIRS = Key(name="pairs", rule=pairs(), default=None, doc='the links, "from,to,from,to"')
 DIRECTION = Key(
     name="direction",
     rule=choice("both", "out", "in"),
     default="both",
-    doc="what the target sends (out), what is sent to it (in), or both",
+    doc="affects what the target sends (out), what is sent to it (in), or both",
 )
 
 
@@ -193,17 +199,18 @@ def _drawn(random: Random) -> dict[str, Any]:
 KINDS = (
     Kind(
         name="partition",
-        doc="cut links: nothing gets through, and everything that is under way is lost or waits",
+        doc="cut links: nothing gets through, and everything in flight is lost or waits",
         make=Partition,
+        needs=frozenset({Ability.LINKS}),
         keys=(
-            Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links"),
+            Key(name="shape", rule=choice(*SHAPES), default="isolate", doc="which links are cut"),
             HOW,
             PAIRS,
             Key(
                 name="direction",
                 rule=choice("out", "in"),
                 default="out",
-                doc="one-way: what the target sends (out) or what is sent to it (in) is lost",
+                doc="for one-way: whether what the target sends (out) or what is sent to it (in) is lost",
             ),
         ),
         need=Need.ANY,
@@ -215,11 +222,12 @@ KINDS = (
     ),
     Kind(
         name="flap",
-        doc="links that are cut and healed in turn",
+        doc="cut and heal links in turn",
         make=Flap,
+        needs=frozenset({Ability.LINKS}),
         keys=(
-            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="how long each cut lasts"),
-            Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="how long between two cuts"),
+            Key(name="down", rule=number(0.05, 600, "seconds"), default=0.5, doc="the length of each cut"),
+            Key(name="up", rule=number(0.05, 600, "seconds"), default=1.0, doc="the time between two cuts"),
             HOW,
             DIRECTION,
             PAIRS,

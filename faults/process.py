@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.rules import choice, truth
@@ -17,7 +18,7 @@ WITHIN_MS = 500  # how long a process that is to die in the middle of a write ma
 
 
 class NodeDown(Fault):
-    """Base of all that takes nodes down; healed by starting them again on the disks that they have."""
+    """Base of faults that take nodes down; healed by restarting them on their disks."""
 
     started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
 
@@ -34,7 +35,7 @@ class NodeDown(Fault):
         return bool(self.started)
 
     def came_back(self) -> Confirmation:
-        """They are up; or they were, and have been killed since: a restart may have armed a point that is near."""
+        """Whether they came up; they may have died again since, if the restart armed a point."""
         now = came_up(self.scene, self.nodes)
         if now.confirmed or not self.started:
             return now
@@ -43,10 +44,10 @@ class NodeDown(Fault):
 
 
 class Killed(NodeDown):
-    """Base of all that begins with SIGKILL: remembers process ids and exit statuses."""
+    """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
 
     def kill(self) -> None:
-        """Kill those of the targets that live, at one instant."""
+        """Kill the running targets at one instant."""
         alive = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in alive}
         self.exits = self.cluster.kill_all(alive) if alive else {}
@@ -65,7 +66,7 @@ class Killed(NodeDown):
         self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
-        """Did all of them end by SIGKILL, and are their processes gone? With `{node: {"pid", "exit"}}`."""
+        """Whether all of them ended by SIGKILL and their processes are gone. With `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.exits.get(node) == -9 and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
@@ -93,7 +94,7 @@ class Crash(Killed):
 
 
 class Stop(NodeDown):
-    """Asked to end by itself: a clean shutdown."""
+    """Asks the process to exit by itself: a clean shutdown."""
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
@@ -109,7 +110,7 @@ class Stop(NodeDown):
 
 
 class Restart(Fault):
-    """Start dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
+    """Restarts dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
 
     def inject(self) -> None:
         start_dead(self.scene, self.nodes)
@@ -131,7 +132,7 @@ class Restart(Fault):
 
 
 class Pause(Fault):
-    """SIGSTOP; healed by SIGCONT. A paused leader that wakes up is the classic zombie."""
+    """SIGSTOP; healed by SIGCONT. A paused leader wakes up believing that it still leads."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
@@ -142,7 +143,7 @@ class Pause(Fault):
             self.cluster.pause(node)
 
     def taken_down(self, nodes: Sequence[int]) -> None:
-        """Another fault killed them in their sleep: they will not wake up, and need not."""
+        """Note that another fault killed paused nodes, which need not wake up."""
         self.killed.update(nodes)
 
     def heal(self) -> None:
@@ -194,7 +195,7 @@ class Resume(Fault):
 def named(nodes: Iterable[int]) -> str:
     """`node 2`, `nodes 1 and 3`."""
     ids = [str(node) for node in nodes]
-    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "nobody"
+    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no node"
 
 
 def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
@@ -203,12 +204,12 @@ def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
 
 
 def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
-    """What the kernel says of each node's process (see `Host.process_state`)."""
+    """The kernel's state of each node's process (see `Host.process_state`)."""
     return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
-    """Start those that are down, together. One that ends again at once is no error here: `came_up` judges."""
+    """Start the nodes that are down, together. One that exits again at once is not an error here: `came_up` judges."""
     dead = [node for node in nodes if not scene.cluster.alive(node)]
     if crash_at is None:
         scene.cluster.start_all(dead)
@@ -247,13 +248,14 @@ ENOUGH = Key(
     name="enough",
     rule=choice("all", "one", "none"),
     default="all",
-    doc="whether all targets must get to the point, or one (when only the next leader can), or none",
+    doc="whether all targets must reach the point, one of them (if only the next leader can), or none",
 )
 RELAPSE = Key(
     name="crash-at",
     rule=point(),
     default=None,
-    doc="started again at once, with this crash point armed from the start on; healed like crash-at",
+    needs=Ability.CRASH_POINTS,
+    doc="restart at once, with this crash point armed from the start; healed like crash-at",
 )
 RELAPSES = 0.4  # how often a drawn fault has one
 
@@ -283,7 +285,7 @@ def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
 
 def enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
-        return ["enough says how many must get to the point of crash-at, and there is none"]
+        return ["enough says how many targets must reach the point of crash-at, but crash-at is not given"]
     return []
 
 
@@ -297,8 +299,9 @@ KINDS = (
                 name="keeps_cache",
                 rule=truth(),
                 default=False,
-                doc="die in the middle of the next write (or after 0.5 s): what was written is in the page cache of the "
-                "machine, and not durable; on the ordinary disk that is what every crash does",
+                needs=Ability.UNSYNCED,
+                doc="die in the middle of the next write (or after 0.5 s): written bytes stay in the machine's page cache, "
+                "but are not durable. On the ordinary disk every crash does this",
             ),
             RELAPSE,
             ENOUGH,
@@ -311,15 +314,22 @@ KINDS = (
     ),
     Kind(
         name="restart",
-        doc="start dead nodes again on the disks that they have",
+        doc="restart dead nodes on their disks",
         make=_restart,
         keys=(
-            Key(name="crash-at", rule=point(), default=None, doc="a crash point, armed from the start on"),
+            Key(
+                name="crash-at",
+                rule=point(),
+                default=None,
+                needs=Ability.CRASH_POINTS,
+                doc="a crash point that is armed from the start",
+            ),
             ENOUGH,
             Key(
                 name="refuses",
                 rule=choice("never", "must", "may"),
                 default="never",
+                needs=Ability.DISK_FILES,
                 doc="whether the node is expected to refuse its disk (exit code 65)",
             ),
         ),
@@ -333,7 +343,7 @@ KINDS = (
     ),
     Kind(
         name="stop",
-        doc="ask the process to end by itself; healed by a restart",
+        doc="ask the process to exit by itself; healed by a restart",
         make=Stop,
         leaves="down",
         order=HealOrder.DOWN,
@@ -343,14 +353,16 @@ KINDS = (
         name="pause",
         doc="SIGSTOP; healed by SIGCONT",
         make=Pause,
+        needs=frozenset({Ability.PAUSE}),
         leaves="paused",
         order=HealOrder.PAUSE,
         draw=lambda _random: {},
     ),
     Kind(
         name="resume",
-        doc="SIGCONT for paused nodes",
+        doc="SIGCONT to paused nodes",
         make=Resume,
+        needs=frozenset({Ability.PAUSE}),
         words=DEAD_WORDS,
         need=Need.PAUSED,
         leaves="up",

@@ -1,4 +1,4 @@
-"""toxiproxy-python with what it lacks: timeouts, typed errors, and a look at what the server really did.
+"""A client of toxiproxy: toxiproxy-python with timeouts, typed errors, and checks of what the server really did.
 
 The package (0.1.1) does the talking. Around it stand, each for a measured reason:
 
@@ -24,7 +24,7 @@ SECONDS = 3.0
 
 
 class NetworkError(Exception):
-    """toxiproxy did not do what was asked."""
+    """toxiproxy did not execute a request."""
 
 
 class WedgedError(NetworkError):
@@ -32,7 +32,7 @@ class WedgedError(NetworkError):
 
 
 class ReadBackError(NetworkError):
-    """The server took a toxic, but not as it was meant."""
+    """The server created a toxic with other values than requested."""
 
 
 class MissingError(NetworkError):
@@ -50,7 +50,7 @@ class State:
 
 
 class _Bounded:
-    """Stands where toxiproxy-python expects the `requests` module: same calls, but bounded, checked and signed."""
+    """Replaces the `requests` module for toxiproxy-python: the same calls, with timeouts, checks and signatures."""
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key

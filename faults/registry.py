@@ -1,8 +1,13 @@
 """All kinds of fault by name: for validation, for `zab scenarios`, for the documentation."""
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
 from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process
-from zab_chaos.faults.kind import REQUIRED, Kind
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.kind import REQUIRED, Key, Kind
+from zab_chaos.faults.scenario import FaultStep
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -11,19 +16,34 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def impossible(scenario: Scenario, backend: str) -> list[str]:
-    """What of this scenario the backend can't do, in words that name those that can; empty if it can do all."""
-    drawn = scenario.nemesis.faults if scenario.nemesis is not None else ()
-    kinds = dict.fromkeys(KINDS[name] for name in (*(step.do for step in scenario.faults), *drawn))
-    return [
-        f"{kind.name} can't be done on {backend}; it can be done on {', '.join(kind.only_on)}"
-        for kind in kinds
-        if kind.only_on and backend not in kind.only_on
-    ]
+def missing(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, Ability]]:
+    """What of this fault can't be done with these abilities, and which one that would take."""
+    kind = KINDS[step.do]
+    lacking = [(kind.name, need) for need in sorted(kind.needs, key=lambda one: one.name) if need not in abilities]
+    keys = [(f"{kind.name} with {key.name}", key.needs) for key in _used(kind, step.params)]
+    lacking += [(what, need) for what, need in keys if need is not None and need not in abilities]
+    words = (step.target,) if isinstance(step.target, str) else step.target or ()
+    if Ability.LEADER not in abilities:
+        lacking += [(f"target = {word}", Ability.LEADER) for word in words if word in ("leader", "follower")]
+    return lacking
+
+
+def within(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
+    """A drawn fault, without those of its own keys that can't be done."""
+    keys = {key.name: key.default for key in _used(KINDS[step.do], step.params) if key.needs not in (None, *abilities)}
+    if "crash-at" in keys:
+        keys["enough"] = "all"
+    target = "one" if step.target in ("leader", "follower") and Ability.LEADER not in abilities else step.target
+    return replace(step, target=target, params={**step.params, **keys})
+
+
+def _used(kind: Kind, params: Mapping[str, Any]) -> list[Key]:
+    """The keys that say something else than their default."""
+    return [key for key in kind.keys if key.default is not REQUIRED and params.get(key.name) != key.default]
 
 
 def describe_kinds() -> str:
-    """A table in Markdown: every kind, its own keys with defaults, what it may be aimed at."""
+    """A Markdown table of every kind of fault: what it does, its keys with defaults, its targets."""
     lines = ["| do | what it does | its keys | target |", "|---|---|---|---|"]
     for kind in KINDS.values():
         keys = "; ".join(

@@ -1,5 +1,4 @@
-"""What a value in a scenario file may be: small rules that read one value, or say what was wrong and what is
-allowed."""
+"""Rules for the values of a scenario file: each reads one value, or says what is wrong and what is allowed."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -8,7 +7,7 @@ from typing import Any
 
 
 class WrongError(Exception):
-    """A value that may not stand where it stands. `suggestion` is a whole sentence or empty."""
+    """An invalid value. `suggestion` is a whole sentence or empty."""
 
     def __init__(self, wrong: str, allowed: str = "", suggestion: str = "") -> None:
         super().__init__(wrong)
@@ -26,7 +25,7 @@ class Rule:
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """`Did you mean ...?`, or nothing when nothing is near."""
+    """`Did you mean ...?`, or an empty text if no name is similar."""
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.55)
     return f"Did you mean {near[0]}?" if near else ""
 

@@ -1,4 +1,4 @@
-"""A scenario: what is run, what is broken when, and what is expected. Read from TOML by `zab_chaos.faults.grammar`."""
+"""A scenario: the ensemble, the load, the faults and the expectations. Read from TOML by `zab_chaos.faults.grammar`."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FA
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake of a file: where it stands, what was wrong, what is allowed, what was probably meant."""
+    """One mistake in a file: its place, what is wrong, what is allowed, and a suggestion."""
 
     line: int
     where: str
@@ -67,7 +67,7 @@ MIX = {"set": 0.6, "cas": 0.1, "create": 0.02, "sequential": 0.02, "delete": 0.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """An open loop: an operation is due at its time whether or not the last one came back."""
+    """The load, an open loop: an operation is due at its time whether or not the last one was answered."""
 
     clients: int = 4
     rate: float = 300.0  # operations a second, all clients together
@@ -97,7 +97,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """What a node's disk holds before its first start: as if the ensemble had been there before. `log`: zxids as (epoch,
+    """The initial content of a node's disk, as if the ensemble had run before. `log`: zxids as (epoch,
     counter), ascending; the transaction of a zxid is the same on all disks."""
 
     node: int
@@ -119,7 +119,7 @@ class Nemesis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """What the run must show. Times in seconds; None: not judged. `violates`: the property that a run must break.
+    """The expectations of a run. Times in seconds; None: not judged. `violates`: the property that a run must break.
     `state`: by path, what all nodes hold at the end: one of these values (None: there is no such znode)."""
 
     verdict: str = "PASS"
@@ -132,7 +132,7 @@ class Expect:
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def met(self, exit_code: int, violated: Collection[str]) -> bool:
-        """Whether a run that ended so, with these properties violated, is what is expected."""
+        """Whether a run with this exit code and these violated properties meets the expectations."""
         return exit_code == self.exit and (self.violates is None or self.violates in violated)
 
 
@@ -141,7 +141,7 @@ class Scenario:
     """A checked scenario. `source` is the file's text as it was read, `file` its name."""
 
     name: str
-    about: str
+    about: str = ""
     nodes: int = 3
     seed: int = 1
     duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it
@@ -211,7 +211,7 @@ def parse(text: str, file: str = "scenario", nodes: int | None = None) -> Scenar
 
 
 def overrides(struct: msgspec.Struct) -> dict[str, Any]:
-    """What differs from the defaults, by field: what a file has to say."""
+    """The fields that differ from the defaults, which a file has to contain."""
     return {
         field.name: getattr(struct, field.name)
         for field in msgspec.structs.fields(struct)

@@ -48,8 +48,8 @@ class FaultRun:
         return KINDS[self.step.do]
 
     def describe(self) -> str:
-        """In words, for people."""
-        return self.fault.describe() if self.fault else f"{self.step.do} of {self.step.target}: nobody was hit"
+        """The fault in words."""
+        return self.fault.describe() if self.fault else f"{self.step.do} of {self.step.target}: no node was hit"
 
 
 class Scheduler:
@@ -95,13 +95,13 @@ class Scheduler:
 
     @property
     def active(self) -> list[FaultRun]:
-        """What is broken now, oldest first."""
+        """The active faults, oldest first."""
         self._open = [run for run in self._open if run.recovered is None]
         return list(self._open)
 
     @property
     def unsettled(self) -> list[FaultRun]:
-        """What was injected and has yet to take effect: crash points that were not reached."""
+        """The injected faults that have not taken effect yet: crash points that were not reached."""
         return [run for run in self.active if run.fault is not None and not run.fault.settled()]
 
     @property
@@ -112,7 +112,7 @@ class Scheduler:
 
     @property
     def upcoming(self) -> FaultStep | None:
-        """What comes next; None when the schedule is through."""
+        """The next step; None at the end of the schedule."""
         return self._waiting[0] if self._waiting else None
 
     def begin(self, now: float) -> None:
@@ -120,19 +120,19 @@ class Scheduler:
         self._begun = now
 
     def due(self, now: float) -> float | None:
-        """Do what is due. When to call again at the latest; None when nothing more will come by itself."""
+        """Do what is due. Return when to call again at the latest; None if nothing more is scheduled."""
         if self._begun is None:
             raise RuntimeError("begin(now) comes first")
-        wishes = [self._look_after(run, now) for run in self.active]
+        times = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
             if not self._start(self._waiting[0], now):
-                wishes.append(now + SOON)  # put off
+                times.append(now + SOON)  # put off
                 break
             self._waiting.pop(0)
         else:
-            wishes += [self._begun + step.at for step in self._waiting[:1]]
-        wishes += [run.heals_at for run in self.active if run.heals_at is not None and run.heals_at > now]
-        return min([wish for wish in wishes if wish is not None], default=None)
+            times += [self._begun + step.at for step in self._waiting[:1]]
+        times += [run.heals_at for run in self.active if run.heals_at is not None and run.heals_at > now]
+        return min([time for time in times if time is not None], default=None)
 
     def inject(self, step: FaultStep) -> FaultRun:
         """Inject a fault that is on no schedule, now: as one whose time has come, it may have to wait for a leader."""
@@ -148,7 +148,7 @@ class Scheduler:
             run.lasted = self.host.now() - run.injected_at
 
     def heal_all(self) -> list[FaultRun]:
-        """Heal what is broken, in a safe order (network, pauses, disks and clocks, dead nodes), then start every node
+        """Heal all active faults, in a safe order (network, pauses, disks and clocks, dead nodes), then start every node
         that is still down. Goes on when one thing fails. The faults that were healed now. Drops what is yet to come.
         """
         self._waiting.clear()
@@ -172,18 +172,18 @@ class Scheduler:
     def _look_after(self, run: FaultRun, now: float) -> float | None:
         assert run.fault is not None
         try:
-            wish = run.fault.watch(now)
+            next_call = run.fault.watch(now)
             if run.heals_at is not None and run.heals_at <= now and self._sleeps(run):
                 return now + SOON
             if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
                 self._heal(run)
                 return None
-            return wish
+            return next_call
         except _TROUBLE:
             return None  # seen again when it is healed
 
     def _sleeps(self, run: FaultRun) -> bool:
-        """A node that another fault has paused can't be told to mend what is inside it before it wakes up."""
+        """Whether healing must wait: a node that another fault has paused does not take commands before it wakes up."""
         return run.kind.order > HealOrder.PAUSE and any(
             self.cluster.alive(node) and self.cluster.paused(node) for node in run.nodes
         )

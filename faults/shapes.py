@@ -14,7 +14,7 @@ def between(one: Iterable[int], other: Iterable[int]) -> Pairs:
 
 
 def isolate(nodes: Sequence[int], group: Iterable[int]) -> Pairs:
-    """`group` on one side, everybody else on the other; inside the group all is well."""
+    """`group` on one side, all other nodes on the other; links within each side work."""
     inside = set(group)
     return between(inside, set(nodes) - inside)
 
@@ -56,7 +56,7 @@ def touching(nodes: Sequence[int], group: Iterable[int], direction: str) -> Pair
 
 
 def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
-    """Is there a node that exchanges messages, both ways, with enough others to lead a majority?"""
+    """Whether some node can exchange messages, in both directions, with a majority."""
     lost, gone = set(cut), set(down)
     up = [node for node in nodes if node not in gone]
     return any(

@@ -1,5 +1,5 @@
-"""Who is hit: target words are resolved against the ensemble's state when the fault fires, with the seed where there is
-a choice."""
+"""Resolves the targets of faults against the ensemble's state at the time of the fault; the seed decides where there is a
+choice."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # what `as` calls a fault's nodes; a c
 
 
 class NobodyError(Exception):
-    """Nobody fits the target. `leader`: for want of an established leader, which may come if one waits."""
+    """No node fits the target. `leader`: because there is no established leader yet; waiting may help."""
 
     def __init__(self, text: str, leader: bool = False) -> None:
         super().__init__(text)
@@ -59,7 +59,7 @@ def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed
 
 
 def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
-    """The nodes that are meant whatever the state: ids and `all`. None if it depends on the state."""
+    """The nodes of a target that does not depend on the state: ids and `all`. None if it depends on the state."""
     words = (target,) if isinstance(target, str) else target or ()
     found: set[int] = set()
     for word in words:
@@ -74,7 +74,7 @@ def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
 
 
 def size(target: Target | None, nodes: int) -> int:
-    """How many nodes the target means at most."""
+    """The largest number of nodes that the target may hit."""
     words = (target,) if isinstance(target, str) else target or ()
     sizes = {"all": nodes, "majority": nodes // 2 + 1, "minority": (nodes - 1) // 2}
     return min(nodes, sum(sizes.get(word, 1) for word in words))

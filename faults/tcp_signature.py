@@ -1,4 +1,4 @@
-"""TCP that only the holder of a key can speak: the MD5 signature option (RFC 2385), which the kernel checks.
+"""Signed TCP connections for holders of a key: the MD5 signature option (RFC 2385), which the kernel checks.
 
 A listener that was given a key answers no segment without its signature, so nobody else can connect. That takes no
 privilege and no tool, but Linux (4.13 or newer), and a kernel that has the option, as distributions' kernels do.

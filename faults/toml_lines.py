@@ -1,4 +1,4 @@
-"""Where each key of a TOML file stands. `tomllib` gives values without places; people want the line of a mistake."""
+"""Finds the line of each key in a TOML file, for error messages; `tomllib` does not report lines."""
 
 import re
 from collections.abc import Sequence

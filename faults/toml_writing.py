@@ -1,4 +1,4 @@
-"""A scenario written as TOML, so that a reduced or drawn schedule can be kept, read and run again."""
+"""Writes a scenario as TOML, so that a shrunk or drawn schedule can be stored and run again."""
 
 import json
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ def write(scenario: Scenario) -> str:
         name: getattr(scenario, name)
         for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "defect")
     }
+    head["about"] = scenario.about or None
     workload = _fields(scenario.workload)
     for drawing in ("rate", "mix") if scenario.operations else ():
         del workload[drawing]

@@ -1,1 +1,1 @@
-"""Runs a scenario in a world, judges it, shows it."""
+"""The harness: runs scenarios on a backend, judges them and reports the results."""

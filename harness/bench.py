@@ -1,7 +1,7 @@
-"""What `zab bench` measures, and the report that it leaves in results/summaries/.
+"""The measurements of `zab bench`, and the report that it writes to results/summaries/.
 
-The single measurements are in the checkout's `benchmarks`, which an installed wheel does not have. Machines differ and are
-noisy: a report says what it was made on, how busy that was, and every round's value.
+The measurements themselves are in `benchmarks` of the checkout, which a wheel does not contain. Machines differ and are
+noisy, so a report records the machine, its load, and the value of every round.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ BATCH = 100  # transactions in one trace event of the oracle's measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One thing to measure: in a folder whose disk is the one that is meant, at a scale."""
+    """One measurement. `measure` takes a folder on the disk to measure, and a scale."""
 
     name: str
     about: str
@@ -53,8 +53,11 @@ class Measurement:
 
 
 def oracle(folder: Path, scale: Scale) -> list[Figure]:
-    """Transaction events that the oracle judges in a second: of the traces, where each transaction has 1 + 2 * 3, and of
-    whole runs, where its client's two lines and all that is judged at the end count too."""
+    """Transaction events that the oracle judges per second.
+
+    In the traces each transaction has 1 + 2 * 3 events. In whole runs its client's two lines count too, and all that is
+    judged at the end.
+    """
     run = synthetic.Run(scale.judged, BATCH, epochs=1)
     took = [judge.round_of(run) for _ in range(scale.rounds)]
     traces = [scale.judged * (1 + 2 * synthetic.NODES) / seconds for seconds, _ in took]
@@ -63,7 +66,7 @@ def oracle(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def curve(folder: Path, scale: Scale) -> list[Figure]:
-    """Frames over loopback, plain and encrypted."""
+    """Frames per second over loopback, plain and encrypted."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
         pair = keys.create(Path(place) / "secret")
     figures = []
@@ -79,33 +82,33 @@ MEASUREMENTS: dict[str, Measurement] = {
     for one in (
         Measurement(
             name="throughput",
-            about="writes by a client at the leader, and at a follower, 1000 outstanding",
+            about="writes of a client at the leader and at a follower, 1000 outstanding",
             measure=throughput,
         ),
         Measurement(
             name="latency",
-            about="a write with nothing else outstanding, by a client at the leader, and at a follower",
+            about="a single outstanding write of a client at the leader and at a follower",
             measure=latency,
         ),
         Measurement(name="start", about="from the first spawn to the first acknowledged write", measure=birth),
         Measurement(
             name="standing",
-            about="from the beginning of a test's fixture to the first acknowledged write, in each world",
+            about="from the start of a test's fixture to the first acknowledged write, on each backend",
             measure=standing,
         ),
         Measurement(
             name="failover",
-            about="SIGKILL of the leader under load, to the next epoch's first commit",
+            about="from SIGKILL of the leader under load to the first commit of the next epoch",
             measure=failover,
         ),
         Measurement(name="memory", about="resident memory after a long history", measure=memory),
-        Measurement(name="oracle", about="transaction events judged in a second", measure=oracle),
-        Measurement(name="replay", about="inputs of a recorded run re-executed in a second", measure=replaying),
-        Measurement(name="world", about="seconds of the simulated world in a second of a core", measure=world),
-        Measurement(name="curve", about="what encryption costs on a link", measure=curve),
+        Measurement(name="oracle", about="transaction events judged per second", measure=oracle),
+        Measurement(name="replay", about="inputs of a recorded run re-executed per second", measure=replaying),
+        Measurement(name="world", about="simulated seconds per second of a core", measure=world),
+        Measurement(name="curve", about="cost of encryption on a link", measure=curve),
         Measurement(
             name="containers",
-            about="writes by a client at the leader, in containers and on processes, with toxiproxy between the nodes",
+            about="writes of a client at the leader, in containers and on processes, with toxiproxy between the nodes",
             measure=containers,
         ),
         Measurement(
@@ -114,19 +117,20 @@ MEASUREMENTS: dict[str, Measurement] = {
             measure=pipeline,
             full=True,
         ),
-        Measurement(name="sizes", about="throughput against the ensemble's size", measure=sizes, full=True),
-        Measurement(name="payloads", about="throughput against the payload", measure=payloads, full=True),
+        Measurement(name="sizes", about="throughput by ensemble size", measure=sizes, full=True),
+        Measurement(name="payloads", about="throughput by payload size", measure=payloads, full=True),
     )
 }
 
 
 def measure(
-    names: Sequence[str], scale: Scale, results: Path, command: str, said: Callable[[str], None]
+    names: Sequence[str], scale: Scale, results: Path, command: str, announce: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Run these measurements one after the other, on the disk on which `results` lies; the report. Raises HarnessError.
+    """Run the measurements one after the other, on the disk of `results`, and return the report. Raises HarnessError.
 
-    `said` hears which one has begun. What could not be measured has no figures, and words under `failed`; what this
-    machine lacks something for, under `lacking`. One that the user has ended is not `complete`.
+    `announce` is called with a text when a measurement begins. A measurement that fails has no figures, and its errors are
+    under `failed`; if this machine lacks something for it, that is under `lacking`. A report is `complete` unless the user
+    stopped it.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -141,22 +145,22 @@ def measure(
     report["complete"] = False
     with contextlib.suppress(Stopped):
         for name in names:
-            measured[name] = _one(MEASUREMENTS[name], scale, results.resolve(), said)
+            measured[name] = _one(MEASUREMENTS[name], scale, results.resolve(), announce)
         report["complete"] = True
     report["load_after"] = os.getloadavg()
     report["ended"] = _utc()
     return report
 
 
-def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], None]) -> dict[str, Any]:
-    """Measure, and once more if it fails: on a busy machine an ensemble may lose its leader, and the round is void."""
+def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str], None]) -> dict[str, Any]:
+    """Run one measurement, and once more if it fails: on a busy machine an ensemble may lose its leader."""
     figures: list[Figure] = []
     failed: list[str] = []
     lacking = None
     load = os.getloadavg()[0]
     begin = time.monotonic()
     while not figures and lacking is None and len(failed) < ATTEMPTS:
-        said(f"{one.name}: {one.about}")
+        announce(f"{one.name}: {one.about}")
         begin = time.monotonic()
         try:
             figures = one.measure(results, scale)
@@ -177,7 +181,7 @@ def _one(one: Measurement, scale: Scale, results: Path, said: Callable[[str], No
 
 
 def surroundings(results: Path) -> dict[str, Any]:
-    """What the numbers depend on: the machine, its disk, what else it was doing, the versions."""
+    """What the numbers depend on: the machine, its disk, its load, the versions."""
     syncs = [environment.sync_latency(results, 100)[0] for _ in range(3)]
     return {
         "machine": {
@@ -191,8 +195,10 @@ def surroundings(results: Path) -> dict[str, Any]:
 
 
 def store(report: dict[str, Any], results: Path) -> Path:
-    """Write the report to `results/summaries/bench-<utc-time>.json`, and beside it, as `.svg`, how the pipeline grows, if that
-    was measured. Raises HarnessError."""
+    """Write the report to `results/summaries/bench-<utc-time>.json`. Raises HarnessError.
+
+    If the pipeline was measured, a picture of how it scales is written beside it, as `.svg`.
+    """
     folder = results / "summaries"
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
     try:

@@ -1,11 +1,11 @@
-"""What docker-compose.yml's ensemble needs beside its nodes.
+"""The services of docker-compose.yml beside the nodes: prepare, keep and seal.
 
     python -m zab_chaos.harness.compose prepare|keep|seal
 
-`prepare` writes what a harness would have: keys, configurations, toxiproxy's links, run.json. `keep` stands in for the
-harness while the ensemble stands: it notes when a leader is established and, when all is brought down, whether the
-nodes had come together; so that `zab verify` can judge the folder like any run's. `seal` is brought down after the nodes, and
-writes the folder's manifest.
+`prepare` writes what the harness writes for a run: keys, configurations, toxiproxy's links, run.json. `keep` replaces the
+harness while the ensemble is running: it records when a leader is established and, at the end, whether the nodes had
+converged, so that `zab verify` can judge the folder like that of any run. `seal` stops after the nodes, and writes the
+folder's manifest.
 """
 
 import json
@@ -20,6 +20,7 @@ import msgspec
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import Expect, Scenario
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LISTEN
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
 from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
@@ -40,16 +41,16 @@ LOOK_SECONDS = 0.2
 CONVERGES_SECONDS = 20.0  # less than docker-compose.yml lets the keeper have
 SOURCE = """[scenario]
 name = "compose"
-about = "A standing ensemble, used and broken by hand."
+about = "An ensemble that is used and broken by hand."
 record = false
 """
 SCENARIO = Scenario(
-    name="compose", about="A standing ensemble, used and broken by hand.", record=False, expect=Expect(min_acked=0)
+    name="compose", about="An ensemble that is used and broken by hand.", record=False, expect=Expect(min_acked=0)
 )
 
 
 def prepare(folder: RunFolder) -> None:
-    """Once in an ensemble's life: what is there stays as it is."""
+    """Write keys, configurations and run.json, unless they exist already."""
     if folder.file("run.json").exists():
         return
     for part in PARTS:
@@ -70,9 +71,11 @@ def prepare(folder: RunFolder) -> None:
     ]
     write_whole(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
     write_whole(folder.file("scenario.toml"), SOURCE)
-    wish = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
+    options = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
     folder.milestone("started", seed=0)
-    folder.write_run(facts_of(SCENARIO, wish, folder))  # last: with it everything is there
+    folder.write_run(
+        facts_of(SCENARIO, options, folder, registry.find(options.on))
+    )  # last: with it everything is there
 
 
 def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
@@ -92,7 +95,7 @@ def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
 
 
 class Keeper:
-    """Asks the nodes, and keeps run.json and harness.jsonl."""
+    """Queries the nodes, and updates run.json and harness.jsonl."""
 
     def __init__(self, folder: RunFolder) -> None:
         pair = keys.load(keys.files_in(folder.file("config")).control)
@@ -100,7 +103,7 @@ class Keeper:
         self._clients = {node: ControlClient(f"node-{node}:{CONTROL}", pair) for node in NODES}
 
     def keep(self, over: threading.Event) -> None:
-        """Until `over` is set; then see the nodes come together, as long as that may take."""
+        """Watch until `over` is set, then wait for the nodes to converge."""
         self._outcome("unfinished")
         while not over.is_set():
             answers = self._ask(NODES)
@@ -126,7 +129,7 @@ class Keeper:
             self._folder.milestone("converged", zxid=zxid, seconds=time.monotonic() - begun)
             self._outcome(FINISHED)
         else:
-            self._outcome(f"it was brought down while something was still broken: {why}")
+            self._outcome(f"it was stopped before the nodes had converged: {why}")
 
     def _outcome(self, words: str) -> None:
         facts = self._folder.read_run()
@@ -143,13 +146,13 @@ class Keeper:
 
 
 def seal(folder: RunFolder, over: threading.Event) -> None:
-    """While the ensemble stands, its folder has no manifest."""
+    """Remove the manifest while the ensemble is running, and write it at the end."""
     folder.file(manifest.NAME).unlink(missing_ok=True)
     over.wait()
     manifest.seal(folder.path)
 
 
-def _told_to_end() -> threading.Event:
+def _on_sigterm() -> threading.Event:
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     return over
@@ -161,9 +164,9 @@ def main(arguments: list[str]) -> int:
         case ["prepare"]:
             prepare(folder)
         case ["keep"]:
-            Keeper(folder).keep(_told_to_end())
+            Keeper(folder).keep(_on_sigterm())
         case ["seal"]:
-            seal(folder, _told_to_end())
+            seal(folder, _on_sigterm())
         case _:
             sys.stderr.write("usage: python -m zab_chaos.harness.compose prepare|keep|seal\n")
             return 4

@@ -1,4 +1,4 @@
-"""Looks at the machine: what is there, what is missing, and the one command that mends it."""
+"""`zab doctor`: checks what this machine has, what is missing, and which command installs it."""
 
 import contextlib
 import importlib.metadata
@@ -27,25 +27,25 @@ from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, fr
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
-SLOW_SYNC_MS = 20.0  # a disk on which a run's rate says more about the disk than about Zab
-LARGEST = 9  # nodes; larger ensembles are not what this machine is asked for
-MEMORY = 2**30  # bytes available; five nodes, toxiproxy and the clients stay below
+SLOW_SYNC_MS = 20.0  # above this, a run's rate says more about the disk than about Zab
+LARGEST = 9  # nodes of the largest ensemble that is checked for
+MEMORY = 2**30  # bytes; five nodes, toxiproxy and the clients need less
 
 State = Literal["ok", "warning", "missing", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `warning`: it works, but; `missing`: runs fail without it; `absent`: optional."""
+    """The result of one check. `warning`: works with limits; `missing`: runs fail without it; `absent`: optional."""
 
     name: str
     state: State
     found: str
-    mend: str = ""  # what to do: where possible, the one command
+    mend: str = ""  # how to fix it: if possible, a command
 
 
 def examine(results: Path) -> list[Finding]:
-    """Look at everything. Never raises: what cannot be looked at is a finding."""
+    """Run all checks. Never raises: a check that fails is a finding."""
     return [
         python(),
         packages(),
@@ -72,7 +72,7 @@ def as_json(findings: list[Finding]) -> dict[str, Any]:
 
 
 def show(findings: list[Finding], console: Console) -> None:
-    """A table, then the commands that mend what is missing."""
+    """Print a table, then the commands that fix what is missing."""
     table = Table(box=None, pad_edge=False, show_header=False)
     colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
     for finding in findings:
@@ -81,7 +81,7 @@ def show(findings: list[Finding], console: Console) -> None:
     for finding in findings:
         if finding.mend and finding.state != "ok":
             console.print(f"\n{finding.name}: {finding.mend}", highlight=False, markup=False, soft_wrap=True)
-    console.print("\nReady to run." if healthy(findings) else "\nNot ready: mend what is missing.", highlight=False)
+    console.print("\nReady to run." if healthy(findings) else "\nNot ready: fix what is missing.", highlight=False)
 
 
 def python() -> Finding:
@@ -92,7 +92,7 @@ def python() -> Finding:
 
 
 def packages() -> Finding:
-    """All that the distribution requires is installed: as its metadata says, or in a checkout its pyproject.toml."""
+    """Check that all required packages are installed, by the metadata of the distribution or by pyproject.toml."""
     try:
         wanted = importlib.metadata.requires("zab-chaos") or []
     except importlib.metadata.PackageNotFoundError:
@@ -102,8 +102,8 @@ def packages() -> Finding:
     names = [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in wanted if "extra ==" not in line]
     lacking = [name for name in names if environment.package(name) is None]
     if lacking:
-        return Finding("packages", "missing", "lacking: " + ", ".join(lacking), "pip install " + " ".join(lacking))
-    return Finding("packages", "ok", f"all {len(names)} there")
+        return Finding("packages", "missing", "missing: " + ", ".join(lacking), "pip install " + " ".join(lacking))
+    return Finding("packages", "ok", f"all {len(names)} installed")
 
 
 def curve() -> Finding:
@@ -114,20 +114,20 @@ def curve() -> Finding:
 
 
 def toxiproxy() -> Finding:
-    """The server that runs would use; it is not fetched here, only said how."""
+    """Check the toxiproxy server that runs would use. It is not fetched here."""
     try:
         path = server.find()
     except HarnessError as error:
         return Finding("toxiproxy", "missing", str(error), "unset ZAB_TOXIPROXY")
     if path is None:
-        words = "not here yet; a first run with network faults fetches it"
+        words = "not installed; the first run on processes fetches it"
         state: State = "warning" if shutil.which("go") or platform_asset() else "missing"
         return Finding("toxiproxy", state, words, remedy(server.cached()))
     try:
-        told = subprocess.run([str(path), "-version"], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run([str(path), "-version"], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("toxiproxy", "missing", f"{path} does not run: {error}", remedy(server.cached()))
-    version = re.search(r"\d+\.\d+\.\d+", told.stdout + told.stderr)
+    version = re.search(r"\d+\.\d+\.\d+", done.stdout + done.stderr)
     found = f"{version.group() if version else 'unknown version'} at {path}"
     if version is not None and version.group() == server.VERSION:
         return Finding("toxiproxy", "ok", found)
@@ -152,7 +152,7 @@ def folder(results: Path) -> Finding:
 
 
 def disk(results: Path) -> Finding:
-    """How long 4 KiB take to be durable: the floor under every commit."""
+    """Measure how long it takes to make 4 KiB durable: no commit is faster."""
     try:
         median, worst = environment.sync_latency(_existing(results))
     except OSError as error:
@@ -164,7 +164,7 @@ def disk(results: Path) -> Finding:
 
 
 def _existing(path: Path) -> Path:
-    """The nearest folder that is there already: looking must not create anything."""
+    """The nearest existing folder: a check must not create anything."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -172,7 +172,7 @@ def _existing(path: Path) -> Path:
 
 
 def ports() -> Finding:
-    """As many as the largest ensemble takes: three a node, one for each ordered pair, one for toxiproxy."""
+    """Check the ports of the largest ensemble: three per node, one for each ordered pair, one for toxiproxy."""
     wanted = 3 * LARGEST + LARGEST * (LARGEST - 1) + 1
     try:
         taken = free_ports(wanted)
@@ -186,7 +186,7 @@ def cores() -> Finding:
     count = int(environment.facts()["cores"])
     if count >= 2:
         return Finding("cores", "ok", str(count))
-    return Finding("cores", "warning", str(count), "expect slow elections: raise the scenario's timeouts")
+    return Finding("cores", "warning", str(count), "elections will be slow: raise the timeouts in the scenario")
 
 
 def memory() -> Finding:
@@ -194,7 +194,7 @@ def memory() -> Finding:
     found = f"{free / 2**30:.1f} GiB available"
     if free >= MEMORY:
         return Finding("memory", "ok", found)
-    return Finding("memory", "warning", found, "end other programs, or run with --nodes 3")
+    return Finding("memory", "warning", found, "close other programs, or run with --nodes 3")
 
 
 def java() -> Finding:
@@ -219,7 +219,7 @@ def zookeeper() -> Finding:
 
 
 def containers() -> Finding:
-    """The container engine that `--on containers` would use, and whether it has the image of this code."""
+    """Check the container engine that `--on containers` would use, and its image of this code."""
     try:
         with extra("containers", "`--on containers`"):
             from zab_chaos.harness.backends.containers import engine, image

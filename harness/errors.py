@@ -1,27 +1,40 @@
-"""Exit codes, and the two errors that end a command with a clean message."""
+"""Exit codes, and the errors that end a command with a message instead of a traceback."""
 
+import difflib
+from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
 
 
 class Exit(IntEnum):
-    """What `zab` answers to the shell (docs: architecture, "Commands")."""
+    """The exit codes of `zab` (README.md, "How to read a verdict")."""
 
     PASS = 0  # all properties hold
     VIOLATION = 1  # a property is violated
     UNKNOWN = 2  # too little happened to judge, a fault could not be confirmed, or the run was interrupted
     HARNESS_ERROR = 3  # the harness itself failed
     BAD_INPUT = 4  # bad arguments or a bad scenario
-    BEYOND_FAULT_MODEL = 5  # a quorum of disks was lost, and the nodes refused to invent history
-    FORCED = 130  # a second Ctrl-C: ended at once, not judged (128 + SIGINT, as shells say)
+    BEYOND_FAULT_MODEL = 5  # a quorum of disks was lost, and the nodes refused to form an ensemble
+    FORCED = 130  # a second Ctrl-C: stopped at once, not judged (128 + SIGINT, as in shells)
 
 
 class BadInput(Exception):
-    """The user's mistake: exit 4. The text says what was wrong, where, what is allowed; all mistakes at once."""
+    """A mistake of the user: exit 4. The text has all mistakes at once, with their places and what is allowed."""
 
 
 class HarnessError(Exception):
-    """The harness cannot do its work on this machine: exit 3. The text says what to do about it."""
+    """The harness can't work on this machine: exit 3. The text says how to fix that."""
 
 
 class Interrupted(Exception):
-    """The user ended one of several runs: the others are not begun. Exit 2."""
+    """The user stopped one of several runs, and the others are not started: exit 2."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest names, or all of them when none is near."""
+    names = sorted(known)
+    stem = Path(name).stem if name.endswith(".toml") else name
+    near = difflib.get_close_matches(stem, names, n=3, cutoff=0.5)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Known: {', '.join(names) or '(none)'}."

@@ -1,4 +1,4 @@
-"""The optional parts of an installation, and what is said where one is missing."""
+"""Optional dependencies: reports which extra to install if a package is missing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ class MissingExtra(BadInput):
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """Import in here what the extra `name` brings; `what` needs it. Raises MissingExtra."""
+    """Import packages of the extra `name` in this block; `what` needs them. Raises MissingExtra."""
     try:
         yield
     except ModuleNotFoundError as error:

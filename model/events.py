@@ -326,12 +326,18 @@ class Milestone(Line, kw_only=True):
         return found
 
 
+TRACES: Literal["traces"] = "traces"
+HISTORY: Literal["history"] = "history"
+
+
 class Run(Struct, kw_only=True):
-    """What the judge wants to know of run.json."""
+    """What the judge wants to know of run.json. `evidence`: what there is to judge by, the nodes' own traces or only the
+    clients' history."""
 
     nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; each is looked for
     outcome: str = "finished"
     expect: dict[str, Any] = {}
+    evidence: Literal["traces", "history"] = TRACES
 
 
 def trace_name(node: int, life: int) -> str:

@@ -68,7 +68,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 class Property(msgspec.Struct, frozen=True, kw_only=True):
     """One property's judgement. `checked` counts the facts that were held against the statement; `more` the
-    violations beyond those that are listed."""
+    violations beyond those that are listed; `why` it is not applicable, where that is known."""
 
     name: str
     source: str
@@ -77,6 +77,7 @@ class Property(msgspec.Struct, frozen=True, kw_only=True):
     checked: int
     violations: list[Violation] = []
     more: int = 0
+    why: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Protocol
 
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.net.link import Links
 from zab_chaos.node.store.store import Store
 
 
@@ -16,7 +16,7 @@ class Components(Layers):
 
     peer: type[Peer] = Peer
     store: type[Store] = Store
-    links: type[Links] = Links
+    channels: type[ChannelSet] = ChannelSet
 
 
 class Defective(Protocol):

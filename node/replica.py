@@ -5,11 +5,14 @@ iterator that stops where the disk writes, so that whoever drives it may let tim
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready, Recovered
 from zab_chaos.node.core.settings import MS, Settings
@@ -32,6 +35,7 @@ from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.outcomes import Outcome
 
 Answered = tuple[int, list[tuple[int, Outcome]]]  # client, (seq, outcome) in the order of its requests
+DECODER: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message | Forward | Answer])  # of a frame
 OVER: Iterator[None] = iter(())  # of a round that asks for nothing more
 
 

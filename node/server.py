@@ -4,16 +4,15 @@ One thread does everything. While it waits for its disk, frames gather, and the 
 the group commit of LADIS 2008, and nobody ever waits for a batch to fill.
 """
 
+from dataclasses import asdict
 from typing import Any
 
-import msgspec
 import zmq
 
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.components import Components
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.net import keys
@@ -21,10 +20,9 @@ from zab_chaos.node.net.clients import ClientPort
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.link import Links
 from zab_chaos.node.recording import Recording
-from zab_chaos.node.replica import Replica
+from zab_chaos.node.replica import DECODER, Replica
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.trace import Trace
-from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.watchdog import Silence
 
 POLL_MS = 10  # the longest sleep: the core's clock ticks at least this often
@@ -53,8 +51,11 @@ class Server:
         self.silence = Silence(config.silence_ms) if config.silence_ms is not None else None
         self.watched: int | None = None  # a pipe that its holder closes by ending: so does this node
         self.context: zmq.Context[Any] = zmq.Context()
-        self.links: Links = parts.links(
+        self.poller = zmq.Poller()
+        self.links = Links(
             self.context,
+            self.poller,
+            parts.channels,
             me=config.id,
             cluster=config.cluster,
             incarnation=life,
@@ -63,18 +64,26 @@ class Server:
             keys=keys.load(config.link_keys),
             limits=config.limits,
             heartbeat_ms=config.timing.heartbeat_ms,
-            decoder=msgspec.msgpack.Decoder(list[Message | Forward | Answer]),
+            decoder=DECODER,
         )
         self.clients = ClientPort(self.context, config.client, keys.load(config.client_keys), config.limits)
         self.recording = Recording(config.record, config.id, life) if config.record else None
         self.replica = Replica(
-            config, life, parts.peer, store, recovered, trace, self.recording, crash, self.links, self.clients, parts
+            config,
+            life,
+            parts.peer,
+            store,
+            recovered,
+            trace,
+            self.recording,
+            crash,
+            self.links.channels,
+            self.clients.connections,
+            parts,
         )
         self.commands = Commands(self.replica, self.clock, disk, self.stop)
         self.control = ControlPort(self.context, config.control, keys.load(config.control_keys), self.command)
         crash.settle = self.settle
-        self.poller = zmq.Poller()
-        self.links.register(self.poller)
         self.clients.register(self.poller)
         self.control.register(self.poller)
 
@@ -126,18 +135,8 @@ class Server:
         self.replica.driver.flush()
 
     def trace_channels(self) -> None:
-        for run in self.links.runs():
-            self.trace.add(
-                "channel",
-                {
-                    "peer": run.peer,
-                    "incarnation": run.incarnation,
-                    "session": run.session,
-                    "first": run.first,
-                    "last": run.last,
-                    "ended": run.ended,
-                },
-            )
+        for run in self.links.channels.runs.fetch():
+            self.trace.add("channel", asdict(run))
 
     def close(self) -> None:
         """End by own decision: say goodbye to nobody, but leave complete traces."""

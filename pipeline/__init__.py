@@ -1,1 +1,1 @@
-"""Traces of any number of runs, as tables; Zab's properties and the campaign's numbers, as Spark queries over them."""
+"""The Spark pipeline of `zab analyze`: tables, verdicts, metrics and comparison of any number of runs."""

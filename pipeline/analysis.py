@@ -1,4 +1,4 @@
-"""One call: folders to tables, runs to verdicts, tables to metrics, and all of it written down."""
+"""One analysis: reads run folders into tables, judges the runs, computes the metrics and writes all of it."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from zab_chaos.pipeline.tables import Rows
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What was found. `read` of the runs were read anew; `summary` is what summary.json holds."""
+    """The result. `read`: how many runs were new or changed; `summary`: the content of summary.json."""
 
     verdicts: list[Judged]
     read: int
@@ -28,7 +28,7 @@ class Analysis:
 
     @property
     def verdict(self) -> Outcome:
-        """The worst of all."""
+        """The worst verdict."""
         return worst(it.verdict for it in self.verdicts)
 
 

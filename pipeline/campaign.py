@@ -1,4 +1,4 @@
-"""Many runs at once: what a number is on average, and how sure that is.
+"""The summary of a campaign: means of each number over the runs, with their confidence intervals.
 
 A run is one observation: intervals are 95 % confidence intervals of the mean over runs, by Student's t. Only the times to recover
 from a fault are taken by fault, for a run has several kinds of them.
@@ -21,7 +21,7 @@ SHOWN = 200  # values of a distribution that are kept; of more than that, evenly
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that every run has, or lacks: its name in `metrics`, its unit ("" for a plain ratio), and what it says."""
+    """A number of a run: its name in `metrics`, its unit ("" for a plain ratio), and its meaning."""
 
     name: str
     unit: str
@@ -65,7 +65,7 @@ def summary(verdicts: Sequence[Judged]) -> dict[str, Any]:
 
 
 def name_of(it: Judged) -> str:
-    """The experiment that a run is one of."""
+    """The experiment that a run belongs to."""
     return experiment(str(it.facts["scenario"] or "(no name)"), it.facts["defect"])
 
 
@@ -77,12 +77,12 @@ def interval(values: Sequence[float]) -> dict[str, Any]:
 
 
 def values_of(name: str, group: Iterable[Judged]) -> list[float]:
-    """A number of each run that has it."""
+    """The values of a number, for the runs that have it."""
     return [value for it in group if (value := value_of(name, it)) is not None]
 
 
 def value_of(name: str, it: Judged) -> float | None:
-    """One run's. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
+    """The numbers of one run. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
     numbers = it.json["metrics"]
     if name == "recovery_s":
         took = [fault["seconds"] for fault in numbers.get("faults", []) if fault["seconds"] is not None]
@@ -101,7 +101,7 @@ def _run(it: Judged) -> dict[str, Any]:
 
 
 def _groups(verdicts: Sequence[Judged], key: Callable[[Judged], str]) -> list[dict[str, Any]]:
-    """Verdicts counted and numbers averaged, by a key."""
+    """Count the verdicts and average the numbers, by a key."""
     groups: dict[str, list[Judged]] = {}
     for it in verdicts:
         groups.setdefault(key(it), []).append(it)
@@ -137,7 +137,7 @@ def _recovery(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
 
 
 def _thinned(ascending: Sequence[float]) -> list[float]:
-    """All of a few values; of many, quantiles that keep the first and the last."""
+    """Few values unchanged, many reduced to quantiles with the first and the last value."""
     if len(ascending) <= SHOWN:
         return list(ascending)
     return [ascending[max(0, ceil(i / (SHOWN - 1) * len(ascending)) - 1)] for i in range(SHOWN)]
@@ -154,7 +154,7 @@ def _catching_up(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
 
 
 def _properties(verdicts: Iterable[Judged]) -> dict[str, dict[str, int]]:
-    """How often each property was judged how."""
+    """For each property, the number of each judgement."""
     found: dict[str, Counter[str]] = {}
     for it in verdicts:
         for name, judgement in it.judgements().items():

@@ -1,6 +1,6 @@
-"""The columns of the tables: types, units and meanings in one place.
+"""The tables that `zab analyze` writes: the types, units and meanings of their columns.
 
-Everything that reads or writes takes its Spark schema from here, and docs/tables.md is written from here (`make docs`), so the
+All readers and writers take their Spark schema from here, and docs/tables.md is generated from here (`make docs`), so the
 three cannot differ. A column keeps the name that the field has in the run's file (results/README.md). Zxids stay pairs
 `[epoch, counter]`.
 """
@@ -15,7 +15,7 @@ TEXT = "string"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Spark type in DDL, its unit ("" for what has none), and what it says."""
+    """One column: its name, its Spark type in DDL, its unit ("" if it has none), and its meaning."""
 
     name: str
     type: str
@@ -42,18 +42,18 @@ class Table:
 
 
 def ddl(columns: Iterable[Column]) -> str:
-    """Columns as Spark writes a schema."""
+    """Format columns as a Spark schema in DDL."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
 RUN = Column("run", NUMBER, "", "the run: a hash of its folder's path; `runs` has the path")
 LINE = Column("line", "int", "", "line number in the file, from 1")
-LOAD = Column("load", "int", "", "which call of the ingest wrote the row; partition column")
+LOAD = Column("load", "int", "", "number of the ingest call that wrote the row; partition column")
 
 COMMON = (
     Column("t", NUMBER, "ns", "the host's monotonic clock, one for all processes of a run"),
     Column("node", "int", "", "id of the node, from 1"),
-    Column("life", "int", "", "the node's incarnation on this disk, from 1"),
+    Column("life", "int", "", "number of the process incarnation on this disk, from 1"),
     Column("n", NUMBER, "", "event number in this life, from 1, without gaps"),
     Column("event", TEXT, "", "the event's name"),
 )
@@ -63,7 +63,7 @@ BATCH = (
     Column("digests", TEXT, "hex", "digest of each transaction's bytes (BLAKE2b, 64 bits), 16 digits each"),
 )
 OWN = (
-    Column("disk", TEXT, "", "boot: what the disk was: fresh, recovered, torn, amnesiac"),
+    Column("disk", TEXT, "", "boot: state of the disk: fresh, recovered, torn, amnesiac"),
     Column("accepted_epoch", NUMBER, "", "boot: f.p on the disk"),
     Column("current_epoch", NUMBER, "", "boot: f.a on the disk"),
     Column("last_zxid", ZXID, "", "boot, current_epoch, established: last zxid of the history"),
@@ -79,27 +79,30 @@ OWN = (
     Column("epoch", NUMBER, "", "phase, vote, accepted_epoch, current_epoch, established, member: the epoch"),
     Column("round", NUMBER, "", "vote: the election's round (logical clock)"),
     Column(
-        "quorum", "array<int>", "", "established: ids of those whose ACK-LD counted; member: of those that confirmed it"
+        "quorum",
+        "array<int>",
+        "",
+        "established: ids of the nodes whose ACK-LD counted; member: of those that confirmed it",
     ),
-    Column("keep", ZXID, "", "truncate: zxid that stays last"),
-    Column("last", ZXID, "", "truncate: zxid that was last"),
+    Column("keep", ZXID, "", "truncate: last zxid that was kept"),
+    Column("last", ZXID, "", "truncate: last zxid before the truncation"),
     Column("kind", TEXT, "", "snapshot: taken, installed, restored"),
     Column("zxid", ZXID, "", "vote, snapshot: the zxid"),
     Column("digest", TEXT, "hex", "boot, snapshot: running digest of the history up to the snapshot's zxid"),
     Column("tree", TEXT, "hex", "snapshot: digest of the tree"),
     Column("what", TEXT, "", "refused: frame, stranger, client, request"),
     Column("peer", "int", "", "refused: id of the peer"),
-    Column("count", NUMBER, "", "refused: how many"),
+    Column("count", NUMBER, "", "refused: number of refusals"),
     Column("records", NUMBER, "", "recovery: log records read"),
     Column("bytes", NUMBER, "bytes", "recovery: bytes read; snapshot: length of an installed state"),
-    Column("micros", NUMBER, "µs", "recovery: how long it took"),
+    Column("micros", NUMBER, "µs", "recovery: duration"),
     Column("frames", NUMBER, "", "work: frames given to links since the life began"),
-    Column("messages", "map<string,bigint>", "", "work: messages in them, by kind"),
+    Column("messages", "map<string,bigint>", "", "work: messages in these frames, by kind"),
     Column("syncs", NUMBER, "", "work: syncs of the log since the life began"),
     Column("do", TEXT, "", "fault: the kind"),
     Column("state", TEXT, "", "fault: armed, fired, lifted; client: connected, gone"),
-    Column("detail", TEXT, "", "fault: what exactly"),
-    Column("client", "int", "", "client: number of the session"),
+    Column("detail", TEXT, "", "fault: details"),
+    Column("client", "int", "", "client: session number"),
     Column("code", "int", "", "exit: exit code"),
     Column("why", TEXT, "", "role, refused, abort, exit: the reason"),
     Column("raw", TEXT, "", "the whole line, for events that results/README.md does not name"),
@@ -107,41 +110,43 @@ OWN = (
 
 RUNS = Table(
     "runs",
-    "One row a run and load. The row with the highest `load` of a run is the one that counts.",
+    "One row per run and load. Only the row with the highest `load` of a run is valid.",
     "run.json",
     (
         RUN,
         Column("path", TEXT, "", "the run's folder"),
         Column("rows_in", "int", "", "the load that holds the run's rows in the other tables"),
-        Column("stamp", TEXT, "", "names, sizes and modification times of its files, hashed: the quick look"),
-        Column("fingerprint", TEXT, "sha-256", "of the contents of all its files"),
+        Column("stamp", TEXT, "", "hash of the names, sizes and modification times of its files"),
+        Column("fingerprint", TEXT, "sha-256", "hash of the contents of all its files"),
         Column("error", TEXT, "", "why run.json can't be used; null if it can"),
-        Column("name", TEXT, "", "`run`: the folder's name when it was made"),
+        Column("name", TEXT, "", "the run folder's name when it was created (`run` in run.json)"),
         Column("scenario", TEXT, "", "the scenario's name"),
         Column("seed", NUMBER, "", "the seed"),
         Column("nodes", "int", "", "size of the ensemble"),
-        Column("backend", TEXT, "", "the world it ran in"),
+        Column("backend", TEXT, "", "the backend that it ran on"),
         Column("defect", TEXT, "", "the known bug that the nodes were built with"),
         Column("disk", TEXT, "", "faithful or ordinary"),
         Column("record", "boolean", "", "whether the nodes recorded their inputs, so that the run can be replayed"),
-        Column("commit", TEXT, "", "the code's commit"),
+        Column("commit", TEXT, "", "the commit of the code"),
         Column("command", TEXT, "", "the command that repeats the run"),
-        Column("started", TEXT, "UTC, ISO 8601", "begin"),
-        Column("ended", TEXT, "UTC, ISO 8601", "end"),
-        Column("outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why it could not go on"),
+        Column("started", TEXT, "UTC, ISO 8601", "start of the run"),
+        Column("ended", TEXT, "UTC, ISO 8601", "end of the run"),
+        Column(
+            "outcome", TEXT, "", "finished, interrupted, harness-error: ..., unfinished, or why the run could not go on"
+        ),
         Column("expect", TEXT, "JSON", "the scenario's [expect]"),
-        Column("files", "array<string>", "", "the files that were read, relative to the folder"),
+        Column("files", "array<string>", "", "the files that were read, relative to the run's folder"),
     ),
 )
 EVENTS = Table(
     "events",
-    "What each life of each node did, without transactions and links. A column is null where the event has no such field.",
+    "The events of each life of each node, without transactions and links. Columns that an event does not have are null.",
     "trace/*.jsonl",
     (RUN, *COMMON, *OWN, LINE),
 )
 BROADCASTS = Table(
     "broadcasts",
-    "What a primary broadcast, one row a batch.",
+    "What a primary broadcast, one row per batch.",
     "trace/*.jsonl, `broadcast`",
     (
         RUN,
@@ -154,57 +159,57 @@ BROADCASTS = Table(
 )
 ACCEPTS = Table(
     "accepts",
-    "What became durable in a log, one row a batch.",
+    "What became durable in a log, one row per batch.",
     "trace/*.jsonl, `accept`",
     (RUN, *COMMON, *BATCH, Column("in_epoch", NUMBER, "", "f.a under which it was accepted"), LINE),
 )
 DELIVERIES = Table(
     "deliveries",
-    "What a node delivered, one row a batch.",
+    "What a node delivered, one row per batch.",
     "trace/*.jsonl, `deliver`",
     (
         RUN,
         *COMMON,
         *BATCH,
         Column("digest", TEXT, "hex", "running digest of the history after the batch's last transaction"),
-        Column("tree", TEXT, "hex", "digest of the tree after it"),
+        Column("tree", TEXT, "hex", "digest of the tree after that transaction"),
         LINE,
     ),
 )
 LINKS = Table(
     "links",
-    "Links that were opened and closed, and the unbroken runs of frames that were taken from a peer.",
+    "Links that were opened and closed, and the unbroken runs of frames that were accepted from a peer.",
     "trace/*.jsonl, `link` and `channel`",
     (
         RUN,
         *COMMON,
         Column("peer", "int", "", "id of the other node"),
         Column("state", TEXT, "", "link: opened or closed"),
-        Column("session", NUMBER, "", "number of the session"),
+        Column("session", NUMBER, "", "session number"),
         Column("why", TEXT, "", "link: the reason"),
         Column("incarnation", NUMBER, "", "channel: the peer's incarnation"),
-        Column("first", NUMBER, "", "channel: sequence number of the first frame taken"),
-        Column("last", NUMBER, "", "channel: sequence number of the last frame taken"),
+        Column("first", NUMBER, "", "channel: sequence number of the first accepted frame"),
+        Column("last", NUMBER, "", "channel: sequence number of the last accepted frame"),
         Column("ended", TEXT, "", "channel: closed, gap, session or exit"),
         LINE,
     ),
 )
 OPERATIONS = Table(
     "operations",
-    "What the clients asked and were told, one row a line: an invocation or its completion.",
+    "The operations of the clients. Each row is an invocation or its completion.",
     "ops.jsonl",
     (
         RUN,
         Column("type", TEXT, "", "invoke or complete"),
-        Column("t", NUMBER, "ns", "when it was sent or answered"),
-        Column("due", NUMBER, "ns", "invoke: when the open loop owed it"),
-        Column("client", NUMBER, "", "the session"),
-        Column("seq", NUMBER, "", "the order in which the client sent"),
-        Column("node", "int", "", "id of the node that was asked"),
+        Column("t", NUMBER, "ns", "time at which it was sent or answered"),
+        Column("due", NUMBER, "ns", "invoke: time at which the open loop scheduled it"),
+        Column("client", NUMBER, "", "session number"),
+        Column("seq", NUMBER, "", "number of the request within the session"),
+        Column("node", "int", "", "id of the node that the request was sent to"),
         Column("op", TEXT, "", "invoke: create, set, delete, check, multi, get, exists, children"),
         Column("path", TEXT, "", "invoke: the znode; complete: of a create, the complete path"),
         Column("value", NUMBER, "CRC-32", "digest of the value that was written or read"),
-        Column("version", NUMBER, "", "the version that was asked for or answered"),
+        Column("version", NUMBER, "", "invoke: the required version; complete: the resulting version"),
         Column("sequential", "boolean", "", "invoke: whether the create appends a number to the path"),
         Column(
             "steps",
@@ -212,61 +217,61 @@ OPERATIONS = Table(
             "JSON",
             "of a multi. invoke: [{op, path, value, version}, ...]; complete: [[path, version], ...]",
         ),
-        Column("children", "array<string>", "", "complete: of a children read, the names"),
+        Column("children", "array<string>", "", "complete: the result of a children read"),
         Column("outcome", TEXT, "", "complete: ok, failed (certainly without effect) or unknown"),
         Column("error", TEXT, "", "complete: why it failed"),
         Column(
             "zxid",
             ZXID,
             "",
-            "complete: of a write, its transaction, of a read or a refusal, the last one delivered there",
+            "complete: of a write its transaction; of a read or refusal the last transaction that the node had delivered",
         ),
         LINE,
     ),
 )
 FAULTS = Table(
     "faults",
-    "What was broken and what was healed, one row a line.",
+    "Faults. Each row is an injection or a healing.",
     "faults.jsonl",
     (
         RUN,
         Column("type", TEXT, "", "inject or heal"),
-        Column("t", NUMBER, "ns", "when"),
+        Column("t", NUMBER, "ns", "time"),
         Column("id", TEXT, "", "number of the fault"),
         Column("do", TEXT, "", "inject: the kind"),
-        Column("target", TEXT, "", "inject: as the scenario says it"),
-        Column("nodes", "array<int>", "", "inject: what the target resolved to"),
+        Column("target", TEXT, "", "inject: the target as in the scenario"),
+        Column("nodes", "array<int>", "", "inject: ids of the nodes that were hit"),
         Column("params", TEXT, "JSON", "inject: the fault's own keys"),
         Column("pairs", "array<array<int>>", "", "inject: the cut links, [from, to]"),
         Column("confirmed", "boolean", "", "whether the processes themselves showed the effect"),
-        Column("evidence", TEXT, "JSON", "what they showed"),
+        Column("evidence", TEXT, "JSON", "the evidence"),
         LINE,
     ),
 )
 MILESTONES = Table(
     "milestones",
-    "The run's own milestones, one row a line.",
+    "The milestones of the run, one row per line.",
     "harness.jsonl",
     (
         RUN,
-        Column("t", NUMBER, "ns", "when"),
+        Column("t", NUMBER, "ns", "time"),
         Column("event", TEXT, "", "started, established, workload-started, safety-ended, converged, ..."),
-        Column("seconds", "double", "s", "converged: how long it took"),
+        Column("seconds", "double", "s", "converged: time until convergence"),
         Column("raw", TEXT, "JSON", "the whole line"),
         LINE,
     ),
 )
 QUARANTINE = Table(
     "quarantine",
-    "Lines that do not have the documented form. A run with one is UNKNOWN at best, unless a kill excuses a torn last line.",
-    "any of the files",
+    "Lines without the documented form. They make a run UNKNOWN at best, unless a kill explains an incomplete last line.",
+    "all files",
     (
         RUN,
         Column("file", TEXT, "", "relative to the run's folder"),
         LINE,
         Column("reason", TEXT, "", "what is wrong with it"),
-        Column("torn", "boolean", "", "the last line of its file, without a line end"),
-        Column("text", TEXT, "", "the line itself, its first 1000 characters"),
+        Column("torn", "boolean", "", "whether it is an incomplete last line of its file"),
+        Column("text", TEXT, "", "the first 1000 characters of the line"),
     ),
 )
 TABLES = {

@@ -1,4 +1,4 @@
-"""What differs between two campaigns by more than chance, and what shows it.
+"""Compares two campaigns: the differences that are larger than chance explains, and the runs that show them.
 
 Numbers of runs are compared by Welch's t-test, how many runs got a verdict by Fisher's exact test. All of these p-values
 are corrected together by Holm's method. A difference is told when its corrected p-value is below `LIMIT` and it is at least
@@ -82,7 +82,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often a scenario's runs got each verdict. A scenario may be in one campaign only."""
+    """The numbers of verdicts of a scenario. A scenario may be in one campaign only."""
 
     scenario: str
     before: dict[str, int]
@@ -96,7 +96,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that was compared, worse first; the verdicts of every scenario are told whatever their difference."""
+    """The result of a comparison, worse first. The verdicts of every scenario are listed whatever their difference."""
 
     compared: list[Compared]
     counts: list[Counts]
@@ -127,7 +127,7 @@ class Comparison:
 
 
 def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
-    """Scenario by scenario; a scenario with a defect is one of its own."""
+    """Compare each scenario; a scenario with a defect counts as a separate one."""
     found: list[Compared] = []
     counts: list[Counts] = []
     for scenario in sorted({name_of(it) for it in (*before, *after)}):
@@ -142,14 +142,14 @@ def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
 
 
 def of_campaign(verdicts: Sequence[Judged], folders: Sequence[Folder]) -> list[Judged]:
-    """The verdicts of these folders. A run that was judged as a copy of another campaign's counts in both."""
+    """The verdicts of a campaign's folders. A run that was judged as a copy of another campaign's counts in both."""
     paths = {folder.path for folder in folders}
     mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
     return [replace(it, path=its[0], copies=its[1:]) for it, its in mine if its]
 
 
 def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
-    """How many runs got each verdict but PASS, as far as any did. With a defect, a violation is what is looked for."""
+    """Compare the shares of each verdict but PASS. With a defect, a violation is the wanted result."""
     for verdict in WORST_FIRST[:-1]:
         had, have = ([it for it in side if it.verdict == verdict] for side in (old, new))
         if had or have:
@@ -163,7 +163,7 @@ def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> It
 
 
 def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
-    """Every number that two runs of each side have, with the run of the second campaign that went furthest."""
+    """Compare every number that at least two runs on each side have, with the most extreme run of the second campaign."""
     for number in NUMBERS:
         a, b = values_of(number.name, old), values_of(number.name, new)
         if len(a) > 1 and len(b) > 1:
@@ -200,5 +200,5 @@ def _many(number: int, what: str) -> str:
 
 
 def _digits(value: float, sign: str = "") -> str:
-    """Three digits that count."""
+    """Format a number with three significant digits."""
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

@@ -1,4 +1,4 @@
-"""Which folders hold runs, which files they have, and whether those have changed since they were read."""
+"""Finds run folders, lists their files, and detects whether they have changed since they were read."""
 
 import glob
 import os
@@ -16,11 +16,11 @@ _FILE = re.compile(
 
 
 class NoRuns(Exception):
-    """What was named holds no runs, or can't be read. The text names every path that was wrong, and what is allowed."""
+    """A given path has no runs, or can't be read. The text names all such paths, and what is allowed."""
 
 
 class Size(NamedTuple):
-    """What is seen of a file without opening it."""
+    """A file's size and modification time."""
 
     bytes: int
     modified: int  # nanoseconds
@@ -44,11 +44,11 @@ class Folder:
 
     @property
     def stamp(self) -> str:
-        """Names, sizes and modification times, hashed: folders with equal stamps are believed to be equal."""
+        """A hash of names, sizes and modification times: folders with equal stamps count as unchanged."""
         return sha256(repr(sorted(self.files.items())).encode()).hexdigest()
 
     def fingerprint(self) -> str:
-        """The contents of all files, hashed: equal for copies of a run. Raises OSError."""
+        """A hash of the contents of all files, equal for copies of a run. Raises OSError."""
         digests = []
         for name in sorted(self.files):
             with Path(self.path, name).open("rb") as file:
@@ -57,7 +57,7 @@ class Folder:
 
 
 def find(places: Sequence[str]) -> list[Folder]:
-    """Every run in or below the places (folders, or patterns as the shell has them), each once, by path. Raises NoRuns."""
+    """Find every run in or below the places (folders or shell patterns), each once, sorted by path. Raises NoRuns."""
     meant = {place: matching(place) for place in places}
     missing = [f"{place}: there is no such file or folder" for place, paths in meant.items() if not paths]
     if missing:
@@ -81,7 +81,7 @@ def find(places: Sequence[str]) -> list[Folder]:
 
 
 def matching(place: str) -> list[str]:
-    """What a path or a pattern stands for; nothing if there is no such thing."""
+    """The paths that match a path or a pattern."""
     return [place] if Path(place).exists() else glob.glob(place)  # noqa: PTH207 - Path has no absolute patterns
 
 

@@ -1,4 +1,4 @@
-"""From folders to tables. What was read before and has not changed is not read again."""
+"""Reads new and changed run folders into the Parquet tables."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Ingested:
 
 
 def ingest(spark: SparkSession, found: Sequence[Folder], tables: Path, said: Said = lambda _: None) -> Ingested:
-    """Read these runs into the tables at `tables`."""
+    """Read the new and changed ones of these runs into the tables at `tables`."""
     known, load = _known(spark, tables)
     changed = [folder for folder in found if folder.run not in known or known[folder.run]["stamp"] != folder.stamp]
     have_read: list[int] = []
@@ -50,7 +50,7 @@ def ingest(spark: SparkSession, found: Sequence[Folder], tables: Path, said: Sai
 
 
 def _known(spark: SparkSession, tables: Path) -> tuple[dict[int, Run], int]:
-    """What the tables have: for each run its newest row, and the highest load."""
+    """For each run in the tables its newest row, and the highest load."""
     if not (tables / c.RUNS.name).exists():
         return {}, 0
     rows = [row.asDict() for row in read(spark, tables, c.RUNS).orderBy("load").collect()]
@@ -58,7 +58,7 @@ def _known(spark: SparkSession, tables: Path) -> tuple[dict[int, Run], int]:
 
 
 def _parts(found: Sequence[Folder]) -> Iterator[list[Folder]]:
-    """As many runs as are read at once: so many, or so many bytes."""
+    """Split runs into batches that are read at once, limited by number and by bytes."""
     part: list[Folder] = []
     for folder in found:
         part.append(folder)
@@ -91,7 +91,7 @@ def _load(spark: SparkSession, tables: Path, load: int, part: Sequence[Folder], 
 
 
 def _write(spark: SparkSession, tables: Path, load: int, new: Sequence[Folder]) -> None:
-    """All tables but `runs`. The lines are kept until the last table has them."""
+    """Write all tables but `runs`. The lines are cached until the last table is written."""
     files = [source for folder in new for source in sources(folder)]
     every = spark.createDataFrame(_spread(spark, new, files).flatMap(lines), LINE, verifySchema=False).persist()
     for table in c.TABLES.values():
@@ -110,7 +110,7 @@ def _spread(spark: SparkSession, folders: Sequence[Folder], items: Sequence[Any]
 
 
 def _rows(every: DataFrame, table: c.Table) -> DataFrame:
-    """The lines that belong to a table, with its columns."""
+    """The lines of a table, with its columns."""
     mine = every.where(F.col("table") == table.name)
     if table is c.QUARANTINE:
         return mine.withColumn("text", F.substring("text", 1, 1000)).select(*table.names)

@@ -1,4 +1,4 @@
-"""The Java that Spark, and ZooKeeper, run on: where it is, whether it is new enough, and what puts it there."""
+"""Finds the Java for Spark and ZooKeeper, checks its version, and names the command that installs it."""
 
 import os
 import re
@@ -12,11 +12,11 @@ OLDEST = 17  # Spark 4 runs on nothing older
 
 
 class JavaMissing(Exception):
-    """There is no Java new enough. The text says which command puts one there."""
+    """There is no Java new enough. The text names the command that installs one."""
 
 
 def find(what: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[str, str] = os.environ) -> str:
-    """The `java` that will be used by `what` needs it. Raises JavaMissing."""
+    """The `java` that `what` will use. Raises JavaMissing."""
     home = environment.get("JAVA_HOME")
     path = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", os.defpath))
     if path is None:
@@ -38,7 +38,7 @@ def version(path: str, what: str = "the pipeline", oldest: int = OLDEST) -> str:
 
 
 def remedy() -> str:
-    """The one command that puts Java on this machine."""
+    """The command that installs Java on this machine."""
     if sys.platform == "darwin":
         return f"brew install openjdk@{OLDEST}"
     if shutil.which("apt-get"):

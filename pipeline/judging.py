@@ -1,4 +1,4 @@
-"""The verdicts: each run is judged by the one judge (`zab_chaos.model.oracle.oracle`, or what it is part of), on executors."""
+"""Judges runs on the executors, with the same judge as `zab verify` (`zab_chaos.model.oracle.oracle`)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ class Judged:
         return Outcome(self.json["verdict"])
 
     def judgements(self) -> dict[str, str]:
-        """What was made of each property, by name."""
+        """The judgement of each property, by name."""
         return {item["name"]: item["verdict"] for item in self.json["properties"]}
 
 
 def judged(spark: SparkSession, rows: Sequence[Run], judge: Judge, said: Said) -> list[Judged]:
-    """The verdicts of these runs, in their order. Of folders with the same contents the first is judged."""
+    """Judge these runs and return the verdicts in order. Of folders with the same contents only the first is judged."""
     same: dict[str, list[Run]] = {}
     for row in rows:
         same.setdefault(row["fingerprint"], []).append(row)

@@ -1,4 +1,4 @@
-"""What executors read of a run: what its run.json says, and every line of its files with the table that it belongs to.
+"""Reads a run on an executor: its run.json, and every line of its files with the table that the line belongs to.
 
 The judge's own decoders say whether a line has its documented form, so the tables hold exactly the lines that are judged.
 """
@@ -26,7 +26,7 @@ _TEXTS = ("run", "scenario", "backend", "defect", "disk", "commit", "command", "
 
 
 class Source(NamedTuple):
-    """One file with lines."""
+    """One file of lines."""
 
     run: int
     folder: str
@@ -52,7 +52,7 @@ def lines(source: Source) -> Iterator[tuple[int, str, str, int, str | None, bool
 
 
 def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
-    """The table of a line of the file `name`, and what is wrong with it."""
+    """The table of a line of the file `name`, and what is wrong with the line, if anything."""
     if name in _FILES:
         return _FILES[name], None
     if ev.trace_name(record.node, record.life) != name:
@@ -61,7 +61,7 @@ def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
 
 
 def described(folder: Folder) -> dict[str, Any]:
-    """A run's row in `runs`, but for the load."""
+    """A run's row in `runs`, without the load."""
     path = Path(folder.path)
     said: dict[str, Any] = {}
     error = None

@@ -1,4 +1,4 @@
-"""The metrics of some runs: written as tables, and boiled down to each run's own numbers."""
+"""Computes the metrics of runs: writes them as tables, and reduces them to numbers of each run."""
 
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,14 @@ def measured(rows: Rows, place: Path, judged: dict[int, Numbers], said: Said = l
 
 
 def _written(frame: DataFrame, place: Path) -> DataFrame:
-    """A metric as it is on disk now, with the columns of its table."""
+    """Write a metric and read it back, with the columns of its table."""
     (table,) = [it for it in METRICS if it.name == place.name]
     frame.select(*table.names).write.mode("overwrite").parquet(f"file://{place}")
     return frame.sparkSession.read.schema(table.ddl).parquet(literally(f"file://{place}"))
 
 
 def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """What the clients saw. Throughput is the mean over all seconds, also those in which nothing came."""
+    """Numbers of the clients. Throughput is the mean over all seconds, including those without an answer."""
     for row in kept["latency"].where("of = 'all'").collect():
         numbers[row["run"]] |= {f"latency_{name}": row[name] for name in ("p90_ms", "p999_ms", "max_ms")}
     for row in kept["throughput"].groupBy("run").agg(F.avg("ok").alias("ok")).collect():
@@ -65,7 +65,7 @@ def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None
 
 
 def _faults(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """What the verdict says of each fault, and what it hit."""
+    """The faults of the verdict, with the roles that they hit."""
     was: dict[tuple[int, str], list[str]] = {}
     for row in kept["hits"].orderBy("node").collect():
         was.setdefault((row["run"], row["id"]), []).append(row["was"])
@@ -77,7 +77,7 @@ def _faults(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
 
 
 def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
-    """What the nodes did."""
+    """Numbers of the nodes."""
     spent = metrics_work.spent(rows).groupBy("run").agg(F.sum("frames").alias("frames"), F.sum("syncs").alias("syncs"))
     for row in spent.collect():
         numbers[row["run"]] |= {"frames": row["frames"], "syncs": row["syncs"]}
@@ -100,7 +100,7 @@ def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) 
 
 
 def _ratios(mine: Numbers) -> None:
-    """What follows from the others. A committed write is a transaction that somebody delivered."""
+    """Numbers derived from the others. A committed write is a transaction that any node delivered."""
     joins = [it for it in mine["catch_up"] if it["kind"] != "nothing"]
     if joins:
         mine["catch_up_s"] = sum(it["seconds"] * it["times"] for it in joins) / sum(it["times"] for it in joins)

@@ -1,6 +1,6 @@
-"""The columns of the metrics that `zab analyze` writes below `metrics/<name>/part=<number>`: types, units, meanings.
+"""The columns of the metrics that `zab analyze` writes below `metrics/<name>/`: types, units, meanings.
 
-A test holds them against what the queries give; docs/tables.md shows them.
+A test compares them with the results of the queries; docs/tables.md lists them.
 """
 
 from zab_chaos.pipeline.columns import NUMBER, RUN, TEXT, Column, Table
@@ -15,13 +15,13 @@ def _ms(name: str, about: str) -> Column:
 
 
 def _share(name: str, share: str) -> Column:
-    return Column(name, NUMBER, "transactions", f"{share} of the batches are not larger (nearest rank)")
+    return Column(name, NUMBER, "transactions", f"{share} of the batches are at most this large (nearest rank)")
 
 
 METRICS = (
     Table(
         "latency",
-        "Of successful operations, from the time at which each was due (no coordinated omission), by nearest rank.",
+        "Latency of successful operations, from the time at which each was due (no coordinated omission), by nearest rank.",
         "`operations`",
         (
             RUN,
@@ -31,19 +31,19 @@ METRICS = (
             _ms("p99_ms", "99th percentile"),
             _ms("p999_ms", "99.9th percentile"),
             _ms("max_ms", "longest"),
-            Column("number", NUMBER, "operations", "how many"),
+            Column("number", NUMBER, "operations", "their number"),
         ),
     ),
     Table(
         "throughput",
-        "Operations answered in each second, without gaps.",
+        "Operations answered in each second; seconds without answers are included.",
         "`operations`",
         (
             RUN,
-            Column("second", "int", "s", "since the first operation was due"),
-            Column("ok", NUMBER, "operations", "that succeeded"),
-            Column("failed", NUMBER, "operations", "certainly without effect"),
-            Column("unknown", NUMBER, "operations", "answered unknown"),
+            Column("second", "int", "s", "time since the first operation was due"),
+            Column("ok", NUMBER, "operations", "successful operations"),
+            Column("failed", NUMBER, "operations", "failed operations, certainly without effect"),
+            Column("unknown", NUMBER, "operations", "operations of unknown outcome"),
         ),
     ),
     Table(
@@ -52,32 +52,37 @@ METRICS = (
         "`operations`",
         (
             RUN,
-            Column("begin", SECONDS, "s", "since the first operation was due"),
-            Column("seconds", SECONDS, "s", "how long"),
+            Column("begin", SECONDS, "s", "time since the first operation was due"),
+            Column("seconds", SECONDS, "s", "duration"),
         ),
     ),
     Table(
         "recovery",
-        "What followed on each fault.",
+        "The effect of each fault on commits and writes.",
         "`faults`, `deliveries`, `operations`",
         (
             RUN,
             Column("id", TEXT, "", "number of the fault"),
             Column("do", TEXT, "", "its kind"),
-            Column("role", TEXT, "", "leader, follower, looking, several; null if it hit no node"),
-            Column("nodes", "array<int>", "", "ids of those that it hit"),
-            Column("seconds", SECONDS, "s", "to the next new commit anywhere; null if there was none"),
+            Column(
+                "role",
+                TEXT,
+                "",
+                "role of the node that was hit: leader, follower, looking, several; null if it hit no node",
+            ),
+            Column("nodes", "array<int>", "", "ids of the nodes that were hit"),
+            Column("seconds", SECONDS, "s", "time to the next new commit on any node; null if there was none"),
             Column(
                 "stood_still",
                 SECONDS,
                 "s",
-                "longest time until the next fault in which writes were due and none succeeded",
+                "longest time, until the next fault, in which writes were due and none succeeded",
             ),
         ),
     ),
     Table(
         "hits",
-        "What each node was when a fault hit it.",
+        "The state of each node when a fault hit it.",
         "`faults`, `events`",
         (
             RUN,
@@ -96,9 +101,11 @@ METRICS = (
             NODE,
             EPOCH,
             Column("seconds", SECONDS, "s", "from the leader's LOOKING to `established`"),
-            Column("looking", SECONDS, "s", "of these, until it was LEADING"),
-            Column("rounds", NUMBER, "", "rounds that the leader voted in"),
-            Column("messages", NUMBER, "votes", "sent by all nodes meanwhile; null if the traces do not count"),
+            Column("looking", SECONDS, "s", "part of `seconds`: until it was LEADING"),
+            Column("rounds", NUMBER, "", "election rounds in which the leader voted"),
+            Column(
+                "messages", NUMBER, "votes", "votes that all nodes sent in that time; null if the traces have no counts"
+            ),
         ),
     ),
     Table(
@@ -108,34 +115,34 @@ METRICS = (
         (
             RUN,
             NODE,
-            Column("life", "int", "", "its life"),
+            Column("life", "int", "", "number of the process incarnation, from 1"),
             EPOCH,
-            Column("kind", TEXT, "", "snapshot, truncation (and what it then took), difference, or nothing"),
-            Column("transactions", NUMBER, "transactions", "taken into its log in SYNCHRONIZATION"),
-            Column("cut", NUMBER, "transactions", "cut off its log before"),
-            Column("bytes", NUMBER, "bytes", "of the snapshot"),
-            Column("seconds", SECONDS, "s", "since it followed"),
+            Column("kind", TEXT, "", "snapshot, truncation (with what followed it), difference, or nothing"),
+            Column("transactions", NUMBER, "transactions", "transactions added to its log in SYNCHRONIZATION"),
+            Column("cut", NUMBER, "transactions", "transactions truncated before that"),
+            Column("bytes", NUMBER, "bytes", "size of the snapshot"),
+            Column("seconds", SECONDS, "s", "time since it began to follow"),
         ),
     ),
     Table(
         "messages",
-        "What all nodes sent, heartbeats included. A killed life lacks at most its last second.",
+        "The messages that all nodes sent, including heartbeats. A killed life lacks at most its last second.",
         "`events`, `work`",
         (
             RUN,
-            Column("kind", TEXT, "", "the message"),
-            Column("number", NUMBER, "messages", "how many"),
-            Column("per_write", "double", "messages", "for each committed write"),
+            Column("kind", TEXT, "", "kind of the message"),
+            Column("number", NUMBER, "messages", "their number"),
+            Column("per_write", "double", "messages", "messages per committed write"),
         ),
     ),
     Table(
         "batches",
-        "What became durable with one sync, over all nodes.",
+        "The transactions that became durable with one sync, over all nodes.",
         "`accepts`",
         (
             RUN,
-            Column("number", NUMBER, "batches", "how many"),
-            Column("transactions", NUMBER, "transactions", "in them"),
+            Column("number", NUMBER, "batches", "their number"),
+            Column("transactions", NUMBER, "transactions", "transactions in all batches"),
             _share("p50", "half"),
             _share("p90", "90 %"),
             _share("p99", "99 %"),

@@ -1,4 +1,4 @@
-"""What the clients saw: latency, throughput, unavailability.
+"""Metrics of the clients: latency, throughput, unavailability.
 
 Latency counts from the time at which an operation was due, whether or not the client could send it then: a stalled service
 cannot hide behind a client that waits for it (no coordinated omission). Times are seconds unless the name says `ms`.

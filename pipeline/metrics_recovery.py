@@ -1,4 +1,4 @@
-"""How the ensemble gets over a fault: the time to the next commit, the elections, and how nodes catch up. Times are seconds."""
+"""Metrics of recovery: the time to the next commit, elections, and how nodes catch up. Times are in seconds."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -50,7 +50,7 @@ def recovery(rows: Rows) -> DataFrame:
 
 
 def _growth(rows: Rows) -> DataFrame:
-    """When somebody delivered a transaction that nobody had delivered before: `run`, `at`."""
+    """The first delivery of each transaction on any node: `run`, `at`."""
     earlier = Window.partitionBy("run").orderBy("t", "node").rowsBetween(Window.unboundedPreceding, -1)
     told = rows.deliveries.select("run", F.col("t").alias("at"), "zlast", F.max("zlast").over(earlier).alias("known"))
     return told.where("known IS NULL OR zlast > known").select("run", "at")

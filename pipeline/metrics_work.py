@@ -1,4 +1,4 @@
-"""What a committed write costs: messages, syncs, batches.
+"""Metrics of work: the messages, syncs and batches that a committed write costs.
 
 Messages and syncs are counted by the nodes themselves (`work` events); a life that was killed did not tell its last moments, at
 most a second. A run of an older version, whose nodes did not count, has none of these numbers.
@@ -9,7 +9,13 @@ from pyspark.sql import functions as F
 
 from zab_chaos.pipeline.tables import Rows
 
-BROADCAST = ("FORWARD", "ANSWER", "PROPOSE", "ACK", "COMMIT")  # what a write needs while a leader stands
+BROADCAST = (
+    "FORWARD",
+    "ANSWER",
+    "PROPOSE",
+    "ACK",
+    "COMMIT",
+)  # the messages that writes need under an established leader
 
 
 def spent(rows: Rows) -> DataFrame:
@@ -19,7 +25,7 @@ def spent(rows: Rows) -> DataFrame:
 
 
 def committed(rows: Rows) -> DataFrame:
-    """`run`, `committed`: transactions that somebody delivered. The counter of an epoch has no gaps."""
+    """`run`, `committed`: transactions that any node delivered. The counter of an epoch has no gaps."""
     epochs = rows.deliveries.groupBy("run", "epoch").agg(F.max(F.expr("zlast & 4294967295")).alias("number"))
     return epochs.groupBy("run").agg(F.sum("number").alias("committed"))
 

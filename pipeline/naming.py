@@ -1,8 +1,8 @@
-"""What an experiment is called: its scenario, and the defect that its nodes were built with."""
+"""The name of an experiment: its scenario, and the defect that its nodes were built with."""
 
 
 def experiment(scenario: str, defect: str | None) -> str:
-    """A scenario with a defect is another experiment than the one without."""
+    """The name: a scenario with a defect is a different experiment than without."""
     if defect is None:
         return scenario
     own = scenario.rsplit("/", 1)[-1] == defect

@@ -1,4 +1,4 @@
-"""A Spark session for one analysis: what it says goes into a file, and with a local master its sockets stay on this machine."""
+"""A Spark session for one analysis: its messages go to a file, and a local master uses no sockets beyond this machine."""
 
 import os
 import shutil
@@ -15,22 +15,22 @@ from zab_chaos.pipeline import java
 
 
 class NoCluster(Exception):
-    """Spark did not start, or the master can't be reached. The text says where Spark's own words are."""
+    """Spark did not start, or the master can't be reached. The text names the file with Spark's messages."""
 
 
 @contextmanager
 def session(
-    master: str = "local[*]", *, memory: str = "4g", words: Path | None = None, packages: Sequence[Path] = ()
+    master: str = "local[*]", *, memory: str = "4g", log: Path | None = None, packages: Sequence[Path] = ()
 ) -> Iterator[SparkSession]:
-    """A session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
+    """Start a session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
 
-    `memory` is the driver's heap, and with a local master that of everything but Python. `words` is the file that gets what
+    `memory` is the driver's heap, and with a local master that of everything but Python. `log` is the file that gets what
     Spark prints. `packages` are folders of Python packages that are sent to the executors.
     """
     java.version(java.find())
     place = Path(tempfile.mkdtemp(prefix="zab-spark-"))
-    words = words or place / "spark.log"
-    words.parent.mkdir(parents=True, exist_ok=True)
+    log = log or place / "spark.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.Builder().appName("zab analyze").master(master)
     for key, value in _settings(master, memory, place).items():
         builder = builder.config(key, value)
@@ -38,11 +38,11 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whatever python3 is on the PATH
     try:
         try:
-            with _stderr_into(words):
+            with _stderr_into(log):
                 spark = builder.getOrCreate()
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise NoCluster(f"Spark did not start on {master}: {first}. Its own words are in {words}") from error
+            raise NoCluster(f"Spark did not start on {master}: {first}. Its messages are in {log}") from error
         spark.sparkContext.setLogLevel("ERROR")
         spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
         for package in packages:
@@ -61,7 +61,7 @@ def is_local(master: str) -> bool:
 
 
 def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
-    """What every session is started with."""
+    """The configuration of every session."""
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": "-Xss4m",  # Java serializes a long plan recursively; 1 MB is little for it
@@ -81,7 +81,7 @@ def _settings(master: str, memory: str, place: Path) -> dict[str, str]:
 
 
 def _zipped(package: Path, place: Path) -> Path:
-    """A package's Python files as a zip that can be imported from."""
+    """Zip a package's Python files, so that they can be imported from the zip."""
     path = place / f"{package.name}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for folder, _, names in os.walk(package, followlinks=True):  # in a checkout zab_chaos consists of links
@@ -92,7 +92,7 @@ def _zipped(package: Path, place: Path) -> Path:
 
 @contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Child processes that are started meanwhile write to `path` for good; this process only meanwhile."""
+    """Redirect stderr to `path` in this block, and for good in child processes that are started in it."""
     with path.open("ab") as file:
         kept = os.dup(2)
         sys.stderr.flush()

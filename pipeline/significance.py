@@ -1,4 +1,4 @@
-"""Statistics on two samples of runs: the size of a difference, its confidence interval, and the probability of one as large by chance.
+"""Statistics of two samples of runs: the difference, its confidence interval, and its p-value.
 
 The unit is the run: operations within a run share its faults and its elections, so they are not independent observations.
 """
@@ -29,7 +29,7 @@ class Difference:
 
     @property
     def relative(self) -> float | None:
-        """As a part of `before`; None if that is 0."""
+        """The difference relative to `before`; None if that is 0."""
         return self.value / abs(self.before) if self.before else None
 
 

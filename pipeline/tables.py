@@ -1,4 +1,4 @@
-"""The tables on disk, and the rows of those runs that an analysis is about."""
+"""Writes and reads the tables on disk, and selects the rows of the analyzed runs."""
 
 import re
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ def read(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
 
 
 def literally(place: str) -> str:
-    """A path as a pattern that nothing but this path matches: Spark takes what it reads for a pattern."""
+    """Escape a path, because Spark treats paths as patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", place)
 
 
 class Rows:
-    """The tables' rows of the chosen runs. What several metrics need is kept by Spark until `forget`."""
+    """The rows of the chosen runs in the tables. Rows that several metrics need are cached until `forget`."""
 
     def __init__(self, spark: SparkSession, tables: Path, runs: Sequence[dict[str, Any]]) -> None:
         """`runs`: rows of the table `runs`."""
@@ -109,16 +109,16 @@ class Rows:
 
     @cached_property
     def deliveries(self) -> DataFrame:
-        """Batches that were delivered, likewise."""
+        """Batches that were delivered, with the same columns."""
         return _sized(self.of(c.DELIVERIES)).persist()
 
     def forget(self) -> None:
-        """Let Spark drop what is kept."""
+        """Drop the cached rows."""
         self._spark.catalog.clearCache()
 
 
 def zxid(pair: str) -> str:
-    """A pair as one number, ordered as zxids are."""
+    """A zxid pair as one number with the same order."""
     return f"(shiftleft({pair}[0], 32) | {pair}[1])"
 
 

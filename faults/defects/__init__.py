@@ -10,7 +10,7 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zab_chaos.faults.defects.channels import RawLinks
+from zab_chaos.faults.defects.channels import RawChannels
 from zab_chaos.faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
 from zab_chaos.faults.defects.clients import (
     AnswerBeforeDelivery,
@@ -106,7 +106,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="epoch-before-history",
-            about="current_epoch is durable before the history it stands for",
+            about="current_epoch is durable before the history that belongs to it",
             ticket="ZOOKEEPER-4643, 4785",
             property="committed stays",
             scenario="epoch-before-history",
@@ -138,19 +138,19 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="gap-accepted",
-            about="a follower takes any zxid above its last one; on raw links, since sessions would close at the gap",
+            about="a follower accepts any zxid above its last one; sessions are off, because they would close at the gap",
             ticket=None,
             property="local primary order",
             scenario="gap-accepted",
-            replace=_parts(peer=GapAccepted, links=RawLinks),
+            replace=_parts(peer=GapAccepted, channels=RawChannels),
         ),
         Defect(
             name="raw-zmq",
-            about="links without sessions: ZeroMQ loses frames around a reconnect and says nothing",
+            about="links have no sessions: ZeroMQ silently loses frames around a reconnect",
             ticket=None,
             property="channels",
             scenario="raw-zmq",
-            replace=_parts(links=RawLinks),
+            replace=_parts(channels=RawChannels),
         ),
         Defect(
             name="amnesiac-votes",
@@ -162,11 +162,11 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="stale-epoch-accepted",
-            about="a follower takes proposals of an older epoch's leader; on raw links, since sessions would drop them",
+            about="a follower accepts proposals of an older epoch's leader; sessions are off, because they would drop them",
             ticket=None,
             property="global primary order",
             scenario="stale-epoch-accepted",
-            replace=_parts(peer=StaleEpochAccepted, links=RawLinks),
+            replace=_parts(peer=StaleEpochAccepted, channels=RawChannels),
         ),
         Defect(
             name="leader-promise-not-durable",
@@ -202,7 +202,8 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="join-race",
-            about="a joiner's difference is computed before it joins the broadcast list; gaps are taken, or they would mask it",
+            about="a joiner's difference is computed before it joins the broadcast list; gaps are accepted, because refusing "
+            "them would mask the bug",
             ticket="ZOOKEEPER-962, 1264",
             property="local primary order",
             scenario="join-race",
@@ -211,8 +212,8 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="early-ready",
-            about="the primary broadcasts before a quorum has acknowledged its initial history; it would wait for its "
-            "delivery, which would mask that",
+            about="the primary broadcasts before a quorum has acknowledged its initial history; it does not wait for its "
+            "delivery either, because that would mask the bug",
             ticket=None,
             property="primary integrity",
             scenario="early-ready",
@@ -228,7 +229,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="stale-handle",
-            about="the log goes on at a stale offset after a truncation, and zeros are taken for its end",
+            about="after a truncation the log is written at a stale offset, and zeros count as its end",
             ticket="ZOOKEEPER-1489",
             property="committed stays",
             scenario="stale-handle",
@@ -236,7 +237,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="truncate-error-ignored",
-            about="a node goes on after a truncation that its disk refused",
+            about="a node goes on after a truncation that failed on its disk",
             ticket="ZOOKEEPER-3701",
             property="agreement",
             scenario="truncate-error-ignored",
@@ -244,8 +245,8 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="best-history-ignored",
-            about="the leader pushes its own history although a follower's is better, and votes leave out the epoch; each "
-            "alone is masked by the other",
+            about="the leader pushes its own history although a follower's is better, and votes ignore the epoch; each bug "
+            "alone is masked",
             ticket=None,
             property="committed stays",
             scenario="best-history-ignored",
@@ -253,7 +254,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="premature-zxid",
-            about="the last zxid is raised to the new epoch's at the election, not when the epoch is established",
+            about="the last zxid is raised to the new epoch at the election, not when the epoch is established",
             ticket="ZOOKEEPER-790",
             property="committed stays",
             scenario="premature-zxid",
@@ -269,7 +270,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="stale-admission",
-            about="a leader that is over makes a node without memory a member, and asks no other member",
+            about="a deposed leader readmits a node that lost its disk, without asking any other member",
             ticket=None,
             property="committed stays",
             scenario="stale-admission",
@@ -278,7 +279,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="votes-out-of-reach",
-            about="a node is voted for by those that can't reach it, and stands although it reaches no quorum",
+            about="a node gets votes from nodes that can't reach it, and is a candidate although it reaches no quorum",
             ticket=None,
             property="progress",
             scenario="votes-out-of-reach",
@@ -286,7 +287,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="recovered-not-synced",
-            about="what a killed process left in the page cache counts as durable when the next one has read it",
+            about="what a killed process left in the page cache counts as durable once the next process has read it",
             ticket=None,
             property="recovery",
             scenario="recovered-not-synced",
@@ -310,7 +311,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="no-fence",
-            about="nobody looks how far a client has come: an unknown write takes effect after later ones of its session",
+            about="a client's sequence numbers are not checked: an unknown write takes effect after later ones of its session",
             ticket=None,
             property="client order",
             scenario="no-fence",
@@ -326,7 +327,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="dirty-read",
-            about="a read at the leader shows a write that is outstanding",
+            about="a read at the leader shows an uncommitted write",
             ticket=None,
             property="values and versions",
             scenario="dirty-read",
@@ -334,7 +335,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="executed-twice",
-            about="the leader takes a node's writes twice; it does not look how far a client has come, which would mask that",
+            about="the leader executes a node's writes twice; sequence numbers are not checked, since that would mask the bug",
             ticket=None,
             property="exactly once",
             scenario="executed-twice",
@@ -342,7 +343,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="failed-takes-effect",
-            about="a write that failed for want of a leader is passed on to the next one",
+            about="a write that was refused for lack of a leader is forwarded to the next leader",
             ticket=None,
             property="exactly once",
             scenario="failed-takes-effect",
@@ -366,7 +367,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="answer-before-delivery",
-            about="the leader tells its own clients that a write is done when it is prepared",
+            about="the leader acknowledges writes of its own clients when they are prepared, not when they are committed",
             ticket=None,
             property="exactly once",
             scenario="answer-before-delivery",
@@ -374,7 +375,7 @@ DEFECTS: dict[str, Defect] = {
         ),
         Defect(
             name="stale-children",
-            about="the list of a znode's children is kept as it was first read",
+            about="the list of a znode's children is cached at the first read and never updated",
             ticket=None,
             property="values and versions",
             scenario="stale-children",

@@ -1,8 +1,8 @@
 """Links without sessions."""
 
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.channel.session import Outcome, Session
-from zab_chaos.node.net.link import Links
 
 
 class RawSession(Session):
@@ -23,7 +23,7 @@ class RawSession(Session):
         self.heard = self.up = False
 
 
-class RawLinks(Links):
+class RawChannels(ChannelSet):
     """Plain ZeroMQ: it reconnects by itself, loses what was on its way, and delivers what it had queued."""
 
     session_type = RawSession
@@ -32,5 +32,5 @@ class RawLinks(Links):
     def redial(self, peer: int) -> None:
         pass
 
-    def disconnected(self, peer: int) -> None:
+    def disconnected(self, peer: int, host_ns: int) -> None:
         pass

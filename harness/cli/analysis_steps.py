@@ -1,4 +1,4 @@
-"""How far an analysis is: one changing line on a terminal, a plain line now and then elsewhere, as in the log of a CI job."""
+"""Progress of an analysis: one changing line on a terminal, plain lines elsewhere, as in the log of a CI job."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pyspark import StatusTracker
 
 Said = Callable[[str], None]
-EVERY = {True: 1.0, False: 10.0}  # seconds between two words about the same step, on a terminal and elsewhere
+EVERY = {True: 1.0, False: 10.0}  # seconds between two messages about the same step, on a terminal and elsewhere
 
 
 class Steps:
-    """The step that is being done, and how many of Spark's tasks for it are done."""
+    """The current step, and how many of Spark's tasks for it are done."""
 
     def __init__(self, tell: Said, every: float) -> None:
         self._tell = tell
@@ -24,12 +24,12 @@ class Steps:
         self._step = ""
 
     def step(self, words: str) -> None:
-        """The next step begins."""
+        """Announce the next step."""
         self._step = words
         self._tell(words)
 
     def remind(self, tracker: "StatusTracker") -> None:
-        """Say how far Spark is with the step, if it is at any."""
+        """Report how many tasks of the step are done, if Spark is running any."""
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         running = [stage for stage in stages if stage is not None]
         if running:
@@ -38,7 +38,7 @@ class Steps:
 
     @contextmanager
     def watching(self, tracker: "StatusTracker") -> Iterator[None]:
-        """Remind of a step that takes long, from a thread of its own."""
+        """Report the progress of long steps from a thread of its own."""
         from py4j.protocol import Py4JError
 
         over = threading.Event()
@@ -48,7 +48,7 @@ class Steps:
                 while not over.wait(self._every):
                     self.remind(tracker)
             except (Py4JError, OSError):
-                return  # Spark is gone: whoever waits for its answer tells so
+                return  # Spark is gone; the thread that waits for its answer reports that
 
         thread = threading.Thread(target=watch, name="steps", daemon=True)
         thread.start()
@@ -61,7 +61,7 @@ class Steps:
 
 @contextmanager
 def steps(console: Console) -> Iterator[Steps]:
-    """The steps of an analysis, for whoever reads this console."""
+    """Report the steps of an analysis on this console."""
     every = EVERY[console.is_terminal]
     if console.is_terminal:
         with console.status("") as status:

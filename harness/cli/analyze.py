@@ -1,4 +1,4 @@
-"""`zab analyze`: the Spark pipeline over any number of stored runs."""
+"""`zab analyze`: judge, measure and compare any number of stored runs with Spark."""
 
 import json as json_module
 import re
@@ -19,9 +19,9 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.model.oracle import oracle
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
 
 if TYPE_CHECKING:
@@ -48,24 +48,26 @@ def analyze_command(
     replay: bool,
     json: bool,
 ) -> int:
-    """Analyze, show, write. The exit code is the worst verdict's; of a comparison it is 0, or 1 if something got worse and
-    `fail_if_worse`. Raises BadInput, HarnessError."""
+    """Analyze the runs, show the result and write the report. Raises BadInput, HarnessError.
+
+    The exit code is that of the worst verdict. For a comparison it is 0, or 1 with `fail_if_worse` if something got worse.
+    """
     _check(places, compare, master, out, memory, fail_if_worse=fail_if_worse)
     with extra("pipeline", "the pipeline"):
         from zab_chaos.pipeline.analysis import analyze
     console = console_for(json=json)
-    words = Path(out).absolute() / "spark.log"
+    log = Path(out).absolute() / "spark.log"
     try:
         with steps(console) as now:
             now.step("looking for runs")
             campaigns = [_find([it]) for it in compare] if compare else [_find(places)]
             found = sorted({it.path: it for folders in campaigns for it in folders}.values(), key=lambda it: it.path)
             now.step("starting Spark")
-            with spark_session.spark(master, memory, words) as spark, now.watching(spark.sparkContext.statusTracker()):
-                analysis = analyze(spark, found, Path(out), now.step, judge if replay else oracle.judge)
+            with spark_session.spark(master, memory, log) as spark, now.watching(spark.sparkContext.statusTracker()):
+                analysis = analyze(spark, found, Path(out), now.step, judge if replay else judge_records)
     except (Stopped, KeyboardInterrupt):
         raise Interrupted(
-            f"interrupted; what was read is kept in {out}, and the next analysis goes on from there"
+            f"interrupted; the tables so far are in {out}, and the next analysis continues from them"
         ) from None
     if compare:
         worse = _compared(analysis, campaigns, compare, out, console, json=json)
@@ -86,27 +88,25 @@ def _check(
     *,
     fail_if_worse: bool,
 ) -> None:
-    """What can be seen before Spark is started. Raises BadInput with all of it."""
+    """Check the arguments before Spark is started. Raises BadInput with all mistakes."""
     wrong = []
     if bool(places) == bool(compare):
-        wrong.append("name the RESULTS to analyze, or two campaigns with --compare A B, not both")
+        wrong.append("give the RESULTS to analyze, or two campaigns with --compare A B, not both")
     if fail_if_worse and not compare:
-        wrong.append("--fail-if-worse goes with --compare A B")
+        wrong.append("--fail-if-worse needs --compare A B")
     for place in [*places, *(compare or ())]:
         if "://" in place:
-            wrong.append(
-                f"{place}: a URI can't be analyzed; name a path under which this machine and all executors see it"
-            )
+            wrong.append(f"{place}: a URI can't be analyzed; give a path that this machine and all executors can read")
         elif not matching(place):
             wrong.append(f"{place}: there is no such file or folder")
         elif Path(place).is_file():
-            wrong.append(f"{place} is a file; name the folder of a run, or a folder with such folders")
+            wrong.append(f"{place} is a file; give a run folder, or a folder of runs")
     if not re.fullmatch(spark_session.MASTER, master):
         wrong.append(spark_session.NO_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
         wrong.append(f"--memory is {memory!r}; it needs a number and k, m or g, as in 4g")
     if "://" in out:
-        wrong.append(f"--out is {out}; it needs a folder that this machine and all executors see under that path")
+        wrong.append(f"--out is {out}; it needs a folder that this machine and all executors see under the same path")
     if Path(out).exists() and not Path(out).is_dir():
         wrong.append(f"--out is {out}, which is a file; it needs a folder")
     if wrong:
@@ -121,7 +121,7 @@ def _find(places: Sequence[str]) -> list[Folder]:
 
 
 def show(analysis: "Analysis", out: str, console: Console) -> None:
-    """The runs, worst first, then why, then where everything is."""
+    """Print the runs, worst first, the reasons of those that have some, and the paths of the results."""
     runs = analysis.summary["runs"]
     table = Table(box=None, pad_edge=False)
     for name in ("verdict", "scenario", "run"):
@@ -131,8 +131,8 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     for run in runs[:SHOWN]:
         numbers = ("nodes", "acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s")
         verdict = Text(run["verdict"], COLOURS[run["verdict"]])
-        told = (_number(run[name]) for name in numbers)
-        table.add_row(verdict, run["scenario"] or "–", Path(run["path"]).name, *told)
+        cells = (_number(run[name]) for name in numbers)
+        table.add_row(verdict, run["scenario"] or "–", Path(run["path"]).name, *cells)
     console.print(table)
     if len(runs) > SHOWN:
         console.print(f"... and {len(runs) - SHOWN} more, none of them worse", style="dim")
@@ -143,15 +143,15 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     counted: dict[str, int] = {}
     for run in runs:
         counted[run["verdict"]] = counted.get(run["verdict"], 0) + 1
-    told_ = ", ".join(f"{number} {name}" for name, number in counted.items())
+    verdicts = ", ".join(f"{number} {name}" for name, number in counted.items())
     copies = sum(len(run["copies"]) for run in runs)
     also = f"; {copies} copies of these were left out" if copies else ""
-    console.print(f"\n{len(runs)} runs: {told_}{also}; {analysis.read} were read anew", highlight=False)
+    console.print(f"\n{len(runs)} runs: {verdicts}{also}; {analysis.read} were new or changed", highlight=False)
     console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
-    """The campaign's page beside the tables."""
+    """Write the campaign's report.html beside the tables, and return its path."""
     file = Path(out).absolute() / "report.html"
     runs = [from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
     write_whole(file, campaign_page(runs, ", ".join(places), analysis.summary))
@@ -167,7 +167,7 @@ def _compared(
     *,
     json: bool,
 ) -> bool:
-    """Show what differs between two campaigns and write it down; whether anything got worse."""
+    """Show and store the differences between two campaigns. Return whether anything got worse."""
     from zab_chaos.harness.report.html.comparison_page import comparison_page
     from zab_chaos.pipeline.comparison import compare, of_campaign
 
@@ -175,12 +175,12 @@ def _compared(
     found = compare(before, after)
     show_comparison(found, names, console)
     folder = Path(out).absolute()
-    told = {"before": names[0], "after": names[1], **found.as_json()}
-    write_whole(folder / "comparison.json", json_module.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    answer = {"before": names[0], "after": names[1], **found.as_json()}
+    write_whole(folder / "comparison.json", json_module.dumps(answer, indent=2, ensure_ascii=False) + "\n")
     write_whole(folder / "comparison.html", comparison_page(found, names))
     _report(folder / "comparison.html", console)
     if json:
-        print_json(told)
+        print_json(answer)
     return found.worse
 
 
@@ -189,7 +189,7 @@ def _report(file: Path, console: Console) -> None:
 
 
 def _number(value: float | None) -> str:
-    """Three digits that count."""
+    """Format a number with three significant digits."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

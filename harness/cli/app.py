@@ -1,4 +1,4 @@
-"""The command line: `zab COMMAND ...`. Here are the options; what a command does is in the module of its name."""
+"""The command line `zab COMMAND ...`: every command with its options. A module of the command's name does the work."""
 
 import errno
 import importlib.util
@@ -23,10 +23,10 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="zab",
-    help="Breaks a Zab ensemble of real processes on purpose, and judges whether Zab's promises held.",
-    epilog="Exit codes: 0 all properties hold, 1 a property is violated, 2 unknown or interrupted, 3 the harness itself "
-    "failed, 4 bad arguments or scenario, 5 a quorum of disks was lost and the nodes refused to invent history, "
-    "130 ended at once by a second Ctrl-C.",
+    help="Run a Zab ensemble under injected faults and check whether it kept Zab's guarantees.",
+    epilog="Exit codes: 0 every property holds, 1 a property is violated, 2 unknown or interrupted, 3 the harness itself "
+    "failed, 4 bad arguments or scenario, 5 a quorum of disks was lost and the nodes refused to form an ensemble, "
+    "130 stopped at once by a second Ctrl-C.",
     add_completion=True,
     pretty_exceptions_enable=False,
 )
@@ -42,17 +42,24 @@ def complete_defect(incomplete: str) -> list[str]:
     return [name for name in sorted(DEFECTS) if name.startswith(incomplete)]
 
 
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the folders of runs are.")]
-Json = Annotated[bool, typer.Option("--json", help="The answer as JSON on stdout; everything else on stderr.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the outcome.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder that holds the runs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, all else on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome.")]
 Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Also as a JUnit file, for a CI.", show_default=False)
+    Path | None, typer.Option("--junit", metavar="FILE", help="Also write a JUnit file, for CI.", show_default=False)
 ]
-Times = Annotated[int, typer.Option(min=1, help="How often to run each.")]
+Times = Annotated[int, typer.Option(min=1, help="With --check: run each scenario this many times.")]
 World = Annotated[
     str,
-    typer.Option("--on", metavar="WORLD", help="Where: processes, sim (the simulated world), lockstep, or containers."),
+    typer.Option(
+        "--on",
+        metavar="BACKEND",
+        help="Where to run: processes, sim (the simulator), lockstep, containers, or an installed backend.",
+    ),
 ]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="Override the scenario's number of nodes.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
 RESULTS = Path("results")
 
 
@@ -76,23 +83,23 @@ def start(
 @app.command()
 def run(
     scenario: Annotated[
-        str, typer.Argument(help="A shipped scenario's name, or a file.", autocompletion=complete_scenario)
+        str, typer.Argument(help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario)
     ],
     on: World = "processes",
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=2**63 - 1, help="Instead of the scenario's (or a drawn one).")
-    ] = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    seed: Seed = None,
+    nodes: Nodes = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
     results: Results = RESULTS,
     record: Annotated[
-        bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes, for replay.")
+        bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
     ] = None,
-    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the nodes' disks of a run that passes.")] = False,
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", help="Keep the nodes' disks even if the run passes.")
+    ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="With --on lockstep: compare with the simulated run, byte for byte.")
+        bool, typer.Option("--compare", help="With --on lockstep: also run in the simulator and compare all bytes.")
     ] = False,
     junit: Junit = None,
     json: Json = False,
@@ -111,40 +118,49 @@ def run(
 def explore(
     scenario: Annotated[
         str,
-        typer.Argument(help="A shipped scenario's name, or a file; or lab-flapping.", autocompletion=complete_scenario),
+        typer.Argument(
+            help="The name of a shipped scenario, a file, or lab-flapping.", autocompletion=complete_scenario
+        ),
     ],
-    seeds: Annotated[str, typer.Option(metavar="A..B", help="The seeds, both ends included.")] = "1..100",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="The range of seeds, both ends included.")] = "1..100",
+    jobs: Jobs = None,
     master: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Not in worker processes here, but on a Spark cluster's executors."),
+        typer.Option(metavar="URL", help="Run on the executors of this Spark master instead of local processes."),
     ] = None,
     swarm: Annotated[
-        bool, typer.Option("--swarm", help="Draw ensemble, timing, limits, workload and faults from the seed as well.")
+        bool,
+        typer.Option("--swarm", help="Also draw ensemble size, timing, limits, workload and faults from the seed."),
     ] = False,
-    coverage: Annotated[bool, typer.Option("--coverage", help="Say what was reached, and what never.")] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Report what the seeds reached and what they never reached.")
+    ] = False,
     guided: Annotated[
         bool,
-        typer.Option("--guided", help="Like --swarm --coverage; every 100 seeds, draw more of what was not reached."),
+        typer.Option(
+            "--guided", help="Like --swarm --coverage. Every 100 seeds, draw more of what was seldom reached."
+        ),
     ] = False,
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw with the weights that --guided has kept.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Draw with the weights that a --guided exploration stored.", show_default=False
+        ),
     ] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    nodes: Nodes = None,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop at the first failure.")] = False,
     results: Results = RESULTS,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the summary there, as JSON.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write the summary to FILE, as JSON.", show_default=False)
     ] = None,
     junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run many seeds of a scenario in the simulated world; show the smallest that fails."""
+    """Run many seeds of a scenario in the simulator, and show the smallest that fails."""
     from zab_chaos.harness.cli.explore import explore_command
 
     return explore_command(
@@ -160,33 +176,41 @@ def shrink(
         str,
         typer.Argument(
             metavar="RUN|SCENARIO",
-            help="A failed run's folder or `latest`; a scenario's name or file; lab-flapping.",
+            help="The folder of a failed run, `latest`, a scenario's name or file, or lab-flapping.",
             autocompletion=complete_scenario,
             show_default=False,
         ),
     ],
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Of a scenario: the seed that fails.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="The seed that fails, if a scenario is given.")
+    ] = None,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
-    swarm: Annotated[bool, typer.Option("--swarm", help="The scenario that `zab explore --swarm` draws.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Instead of the scenario's number of nodes.")] = None,
+    swarm: Annotated[
+        bool, typer.Option("--swarm", help="Shrink what `zab explore --swarm` draws from the seed.")
+    ] = False,
+    nodes: Nodes = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Instead of beside the run, or shrunk-NAME-SEED.toml here.", show_default=False
+            metavar="FILE",
+            help="Write the result to FILE. Default: shrunk.toml in the run's folder, or shrunk-NAME-SEED.toml here.",
+            show_default=False,
         ),
     ] = None,
-    budget: Annotated[str, typer.Option(metavar="N", help="At most so many tries, or so long: 90s, 5m.")] = "2000",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="N", help="Stop after N tries, or after a time such as 90s or 5m.")
+    ] = "2000",
+    jobs: Jobs = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm/--no-confirm", help="Run the result on real processes as well.")
+        bool, typer.Option("--confirm/--no-confirm", help="Try the result on real processes as well.")
     ] = True,
     results: Results = RESULTS,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Make a failing run small: the fewest faults, operations, nodes and seconds that still fail, as a scenario's file."""
+    """Shrink a failing run to a scenario file with the fewest faults, operations, nodes and seconds that still fail."""
     from zab_chaos.harness.cli.shrink import shrink_command
 
     return shrink_command(
@@ -197,13 +221,13 @@ def shrink(
 
 @app.command()
 def verify(
-    runs: Annotated[list[str], typer.Argument(help="Folders of runs, or `latest`.", show_default=False)],
+    runs: Annotated[list[str], typer.Argument(help="Run folders, or `latest`.", show_default=False)],
     results: Results = RESULTS,
     junit: Junit = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Judge stored runs again; the worst verdict is the answer."""
+    """Judge stored runs again. The exit code is that of the worst verdict."""
     from zab_chaos.harness.cli.verify import verify_command
 
     return verify_command(runs, results=results, junit=junit, json=json, quiet=quiet)
@@ -211,19 +235,21 @@ def verify(
 
 @app.command()
 def replay(
-    run: Annotated[str, typer.Argument(help="The folder of a run, or `latest`.", show_default=False)],
-    node: Annotated[int | None, typer.Option(help="Only this node.")] = None,
-    life: Annotated[int | None, typer.Option(help="Only this life.")] = None,
+    run: Annotated[str, typer.Argument(help="A run folder, or `latest`.", show_default=False)],
+    node: Annotated[int | None, typer.Option(help="Replay only this node.")] = None,
+    life: Annotated[
+        int | None, typer.Option(help="Replay only this life (process incarnation) of each node; 1 is the first.")
+    ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="EVENT", help="Stop at this event of the trace; iN: at the N-th input.")
+        str | None, typer.Option(metavar="EVENT", help="Stop at trace event N, or with iN at input N.")
     ] = None,
     show: Annotated[
-        bool, typer.Option("--show", help="The core's whole state there, and the inputs around it.")
+        bool, typer.Option("--show", help="Print the node's protocol state there, and the inputs around it.")
     ] = False,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Re-execute a recorded run in the model: every output must be equal."""
+    """Re-execute what the nodes of a run recorded, and compare every output."""
     from zab_chaos.harness.cli.replay import replay_command
 
     return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json)
@@ -232,44 +258,67 @@ def replay(
 @app.command()
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's folder, `latest`, or a folder with runs.", show_default=False)
+        str, typer.Argument(metavar="RUN", help="A run folder, `latest`, or a folder of runs.", show_default=False)
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Instead of report.html (campaign.html) there.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write to FILE instead of report.html (or campaign.html) in RUN.", show_default=False
+        ),
     ] = None,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Write the HTML report of a run, or of all runs below a folder, and print where it is."""
+    """Write the HTML report of a run, or of all runs below a folder, and print its path."""
     from zab_chaos.harness.cli.report import report_command
 
     return report_command(run, results=results, out=out, json=json)
 
 
 @app.command()
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="E.g. discovery, ladis-figure-2; without it, all are listed.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of NAME.html here.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Draw a step or a figure of the papers, as this protocol does it: an HTML file, whose name is printed."""
+    from zab_chaos.harness.cli.show import show_command
+
+    return show_command(name, out=out, json=json)
+
+
+@app.command()
 def analyze(
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RESULTS...", help="Runs, folders of runs, or patterns.", show_default=False),
+        typer.Argument(
+            metavar="RESULTS...", help="Run folders, folders of runs, or shell patterns.", show_default=False
+        ),
     ] = None,
     compare: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="Two campaigns: what got worse from A to B.")
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two campaigns: what got worse from A to B.")
     ] = None,
     fail_if_worse: Annotated[
-        bool, typer.Option("--fail-if-worse", help="With --compare: exit code 1 if something got worse.")
+        bool, typer.Option("--fail-if-worse", help="With --compare: exit with 1 if something got worse.")
     ] = False,
-    master: Annotated[str, typer.Option(metavar="URL", help="Any Spark master.")] = "local[*]",
+    master: Annotated[str, typer.Option(metavar="URL", help="The Spark master.")] = "local[*]",
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="Where the tables, verdicts and metrics go; what is there is used again.")
+        str, typer.Option(metavar="DIR", help="Write tables, verdicts and metrics here. Tables that exist are reused.")
     ] = "results/analysis",
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Java heap of the driver.")] = "4g",
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="The Java heap of the driver.")] = "4g",
     replay: Annotated[
-        bool, typer.Option("--replay", help="Replay every recorded life in the model too, on the executors.")
+        bool, typer.Option("--replay", help="Also re-execute every recording, as `zab replay` does.")
     ] = False,
     json: Json = False,
 ) -> int:
-    """Judge and measure any number of stored runs at once, with Spark; the worst verdict is the answer."""
+    """Judge and measure any number of stored runs with Spark. The exit code is that of the worst verdict."""
     from zab_chaos.harness.cli.analyze import analyze_command
 
     return analyze_command(
@@ -286,18 +335,20 @@ def analyze(
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="For whoever is hit by `one` or `minority`.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="The number of nodes.")] = 3,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="The seed that draws targets such as `one` and `minority`.")
+    ] = 1,
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
     results: Results = RESULTS,
     record: Annotated[
-        bool, typer.Option("--record/--no-record", help="Record every input of the nodes, for replay.")
+        bool, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
     ] = True,
     quiet: Quiet = False,
 ) -> int:
-    """Start an ensemble that stands until Ctrl-C: to be used with `zab client`, and broken with `zab inject`."""
+    """Start an ensemble that runs until Ctrl-C. Use it with `zab client` and break it with `zab inject`."""
     from zab_chaos.harness.cli.up import up_command
 
     return up_command(nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet)
@@ -306,23 +357,24 @@ def up(
 @app.command(context_settings={"ignore_unknown_options": True})
 def client(
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS", help="host:port of a node, or its number in the ensemble of `zab up`.")
+        str, typer.Argument(metavar="ADDRESS", help="host:port of a node, or its id in the ensemble of `zab up`.")
     ],
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="COMMAND...", help="create, get, set, delete, check, exists, ls, multi; a shell if none."
+            metavar="COMMAND...",
+            help="create, get, set, delete, check, exists, ls or multi. Without a command: an interactive shell.",
         ),
     ] = None,
     secret: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The client key file of an ensemble that `zab up` did not start."),
+        typer.Option(metavar="FILE", help="The client key file, for an ensemble that `zab up` did not start."),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which an operation is unknown.")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until an operation counts as unknown.")] = 10.0,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Talk to one node of a standing ensemble: one request, or a shell. Answers 0 done, 1 failed, 2 not known."""
+    """Send requests to a node of a running ensemble: one, or a shell. Exit codes: 0 done, 1 failed, 2 unknown."""
     from zab_chaos.harness.cli.client import client_command
 
     return client_command(address, words or [], secret=secret, results=results, timeout=timeout, json=json)
@@ -333,17 +385,18 @@ def inject(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FAULT [KEY=VALUE...]", help="As a scenario says it; or heal [NUMBER]; what was done if none."
+            metavar="FAULT [KEY=VALUE...]",
+            help="A fault as in a scenario, or heal [NUMBER]. Without it: list the faults so far.",
         ),
     ] = None,
     ensemble: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Which one, if several stand: the folder of its run.")
+        Path | None, typer.Option(metavar="FOLDER", help="The run folder of the ensemble, if several are running.")
     ] = None,
-    kinds: Annotated[bool, typer.Option("--list", help="What there is to inject, and its keys.")] = False,
+    kinds: Annotated[bool, typer.Option("--list", help="List the faults and their keys.")] = False,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Break the ensemble of `zab up` by hand: zab inject partition shape=isolate target=leader for=5."""
+    """Inject a fault into the ensemble of `zab up`, as in: zab inject partition shape=isolate target=leader for=5."""
     from zab_chaos.harness.cli.inject import inject_command
 
     return inject_command(words or [], folder=ensemble, kinds=kinds, results=results, json=json)
@@ -351,16 +404,19 @@ def inject(
 
 @app.command()
 def scenarios(
-    check: Annotated[bool, typer.Option("--check", help="Run them all, and compare with what they expect.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run them, and compare the verdicts with what they expect.")
+    ] = False,
     on: World = "processes",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_scenario)
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this scenario. May be repeated.", autocompletion=complete_scenario),
     ] = None,
     times: Times = 1,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """List the shipped scenarios."""
+    """List the shipped scenarios, or with --check run them."""
     from zab_chaos.harness.cli import scenarios as command
 
     if check:
@@ -371,25 +427,28 @@ def scenarios(
 @app.command()
 def defects(
     check: Annotated[
-        bool, typer.Option("--check", help="Run every defect's scenario with and without it: all must be caught.")
+        bool, typer.Option("--check", help="Run each defect's scenario with and without it. Fail if one is missed.")
     ] = False,
-    on: Annotated[str, typer.Option("--on", metavar="WORLD", help="Where: processes, sim, or both.")] = "both",
+    on: Annotated[
+        str, typer.Option("--on", metavar="BACKEND", help="Where to check: processes, sim or both.")
+    ] = "both",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this one.", autocompletion=complete_defect)
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this defect. May be repeated.", autocompletion=complete_defect),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds of each in the simulated world.")] = 10,
-    times: Annotated[int, typer.Option(min=1, help="How often to run each on processes.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds for each defect in the simulator.")] = 10,
+    times: Annotated[int, typer.Option(min=1, help="Number of runs for each defect on processes.")] = 1,
     swarm: Annotated[
-        int, typer.Option(min=0, help="And look for each among so many swarm seeds of long-mix; 0: do not.")
+        int, typer.Option(min=0, help="Also look for each defect with this many swarm seeds of long-mix.")
     ] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores if not given.")] = None,
+    jobs: Jobs = None,
     results: Results = RESULTS,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the kill matrix there, as JSON.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write the kill matrix to FILE, as JSON.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> int:
-    """List the known bugs that nodes can be built with, or prove that each is caught (the kill matrix)."""
+    """List the known bugs that nodes can be built with, or with --check prove that each is caught."""
     from zab_chaos.harness.cli import defects as command
 
     if check:
@@ -404,7 +463,8 @@ def image(
     base: Annotated[
         str | None,
         typer.Option(
-            metavar="IMAGE", help="Instead of zab-base (`make base-image`), or where there is none python:3.11-slim."
+            metavar="IMAGE",
+            help="The base image. Default: zab-base if `make base-image` has built it, else python:3.11-slim.",
         ),
     ] = None,
     json: Json = False,
@@ -419,12 +479,15 @@ def image(
 @app.command()
 def clean(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also of runs of which it can't be seen from here whether they are over.")
+        bool,
+        typer.Option(
+            "--all", help="Also remove what other machines' runs, or runs before a reboot, left on the engine."
+        ),
     ] = False,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Remove what killed runs have left: containers, networks, volumes, key files, locks; nothing of runs that go on."""
+    """Remove containers, networks, volumes, key files and locks of killed runs. Running ones are not touched."""
     from zab_chaos.harness.cli.clean import clean_command
 
     return clean_command(results, everything=everything, json=json)
@@ -432,7 +495,7 @@ def clean(
 
 @app.command()
 def doctor(results: Results = RESULTS, json: Json = False) -> int:
-    """Check this machine: what is there, what is missing, what mends it."""
+    """Check this machine: what is installed, what is missing, and how to fix it."""
     from zab_chaos.harness.cli.output import console_for, print_json
     from zab_chaos.harness.doctor import as_json, examine, healthy, show
 
@@ -447,14 +510,16 @@ def doctor(results: Results = RESULTS, json: Json = False) -> int:
 @app.command()
 def bench(
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this measurement; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this measurement. May be repeated.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter rounds.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Also against the ensemble's size and the payload.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure fewer and shorter rounds.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also measure the pipeline, ensemble sizes and payloads.")
+    ] = False,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Measure throughput, latency, fail-over, memory, the oracle and the links, and keep the numbers."""
+    """Measure throughput, latency, fail-over, memory, the judge and more, and store the numbers."""
     if importlib.util.find_spec("benchmarks") is None:
         raise HarnessError("this installation has no benchmarks; run them from a checkout")
     from zab_chaos.harness.cli.bench import bench_command
@@ -487,7 +552,7 @@ def zookeeper_fetch(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; its exit code. The user's mistakes and the machine's shortcomings are messages, never traces."""
+    """Run one command and return its exit code. Mistakes of the user are messages, never tracebacks."""
     with stoppable():
         return _main(arguments)
 
@@ -509,7 +574,7 @@ def _main(arguments: list[str] | None) -> int:
     except Stopped:
         return _complain("interrupted", Exit.UNKNOWN)
     except Forced:
-        return _complain("ended at once; the run was not judged, its folder is where `latest` points", Exit.FORCED)
+        return _complain("stopped at once; the run was not judged. Its folder is `latest`.", Exit.FORCED)
     except typer.Abort:
         return Exit.FORCED
     except OSError as error:
@@ -521,19 +586,19 @@ def _main(arguments: list[str] | None) -> int:
 
 
 def _message(error: Exception) -> str:
-    """A usage error's own words, as typer would have printed them."""
+    """The text of a usage error, as typer would print it."""
     words = getattr(error, "format_message", None)
     return str(words() if words else error)
 
 
 def _internal(error: Exception) -> str:
-    """An error of ours: one line, and where the trace is."""
+    """The message for an error of the harness: one line, and where the traceback is."""
     try:
         with tempfile.NamedTemporaryFile("w", prefix="zab-error-", suffix=".log", delete=False) as file:
             traceback.print_exception(error, file=file)
     except OSError as full:
-        return f"internal error: {type(error).__name__}: {error}\nThe trace could not be written: {full}"
-    return f"internal error: {type(error).__name__}: {error}\nThe trace is in {file.name}. Please report it."
+        return f"internal error: {type(error).__name__}: {error}\nThe traceback could not be written: {full}"
+    return f"internal error: {type(error).__name__}: {error}\nThe traceback is in {file.name}. Please report it."
 
 
 def _complain(words: str, code: Exit) -> Exit:

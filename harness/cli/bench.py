@@ -1,4 +1,4 @@
-"""`zab bench`: measure, show, and keep what was measured."""
+"""`zab bench`: measure this machine, show the numbers and store them."""
 
 import shlex
 from pathlib import Path
@@ -16,7 +16,7 @@ from zab_chaos.harness.runs import catalogue
 
 
 def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, json: bool) -> int:
-    """Measure what was asked for; a number is never a failure. Raises BadInput, HarnessError."""
+    """Run the chosen measurements. No number counts as a failure. Raises BadInput, HarnessError."""
     names = chosen(only, full=full)
     words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
     words += ["--quick"] * quick + ["--full"] * full
@@ -24,7 +24,7 @@ def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, js
 
 
 def chosen(only: list[str], *, full: bool) -> list[str]:
-    """The measurements that are named, or all ordinary ones, or with `full` all. Raises BadInput: all wrong names."""
+    """The named measurements, else the default ones, or with `full` all. Raises BadInput with all wrong names."""
     unknown = [name for name in only if name not in MEASUREMENTS]
     if unknown:
         raise BadInput(
@@ -36,13 +36,13 @@ def chosen(only: list[str], *, full: bool) -> list[str]:
 
 
 def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: bool) -> int:
-    """Measure these at this scale, show them, store them. The exit code is 3 if something could not be measured."""
+    """Measure, show and store. The exit code is 3 if a measurement failed."""
     console = console_for(json=json)
     with console.status("measuring") as status:
         report = measure(names, scale, results, command, status.update)
     if not report["complete"]:
         show(report, console)
-        console.print("\ninterrupted: nothing is kept", highlight=False)
+        console.print("\ninterrupted: nothing was stored", highlight=False)
         if json:
             print_json(report)
         return Exit.UNKNOWN
@@ -58,12 +58,12 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
 
 
 def show(report: dict[str, Any], console: Console) -> None:
-    """The machine in a line, then a row a figure; beside a median, its lowest and highest round."""
+    """Print a line about the machine, then a row for each figure with its lowest and highest round."""
     machine, load = report["machine"], report["load_before"]
     console.print(
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GiB, {machine['kernel']}, "
         f"Python {report['versions']['python']}, fdatasync {machine['fdatasync_ms']:.3f} ms, "
-        f"load {load[0]:.1f} when it began",
+        f"load average {load[0]:.1f} at the start",
         highlight=False,
     )
     table = Table(box=None, pad_edge=False)
@@ -71,7 +71,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("unit")
-    table.add_column("of rounds from .. to", justify="right", style="dim")
+    table.add_column("rounds: lowest .. highest", justify="right", style="dim")
     for name, measured in report["measurements"].items():
         for number, figure in enumerate(measured["figures"]):
             rounds = figure["rounds"]
@@ -82,14 +82,14 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print(table)
     for name, measured in report["measurements"].items():
         if measured["lacking"] is not None:
-            console.print(Text(f"{name}: left out, since {measured['lacking']}"), soft_wrap=True)
+            console.print(Text(f"{name}: skipped: {measured['lacking']}"), soft_wrap=True)
         for words in measured["failed"]:
-            again = "measured again" if measured["figures"] else "not measured"
-            console.print(Text(f"{name}: {again}, since {words}"), soft_wrap=True)
+            result = "measured again" if measured["figures"] else "not measured"
+            console.print(Text(f"{name}: {result}: {words}"), soft_wrap=True)
 
 
 def shown(value: float) -> str:
-    """Three digits that count, or all digits of a large number: 0.123, 1.23, 123, 12,345."""
+    """Format a value with three significant digits, or all digits of a large one: 0.123, 1.23, 123, 12,345."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.{2 if value >= 1 else 3}f}"

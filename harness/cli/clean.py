@@ -1,4 +1,4 @@
-"""`zab clean`: remove what runs that are over have left behind, on the container engine and in the file system."""
+"""`zab clean`: remove what killed runs left on the container engine and in the file system."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:
-    """`everything`: also what runs of other machines, or from before a restart, have. Raises HarnessError."""
+    """Remove what is left, and print it. `everything`: also of other machines, or from before a reboot. Raises HarnessError."""
     console = console_for(json=json)
     files = [str(path) for path in stale_files.remove(results)]
     removed, kept = _on_engine(everything, console)
@@ -28,25 +28,25 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     if len(files) > len(secrets):
         console.print(f"removed the locks of {len(files) - len(secrets)} ports", highlight=False)
     for folder, names in removed.items():
-        console.print(Text(f"removed {', '.join(names)}, which were left by the run {folder}"), soft_wrap=True)
+        console.print(Text(f"removed {', '.join(names)}, left by the run {folder}"), soft_wrap=True)
     for left in kept:
-        console.print(Text(f"kept what the run {left.folder} has: {_why(left)}"), soft_wrap=True)
+        console.print(Text(f"kept the resources of the run {left.folder}: {_why(left)}"), soft_wrap=True)
     if not files and not removed:
-        console.print("nothing was left by runs that are over", highlight=False)
+        console.print("nothing to remove", highlight=False)
     if json:
         print_json({"files": files, "removed": removed, "kept": [left.folder for left in kept]})
     return Exit.PASS
 
 
 def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]], list["Left"]]:
-    """The names of what was removed, by run; and the runs whose things were kept. Nothing, where there is no engine."""
+    """Remove what is on the engine, if there is one. Return the removed names by run, and the runs that were kept."""
     removed: dict[str, list[str]] = {}
     kept: list[Left] = []
     try:
-        with extra("containers", "looking for what containers have left"):
+        with extra("containers", "cleaning up containers"):
             from zab_chaos.harness.backends.containers import engine, leftovers
     except MissingExtra as error:
-        console.print(Text(f"no container engine was looked at: {error}", "dim"), soft_wrap=True)
+        console.print(Text(f"the container engine was not checked: {error}", "dim"), soft_wrap=True)
         return removed, kept
     try:
         with contextlib.closing(engine.connect()) as client:
@@ -58,13 +58,11 @@ def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]]
     except HarnessError as error:
         if os.environ.get("DOCKER_HOST") or Path(engine.STANDARD.removeprefix("unix://")).exists():
             raise
-        console.print(Text(f"no container engine was looked at: {error}", "dim"))
+        console.print(Text(f"the container engine was not checked: {error}", "dim"))
     return removed, kept
 
 
 def _why(left: "Left") -> Any:
     if left.ours:
-        return "it goes on"
-    return (
-        "it was made on another machine, or before this one was started; --all removes it, if you know that it is over"
-    )
+        return "it is still running"
+    return "it was started on another machine, or before this one was rebooted; if it is over, --all removes it"

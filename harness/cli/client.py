@@ -1,11 +1,11 @@
-"""`zab client`: one request to one node, or a shell."""
+"""`zab client`: send one request to a node, or open a shell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
@@ -21,28 +21,29 @@ CONNECT_SECONDS = 5.0
 def client_command(
     address: str, words: Sequence[str], *, secret: Path | None, results: Path, timeout: float, json: bool
 ) -> int:
-    """`address`: host:port, or the number of a node of the ensemble that stands. Raises BadInput, HarnessError.
+    """Send one request, or run a shell. Return 0 for done, 1 for failed, 2 for unknown. Raises BadInput, HarnessError.
 
-    Answers 0 for done, 1 for failed, 2 for not known.
+    `address`: host:port, or the id of a node of the running ensemble.
     """
-    request = requests.read(words) if words else None  # what is wrong is said before anybody is asked
+    request = requests.read(words) if words else None  # report mistakes before connecting
     if request is None:
         with extra("shell", "the shell of zab client"):
             from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
-    place = _elsewhere(address, secret) if secret is not None else _here(address, results)
+    target = _given_key(address, secret) if secret is not None else _ensemble_of_up(address, results)
     try:
-        pair = keys.load(place.secret)
+        pair = keys.load(target.secret)
     except keys.KeyFileError as error:
         raise BadInput(str(error)) from None
-    nodes = (
-        place.nodes if request is None else {place.first: place.nodes[place.first]}
-    )  # who names a node means that one
-    client = Client(nodes, pair, place.first, timeout=timeout)
-    book = Book(place.ops) if place.ops is not None else None
+    # A single request goes to the named node only; a shell may move to another one.
+    nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
+    client = Client(nodes, pair, target.first, timeout=timeout)
+    book = Book(target.ops) if target.ops is not None else None
     with Session(SocketLine(client, book, own=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
             why = client.last_trouble or "no answer"
-            raise HarnessError(f"nobody serves at {nodes[place.first]} ({why}): is the node up, and is this its key?")
+            raise HarnessError(
+                f"no node answers at {nodes[target.first]} ({why}). Check that the node is up and that the key is its own."
+            )
         if request is None:
             shell(session)
             return Exit.PASS
@@ -55,8 +56,8 @@ def client_command(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Whom to talk to. `ops`: the file in which the operations are written down, if a run is being recorded here."""
+class _Target:
+    """The nodes to connect to. `ops`: the file that the operations are recorded in, if a run is in progress here."""
 
     nodes: dict[int, str]
     first: int
@@ -64,36 +65,39 @@ class _Place:
     ops: Path | None = None
 
 
-def _elsewhere(address: str, secret: Path) -> _Place:
-    """An ensemble that was not started with `zab up`. Raises BadInput."""
+def _given_key(address: str, secret: Path) -> _Target:
+    """A node of an ensemble that was not started with `zab up`. Raises BadInput."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise BadInput(f"{address!r} is no address; one is host:port, like 127.0.0.1:20001")
-    return _Place(nodes={1: address}, first=1, secret=secret)
+        raise BadInput(f"{address!r} is not an address; use host:port, such as 127.0.0.1:20001")
+    return _Target(nodes={1: address}, first=1, secret=secret)
 
 
-def _here(address: str, results: Path) -> _Place:
-    """The ensemble that has this address, or the one that stands if it is a node's number. Raises BadInput."""
+def _ensemble_of_up(address: str, results: Path) -> _Target:
+    """The running ensemble of `zab up` that has this address or node id. Raises BadInput."""
     if address.isdecimal():
-        door, first = the_door(results), int(address)
-        if first not in door.nodes:
-            raise BadInput(f"there is no node {first}; the nodes are {', '.join(map(str, sorted(door.nodes)))}")
+        ensemble, first = the_door(results), int(address)
+        if first not in ensemble.nodes:
+            raise BadInput(f"there is no node {first}; the nodes are {', '.join(map(str, sorted(ensemble.nodes)))}")
     else:
-        door, first = _whose(address, doors(results), results)
-    return _Place(nodes=door.nodes, first=first, secret=Path(door.secret), ops=Path(door.folder) / "ops.jsonl")
+        ensemble, first = _owner(address, doors(results), results)
+    return _Target(
+        nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl"
+    )
 
 
-def _whose(address: str, standing: Sequence[AddressFile], results: Path) -> tuple[AddressFile, int]:
-    known = [(door, node, at) for door in standing for node, at in door.nodes.items()]
-    for door, node, at in known:
+def _owner(address: str, running: Sequence[AddressFile], results: Path) -> tuple[AddressFile, int]:
+    """The running ensemble and the node that have this address. Raises BadInput, which lists the known addresses."""
+    known = [(ensemble, node, at) for ensemble in running for node, at in ensemble.nodes.items()]
+    for ensemble, node, at in known:
         if at == address:
-            return door, node
+            return ensemble, node
     listed = "".join(f"\n  {at} (node {node})" for _, node, at in known)
     raise BadInput(
-        f"{address}: no ensemble that stands has this address (looked in {results / FOLDER}). "
+        f"{address}: no running ensemble has this address (looked in {results / FOLDER}). "
         + (
-            f"These are there:{listed}"
+            f"Known addresses:{listed}"
             if known
-            else "Start one with `zab up`, or give another one's client key file: --secret FILE"
+            else "Start one with `zab up`, or name the client key file of another one: --secret FILE"
         )
     )

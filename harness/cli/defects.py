@@ -1,7 +1,6 @@
-"""`zab defects`: the known bugs, and the proof that each is caught (see `kill_matrix`)."""
+"""`zab defects`: list the known bugs, or prove that each is caught (see `harness/explore/kill_matrix.py`)."""
 
 import shlex
-import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, print_json, tell
+from zab_chaos.harness.cli.output import console_for, indented, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
@@ -23,7 +22,7 @@ PLACES = ("both", "sim", "processes")
 
 
 def chosen(only: list[str]) -> list[Defect]:
-    """Those named, or all. Raises BadInput."""
+    """Return the named defects, or all. Raises BadInput."""
     unknown = [name for name in only if name not in DEFECTS]
     if unknown:
         raise BadInput(
@@ -40,10 +39,11 @@ def show(only: list[str], *, json: bool) -> int:
         return Exit.PASS
     console = console_for(json=json)
     for defect in defects:
-        title = Text(defect.name, "bold").append(f"  {defect.ticket or ''}  breaks: {defect.property}", "dim")
+        ticket = f"  {defect.ticket}" if defect.ticket else ""
+        title = Text(defect.name, "bold").append(f"{ticket}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)
-        console.print(Text(textwrap.indent(textwrap.fill(defect.about, 76), "  ")), highlight=False)
-    console.print("\nzab run defects/NAME --defect NAME shows one being caught.", highlight=False)
+        console.print(indented(defect.about), highlight=False)
+    console.print("\nRun one with: zab run defects/NAME --defect NAME", highlight=False)
     return Exit.PASS
 
 
@@ -51,10 +51,10 @@ def check(
     only: list[str], *, on: str, seeds: int, times: int, swarm: int, jobs: int | None, results: Path, out: Path | None,
     json: bool,
 ) -> int:  # fmt: skip
-    """Run every defect's scenario with and without it. Exit 1 if one survives. Raises BadInput, HarnessError."""
+    """Run each defect's scenario with and without the defect. Exit 1 if one is missed. Raises BadInput, HarnessError."""
     defects = chosen(only)
     if on not in PLACES:
-        raise BadInput(f"--on {on}: there is no such world. {catalogue.did_you_mean(on, PLACES)}")
+        raise BadInput(f"--on {on}: there is no such backend. {catalogue.did_you_mean(on, PLACES)}")
     effort = Effort(
         seeds=seeds if on != "processes" else 0,
         times=times if on != "sim" else 0,
@@ -71,7 +71,7 @@ def check(
                 rows.append(try_defect(defect, effort))
                 _say(rows[-1], console)
         except (Stopped, Interrupted):
-            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is not complete", highlight=False)
+            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is incomplete", highlight=False)
     console.print()
     console.print(matrix(rows))
     answer = {
@@ -90,7 +90,7 @@ def check(
 
 
 def _command(only: list[str], on: str, effort: Effort) -> str:
-    """What repeats it."""
+    """The command that repeats the check."""
     words = ["zab", "defects", "--check", "--on", on]
     words += [word for name in only for word in ("--only", name)]
     for name, value in (("--seeds", effort.seeds), ("--times", effort.times), ("--swarm", effort.swarm)):
@@ -99,7 +99,7 @@ def _command(only: list[str], on: str, effort: Effort) -> str:
 
 
 def _say(row: Row, console: Console) -> None:
-    """One line as soon as a defect is through, and what is to be looked at."""
+    """Print one line for a defect that is done, and the runs or commands to look at."""
     word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
     console.print(Text(f"{row.defect.name}: ").append_text(word), highlight=False, soft_wrap=True)
     for where in [where for tried in row.tried() for where in tried.strange]:
@@ -107,7 +107,7 @@ def _say(row: Row, console: Console) -> None:
 
 
 def matrix(rows: Sequence[Row]) -> Table:
-    """The kill matrix, for a terminal."""
+    """The kill matrix as a table for the terminal."""
     table = Table(box=None, pad_edge=False)
     heads = {
         "defect": True,

@@ -1,4 +1,4 @@
-"""A comparison of two campaigns on the terminal."""
+"""Show the comparison of two campaigns on the terminal."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ STYLES = {"worse": "bold red", "better": "green"}
 
 
 def show_comparison(found: "Comparison", names: Sequence[str], console: Console) -> None:
-    """The verdicts of both campaigns, then each difference with what shows it, then what the words rest on."""
+    """Print the verdicts of both campaigns, each difference with the runs that show it, and the statistical criterion."""
     from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT
 
     def line(words: str, style: str = "") -> None:
@@ -30,9 +30,9 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
     line(f"\n{found.words}", "bold")
     if found.compared:
         line(
-            f"A difference is told when it is at least {LEAST_EFFECT:.0%} of the first campaign's value, and chance alone "
-            f"seldom makes one as large: p < {LIMIT:g} after Holm's correction for {len(found.compared)} comparisons. Each "
-            "run counts once. What is not told may still differ by less than so few runs can show."
+            f"A difference is reported if it is at least {LEAST_EFFECT:.0%} of the first campaign's value and statistically "
+            f"significant: p < {LIMIT:g} after Holm's correction for {len(found.compared)} comparisons. Each run counts once. "
+            "Smaller differences may exist that so few runs cannot show."
         )
 
 

@@ -1,4 +1,4 @@
-"""The command `zab`: ready for Ctrl-C before anything that takes time is imported."""
+"""The entry point of `zab`. It handles Ctrl-C before it imports anything that takes time."""
 
 import sys
 

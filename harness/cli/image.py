@@ -1,4 +1,4 @@
-"""`zab image`: build the image that `zab run --on containers` and docker-compose.yml start."""
+"""`zab image`: build the container image for `zab run --on containers` and docker-compose.yml."""
 
 import contextlib
 
@@ -8,7 +8,7 @@ from zab_chaos.harness.errors import Exit
 
 
 def image_command(base: str | None, *, json: bool) -> int:
-    """Build and name it. Raises HarnessError."""
+    """Build the image and print its tag and size. Raises HarnessError."""
     console = console_for(json=json)
     with contextlib.closing(engine.connect()) as client:
         chosen = base or image.choose_base(client)

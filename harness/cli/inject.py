@@ -1,4 +1,4 @@
-"""`zab inject`: faults by hand, for the ensemble of `zab up`, in the words of a scenario."""
+"""`zab inject`: inject a fault into the ensemble of `zab up`, with the keys that a scenario uses."""
 
 import tomllib
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ HEAL = "heal"
 
 
 def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, results: Path, json: bool) -> int:
-    """Do it now, and say what was done. Raises BadInput, HarnessError."""
+    """Inject, heal or list faults, and print what was done. Raises BadInput, HarnessError."""
     if kinds:
         return _kinds(json=json)
     order, arguments = _order(words)
@@ -36,28 +36,28 @@ def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, re
 
 
 def _order(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """What is to be done. Raises BadInput for what can be told from the words alone."""
+    """Parse the command line into an order and its arguments. Raises BadInput."""
     if not words:
         return "faults", {}
     if words[0] == HEAL:
         if len(words) > 2 or not all(word.isdecimal() for word in words[1:]):
-            raise BadInput("heal takes nothing, or the number of one fault: zab inject heal 2")
+            raise BadInput("heal takes no argument, or the number of one fault: zab inject heal 2")
         return HEAL, {"number": int(words[1])} if words[1:] else {}
     return "inject", {"fault": read(words)}
 
 
 def read(words: Sequence[str]) -> dict[str, Any]:
-    """`partition shape=isolate target=leader for=5` as a scenario's [[fault]] table. Raises BadInput: all mistakes."""
+    """Parse `partition shape=isolate for=5` into a scenario's [[fault]] table. Raises BadInput with all mistakes."""
     kind, wrong = words[0], []
     if kind not in KINDS:
-        wrong.append(f"no kind of fault is called {kind!r}. {catalogue.did_you_mean(kind, [*KINDS, HEAL])}")
+        wrong.append(f"there is no fault {kind!r}. {catalogue.did_you_mean(kind, [*KINDS, HEAL])}")
     table: dict[str, Any] = {"do": kind}
     for word in words[1:]:
         key, separator, value = word.partition("=")
         if not separator or not key:
-            wrong.append(f"{word!r} is no KEY=VALUE; for example target=leader")
+            wrong.append(f"{word!r} is not KEY=VALUE, such as target=leader")
         elif key in table:
-            wrong.append(f"{key} is said twice")
+            wrong.append(f"{key} is given twice")
         else:
             table[key] = _value(value)
     if wrong:
@@ -65,21 +65,22 @@ def read(words: Sequence[str]) -> dict[str, Any]:
     return table
 
 
-def _value(said: str) -> Any:
-    """As TOML has it, but that text needs no quotes."""
+def _value(text: str) -> Any:
+    """Parse a value as TOML, or keep it as text, which needs no quotes here."""
     try:
-        return tomllib.loads(f"value = {said}")["value"]
-    except (ValueError, RecursionError):  # not TOML, or more digits than anybody reads
-        return said
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):  # not TOML, or a number with too many digits
+        return text
 
 
-def _ask(door: AddressFile, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _ask(ensemble: AddressFile, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send an order to the process of `zab up` and return its answer. Raises BadInput, HarnessError."""
     try:
-        control = ControlClient(door.control, keys.load(door.control_secret))
+        control = ControlClient(ensemble.control, keys.load(ensemble.control_secret))
     except keys.KeyFileError as error:
         raise HarnessError(f"the ensemble has just ended: {error}") from None
     try:
-        answer = control.call(order, ANSWER_SECONDS, lambda: door.open, **arguments)
+        answer = control.call(order, ANSWER_SECONDS, lambda: ensemble.open, **arguments)
     except ControlError as error:
         raise HarnessError(str(error)) from None
     finally:
@@ -92,14 +93,14 @@ def _ask(door: AddressFile, order: str, arguments: dict[str, Any]) -> dict[str, 
 def _show(faults: Sequence[dict[str, Any]]) -> None:
     console = console_for(json=False)
     if not faults:
-        console.print("nothing was injected yet; `zab inject --list` says what there is", highlight=False)
+        console.print("no fault was injected yet; `zab inject --list` lists the faults", highlight=False)
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("number", "fault", "nodes", "now"):
+    for name in ("number", "fault", "nodes", "state"):
         table.add_column(name)
     for fault in faults:
         nodes = " ".join(map(str, fault["nodes"]))
-        table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "broken")
+        table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "active")
     console.print(table, highlight=False)
 
 
@@ -108,7 +109,7 @@ def _kinds(*, json: bool) -> int:
         print_json({name: {"about": kind.doc, "keys": [key.name for key in kind.keys]} for name, kind in KINDS.items()})
         return Exit.PASS
     table = Table(box=None, pad_edge=False)
-    for name in ("fault", "what it does", "its keys"):
+    for name in ("fault", "what it does", "keys"):
         table.add_column(name)
     for kind in KINDS.values():
         own = [f"{key.name}={'...' if key.default is REQUIRED else key.default}" for key in kind.keys]

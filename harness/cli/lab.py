@@ -1,7 +1,6 @@
-"""`zab lab`: the db-19 lab, byte-exact.
+"""`zab lab`: run the db-19 lab and print the hash of its dump.
 
-The numbers are read as text, so that every mistake of a command line is reported at once: typer would stop at the
-first one.
+Numbers are read as text, so that all mistakes of a command line are reported at once: typer would stop at the first.
 """
 
 import hashlib
@@ -23,24 +22,26 @@ NUMBER = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 
 
 def lab(
-    seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Draws delays and timeouts.")] = None,
-    nodes: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many nodes.")] = None,
-    rounds: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many ticks.")] = None,
-    proposals: Annotated[str | None, typer.Option(metavar="NUMBER", help="How many, evenly spread.")] = None,
+    seed: Annotated[str, typer.Option(metavar="NUMBER", help="The seed that draws delays and timeouts.")] = "1",
+    nodes: Annotated[str, typer.Option(metavar="NUMBER", help="The number of nodes.")] = "3",
+    rounds: Annotated[str, typer.Option(metavar="NUMBER", help="The number of ticks.")] = "1000",
+    proposals: Annotated[str, typer.Option(metavar="NUMBER", help="The number of proposals, evenly spread.")] = "10",
     partition: Annotated[
-        str, typer.Option(metavar="FROM,TO,...", help="Links that lose everything, one direction a pair.")
+        str, typer.Option(metavar="FROM,TO,...", help="Links that lose all messages, as pairs; one direction each.")
     ] = "",
     dump: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the raw dump here.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Also write the raw dump to FILE.", show_default=False)
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="First print what the dump says.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="First print every message, a line each.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="First print the dump in readable form.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="First print every message, one per line.")] = False,
     on: Annotated[
         str,
-        typer.Option("--on", metavar="WORLD", help="Where the nodes are: sim (here), or lockstep (a process each)."),
+        typer.Option(
+            "--on", metavar="BACKEND", help="Where the nodes run: sim (this process) or lockstep (a process each)."
+        ),
     ] = "sim",
 ) -> int:
-    """Run the db-19 lab, and print the sha256 of its dump, without a newline."""
+    """Run the db-19 lab, a small Zab of its own, and print the sha256 of its dump (with a newline only on a terminal)."""
     arguments = _read(
         {"seed": seed, "nodes": nodes, "rounds": rounds, "proposals": proposals}, partition=partition, dump=dump, on=on
     )
@@ -52,7 +53,7 @@ def lab(
             from zab_chaos.model.lab.dump import show_dump
 
             sys.stdout.write(show_dump(simulator.nodes))
-    sys.stdout.write(hashlib.sha256(content).hexdigest())
+    sys.stdout.write(hashlib.sha256(content).hexdigest() + ("\n" if sys.stdout.isatty() else ""))
     sys.stdout.flush()
     return Exit.PASS
 
@@ -72,8 +73,8 @@ def _simulator(arguments: "LabArguments", *, on: str, trace: bool) -> "AbstractC
     return nullcontext(LabSimulator(arguments, observe))
 
 
-def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
-    """The arguments of the command line. Raises BadInput with all mistakes, a line each."""
+def _read(texts: dict[str, str], *, partition: str, dump: Path | None, on: str) -> "LabArguments":
+    """Read the arguments of the command line. Raises BadInput with all mistakes, one per line."""
     from zab_chaos.model.lab import BadLabArguments, LabArguments
 
     mistakes: list[str] = []
@@ -81,7 +82,7 @@ def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on
     links = _links(partition, mistakes)
     _check_dump(dump, mistakes)
     if on not in WORLDS:
-        mistakes.append(f"--on is {on!r}; the lab's nodes are in {' or '.join(WORLDS)}")
+        mistakes.append(f"--on is {on!r}; the lab runs on {' or '.join(WORLDS)}")
     try:
         arguments = LabArguments(
             seed=_or_legal(numbers["seed"]),
@@ -99,22 +100,19 @@ def _read(texts: dict[str, str | None], *, partition: str, dump: Path | None, on
 
 
 def _or_legal(number: int | None) -> int:
-    """A legal number in the place of one that is missing or unreadable, so that the rest can still be checked."""
+    """Return the number, or 1 for one that is unreadable, so that the rest can still be checked."""
     return 1 if number is None else number
 
 
-def _number(name: str, text: str | None, mistakes: list[str]) -> int | None:
-    if text is None:
-        mistakes.append(f"--{name} is missing; it needs a whole number")
-    elif NUMBER.fullmatch(text.strip()):
+def _number(name: str, text: str, mistakes: list[str]) -> int | None:
+    if NUMBER.fullmatch(text.strip()):
         return int(text)
-    else:
-        mistakes.append(f"--{name} is {text!r}; it needs a whole number")
+    mistakes.append(f"--{name} is {text!r}; it needs a whole number")
     return None
 
 
 def _links(text: str, mistakes: list[str]) -> "frozenset[Link]":
-    """The pairs of `from,to,from,to,...`; an empty text cuts nothing. Of a wrong list, every id that can be read."""
+    """Parse `from,to,from,to,...` into pairs; an empty text cuts nothing. A wrong list yields every readable id."""
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     unreadable = [part for part in parts if not NUMBER.fullmatch(part)]
     if unreadable:

@@ -1,4 +1,4 @@
-"""`zab explore lab-flapping` and `zab shrink lab-flapping`: what the lab's protocol does not survive, and the full one does."""
+"""`zab explore lab-flapping` and `zab shrink lab-flapping`: the lab's protocol and the full one under flapping links."""
 
 import shlex
 from pathlib import Path
@@ -16,11 +16,11 @@ from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, shrink_flapping
 from zab_chaos.model.lab.story import story
 
-LAB = "lab-flapping"  # no scenario: the lab's own protocol under links that come and go
+LAB = "lab-flapping"  # not a scenario: the lab's own protocol under links that fail and heal
 
 
 def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, keep_going: bool, json: bool) -> int:
-    """Exit 1 if the lab's protocol (or the full one) breaks under a seed's links."""
+    """Run both protocols under the links of each seed. Exit 1 if either violates a property."""
     compared: list[Compared] = []
     interrupted = False
     with Workers(jobs) as workers:
@@ -36,8 +36,8 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     for one in failed if keep_going is False else fallen:
         _say_one(one, console)
     console.print(
-        f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} with {len(failed)}, under the same links "
-        f"the full protocol holds with {len(compared) - len(fallen)}",
+        f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
+        f"full protocol passes in {len(compared) - len(fallen)}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
@@ -74,14 +74,17 @@ def _say_one(one: Compared, console: Console) -> None:
 def shrink_lab(
     console: Console, *, seed: int | None, out: Path | None, unfit: dict[str, bool], json: bool, quiet: bool
 ) -> int:
-    """Tell the shrunk run as a story; `out`: its links as a scenario's file, for the full protocol. Exit 0: shrunk; raises
-    BadInput if the seed breaks nothing. `unfit`: options that mean nothing here, and whether they were given."""
+    """Shrink the seed's links and proposals and print what happens with them. Raises BadInput if the seed does not fail.
+
+    `out`: a file for the shrunk links as a scenario for the full protocol. `unfit`: options that do not apply, and whether
+    they were given.
+    """
     given = [name for name, was_given in unfit.items() if was_given]
     if given:
-        raise BadInput(f"{LAB} is the lab's own protocol, in its own world: leave {', '.join(given)} out")
+        raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
     before = lab_flapping(1 if seed is None else seed)
     if judge_flapping(before).violation is None:
-        raise BadInput(f"{LAB} with seed {before.seed} breaks nothing: there is nothing to shrink")
+        raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")
     after, tries = shrink_flapping(before, lambda arguments, tried: None)
     lines = story(after)
     for line in () if quiet else lines:
@@ -90,12 +93,12 @@ def shrink_lab(
     console.print(
         f"\nseed {before.seed}: {events(before)} events (links cut and healed, proposals), {before.nodes} nodes, "
         f"{before.rounds} ticks; now {events(after)} events, {after.nodes} nodes, {after.rounds} ticks ({tries} tries)\n"
-        f"the full protocol under the links that were not shrunk: {verdict}",
+        f"the full protocol under the original links: {verdict}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if out is not None:
         _write(out, full_protocol(after).source)
-        console.print(Text(f"file     {out}, the shrunk links for the full protocol"), soft_wrap=True)
+        console.print(Text(f"file     {out}, the shrunk links as a scenario for the full protocol"), soft_wrap=True)
     if json:
         facts = {"events": [events(before), events(after)], "tries": tries, "story": lines}
         print_json({"exit": int(Exit.PASS), **facts, "full_protocol": verdict, "reasons": reasons})

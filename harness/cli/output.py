@@ -1,4 +1,4 @@
-"""Where a command's words go: with --json the answer is alone on stdout."""
+"""Output of the commands: with --json only the JSON result goes to stdout, everything else to stderr."""
 
 import json as json_module
 import os
@@ -7,45 +7,53 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from zab_chaos.harness.errors import HarnessError
 
 
 class Screen(Console):
-    """A console whose reader may go away: a run goes on to its end all the same, and its exit code counts."""
+    """A console that survives a closed pipe: the run goes on to its end, and its exit code counts."""
 
     def on_broken_pipe(self) -> None:
-        """rich, like typer, would end the process with exit code 1 here, which is a verdict of ours."""
+        """Discard all further output. rich would end the process with exit code 1, which means VIOLATION here."""
         self.quiet = True
-        _talk_to_nobody()
+        _discard_stdout()
+
+
+def indented(text: str) -> Padding:
+    """A paragraph under a heading, wrapped where the terminal ends."""
+    return Padding(Text(" ".join(text.split())), (0, 0, 0, 2))
 
 
 def print_json(answer: Any) -> None:
+    """Print a JSON value on stdout."""
     try:
         json_module.dump(answer, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        _talk_to_nobody()
+        _discard_stdout()
 
 
-def _talk_to_nobody() -> None:
-    """What is still buffered must not complain when the process ends."""
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def _discard_stdout() -> None:
+    """Redirect stdout to /dev/null, so that flushing at exit does not fail."""
+    with Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())
 
 
 def console_for(*, json: bool) -> Console:
-    """Where people read: stderr when a program reads stdout."""
+    """The console for people: stdout, or stderr if stdout carries JSON."""
     return Screen(stderr=json)
 
 
 def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
-    """The answer, as a file and on stdout. Raises HarnessError."""
+    """Write the answer as JSON to `out` and, with `json`, to stdout. Raises HarnessError."""
     if out is not None:
         try:
             out.write_text(json_module.dumps(answer, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another with --out.") from error
+            raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another file with --out.") from error
     if json:
         print_json(answer)

@@ -1,4 +1,4 @@
-"""`zab replay`: a recorded run, re-executed in the model; with --until and --show a debugger that can go to any event."""
+"""`zab replay`: re-execute a recorded run and compare every output; with --until and --show, stop at any event."""
 
 import re
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ from zab_chaos.model.replay.replay import Replayed, recorded_lives, replay, repl
 from zab_chaos.model.replay.state import state
 from zab_chaos.node.core.peer import Peer
 
-AHEAD = 5  # inputs that are shown beyond the one at which it stopped
+AHEAD = 5  # inputs that are shown beyond the one where the replay stopped
 _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")
 
 
 def replay_command(
     run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool
 ) -> int:
-    """Exit 0: all equal; 1: something differs; 2: nothing is recorded, or by a core that is not here. Raises BadInput."""
+    """Replay and show. Exit 0: equal; 1: different; 2: nothing recorded, or with an unknown defect. Raises BadInput."""
     folder = stored.find(results, run)
     console = console_for(json=json)
     try:
@@ -39,7 +39,7 @@ def replay_command(
     recorded = recorded_lives(folder.path)
     mark, chosen = _understand(recorded, node, life, until, show=show)
     if not recorded:
-        return _unknown("nothing is recorded (`zab run --no-record`, or record = false)", console, json=json)
+        return _unknown("the run has no recordings (`zab run --no-record`, or record = false)", console, json=json)
     try:
         return _replay(
             folder, mark, chosen, peer_type, console, show=show, json=json, whole=node is None and life is None
@@ -52,7 +52,7 @@ def _replay(
     folder: RunFolder, mark: Mark | None, chosen: list[tuple[int, int]], peer_type: type[Peer], console: Console,
     *, show: bool, json: bool, whole: bool,
 ) -> int:  # fmt: skip
-    """`whole`: every life of the run, also those of which there should be a recording and is none."""
+    """Replay the chosen lives, or stop in one. `whole`: all lives of the run, also those whose recording is missing."""
     if mark is not None or show:
         return _visit(folder, chosen[0], mark, peer_type, console, show=show, json=json)
     lives = replay(folder.path, peer_type) if whole else (replay_life(folder.path, *one, peer_type) for one in chosen)
@@ -62,16 +62,18 @@ def _replay(
 def _understand(
     recorded: list[tuple[int, int]], node: int | None, life: int | None, until: str | None, *, show: bool
 ) -> tuple[Mark | None, list[tuple[int, int]]]:
-    """Where to stop, and which lives are meant. Raises BadInput with everything that is wrong."""
+    """Where to stop, and which lives to replay. Raises BadInput with all mistakes."""
     mistakes = []
     match = _UNTIL.fullmatch(until) if until is not None else None
     if until is not None and match is None:
-        mistakes.append(f"--until {until}: give a trace event's number (its `n`), e.g. 120, or an input's: i120")
+        mistakes.append(
+            f"--until {until}: give the number of a trace event (its `n`), such as 120, or of an input, such as i120"
+        )
     chosen = [one for one in recorded if node in (None, one[0]) and life in (None, one[1])]
     if recorded and not chosen:
-        mistakes.append(f"there is no recording of that life. Recorded are {_lives(recorded)}")
+        mistakes.append(f"there is no recording of that life. Recorded: {_lives(recorded)}")
     elif len(chosen) > 1 and (until is not None or show):
-        mistakes.append(f"--until and --show look into one life; say which (--node, --life): {_lives(chosen)}")
+        mistakes.append(f"--until and --show need a single life; choose it with --node and --life: {_lives(chosen)}")
     if mistakes:
         raise BadInput("\n".join(mistakes))
     return (Mark(int(match[2]), input=bool(match[1])) if match else None), chosen
@@ -157,7 +159,7 @@ def _visit(
     folder: RunFolder, one: tuple[int, int], mark: Mark | None, peer_type: type[Peer], console: Console,
     *, show: bool, json: bool,
 ) -> int:  # fmt: skip
-    """Go there, and show what is there. A difference on the way is where it ends."""
+    """Replay one life up to `mark` and show its state there. Stop earlier at a difference."""
     if not folder.file("trace", f"node-{one[0]}-{one[1]}.jsonl").is_file():
         return _all(folder, [replay_life(folder.path, *one, peer_type)], console, json=json)
     rerun = Rerun(folder.path, *one, peer_type)
@@ -200,5 +202,5 @@ def _show_place(here: dict[str, Any], difference: Difference | None, console: Co
 
 
 def _print(lines: list[str], console: Console) -> None:
-    """Plain lines: brackets in them are not markup, and long ones wrap where the terminal ends."""
+    """Print plain lines: brackets are not markup, and only the terminal wraps."""
     console.print(Text("\n".join(lines)), highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`zab report`: one run, or many, as a single HTML file."""
+"""`zab report`: write one run, or many, as a single HTML file."""
 
 from pathlib import Path
 from typing import Any
@@ -12,26 +12,37 @@ from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.report.html.page import page
 from zab_chaos.harness.report.html.run_data import read_story
 from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
+from zab_chaos.node.core.peer import Peer
 
 
 def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:
-    """Write the report and print where it is. A run that failed has a report like any other, so the exit code is 0.
+    """Write the report and print its path. The exit code is 0 whatever the run's verdict is.
 
-    `run`: a run's folder, or one with runs below it. Raises BadInput for a run or a file that can't be, HarnessError if
-    the file can't be written.
+    `run`: a run folder, or a folder with runs below it. Raises BadInput for a wrong run or file name, HarnessError if the
+    file can't be written.
     """
     several = Path(run)
     if not several.joinpath("run.json").exists() and next(several.glob("**/run.json"), None) is not None:
         return _campaign(several.resolve(), out, json=json)
     folder = stored.find(results, run)
     file = _free(folder.file("report.html"), out)
-    story = read_story(folder.path)
-    _write(file, page(story))
-    verdict, damages = story.judged.verdict, len(story.source.damages) + story.source.more
+    data = read_story(folder.path, _core(folder.read_run()))
+    _write(file, page(data))
+    verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
-        Console(stderr=True).print(f"{damages} places could not be read; the report lists them", highlight=False)
+        Console(stderr=True).print(
+            f"{damages} lines or files could not be read; the report lists them", highlight=False
+        )
     answer = {"folder": str(folder.path), "verdict": None if verdict is None else verdict.verdict, "damages": damages}
     return _say(file, answer, json=json)
+
+
+def _core(facts: dict[str, Any]) -> type[Peer] | str:
+    try:
+        return core_of(facts)
+    except UnknownDefect as error:
+        return str(error)
 
 
 def _campaign(root: Path, out: Path | None, *, json: bool) -> int:
@@ -43,7 +54,7 @@ def _campaign(root: Path, out: Path | None, *, json: bool) -> int:
 
 
 def _free(usual: Path, out: Path | None) -> Path:
-    """Where to write. Raises BadInput before any work is done."""
+    """The file to write. Raises BadInput before any work is done."""
     file = usual if out is None else out.absolute()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a folder" if file.is_dir() else f"can't be written: there is no folder {file.parent}"
@@ -55,7 +66,9 @@ def _write(file: Path, text: str) -> None:
     try:
         stored.write_whole(file, text)
     except OSError as error:
-        raise HarnessError(f"{file} can't be written: {error.strerror}. Name another file with --out FILE.") from error
+        raise HarnessError(
+            f"{file} can't be written: {error.strerror}. Choose another file with --out FILE."
+        ) from error
 
 
 def _say(file: Path, answer: dict[str, Any], *, json: bool) -> int:

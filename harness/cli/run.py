@@ -1,4 +1,4 @@
-"""`zab run`: one scenario, judged and shown."""
+"""`zab run`: run one scenario, judge it and show the result."""
 
 import time
 from dataclasses import replace
@@ -9,32 +9,32 @@ from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.backends.lockstep.compare import Difference, first_difference
-from zab_chaos.harness.backends.run import run_shown
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run_shown
 
 
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
     keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
 ) -> int:  # fmt: skip
-    """Check everything that was said, run, show. The exit code is the verdict's. Raises BadInput.
+    """Check the options, run the scenario, show the result. The exit code is the verdict's. Raises BadInput.
 
-    `compare`: with the simulated run, byte for byte; a difference is exit 1.
+    `compare`: also run it in the simulator and compare all bytes; a difference is exit 1.
     """
     scenario = read(name, on=on, nodes=nodes, defect=defect)
     ci.prepare(junit)
     if compare and on != "lockstep":
-        raise BadInput("--compare holds a run in lockstep against the simulated one: it goes with --on lockstep only")
-    wish = options_for(
+        raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")
+    options = options_for(
         name, scenario, on=on, seed=seed, results=results, record=record, keep_data=keep_data or compare, nodes=nodes
     )
     console = console_for(json=json)
-    simulated = run_shown(scenario, replace(wish, on="sim"), console, quiet=True) if compare else None
+    simulated = run_shown(scenario, replace(options, on="sim"), console, quiet=True) if compare else None
     begun = time.monotonic()
-    ran = run_shown(scenario, wish, console, quiet=quiet)
+    ran = run_shown(scenario, options, console, quiet=quiet)
     seconds = time.monotonic() - begun
     terminal.show(ran.folder, console, brief=quiet)
     answer = {"folder": str(ran.folder.path), "run": ran.folder.read_run(), **msgspec.to_builtins(ran.verdict)}
@@ -53,6 +53,6 @@ def run_command(
 def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:
     words = f"sim      {simulated}\n"
     if difference is None:
-        console.print(Text(words).append("EQUAL", "green").append(": byte for byte what the simulator does"))
+        console.print(Text(words).append("EQUAL", "green").append(": the same bytes as in the simulator"))
     else:
         console.print(Text(words).append("DIFFERENT", "bold red").append(f": {difference}"), soft_wrap=True)

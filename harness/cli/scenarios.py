@@ -1,6 +1,5 @@
-"""`zab scenarios`: what there is to run, and whether each ends as it says."""
+"""`zab scenarios`: list the shipped scenarios, or run them and compare the verdicts with what they expect."""
 
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,19 +7,20 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.faults.registry import impossible
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
-from zab_chaos.harness.backends.run import run_quietly
-from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import fitted, mistakes
+from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import known_world, options_for
+from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run_quietly
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How often a scenario ended with which exit code, and the folders of the runs that did not end as expected."""
+    """The exit codes of a scenario's runs, and the folders of those that did not end as expected."""
 
     name: str
     expected: int
@@ -33,7 +33,7 @@ class Checked:
 
 
 def shipped(only: list[str]) -> dict[str, Scenario]:
-    """The shipped scenarios, or those named. Defects' scenarios are only there when they are named. Raises BadInput."""
+    """The named scenarios, or all shipped ones except those of the defects. Raises BadInput."""
     known = catalogue.shipped()
     unknown = [name for name in only if name not in known]
     if unknown:
@@ -62,8 +62,8 @@ def show(only: list[str], *, json: bool) -> int:
         if facts["expects"] != "PASS":
             title.append(f"  expects {facts['expects']}", "yellow")
         console.print(title, highlight=False)
-        console.print(Text(textwrap.indent(textwrap.fill(scenario.about, 76), "  ")), highlight=False)
-    console.print("\nzab run NAME runs one; zab run FILE one of your own.", highlight=False)
+        console.print(indented(scenario.about), highlight=False)
+    console.print("\nRun one with: zab run NAME; your own with: zab run FILE", highlight=False)
     return Exit.PASS
 
 
@@ -82,25 +82,25 @@ def _facts(name: str, scenario: Scenario) -> dict[str, Any]:
 
 
 def check(only: list[str], *, on: str = "processes", times: int, results: Path, json: bool) -> int:
-    """Run each so often, where it can be run. Exit 1 if one ends otherwise than it says. Raises BadInput."""
-    known_world(on)
+    """Run each scenario that the backend can run. Exit 1 if one does not end as it expects. Raises BadInput."""
+    backend = registry.find(on)
     console = console_for(json=json)
     checked: list[Checked] = []
     chosen, interrupted = shipped(only), False
     try:
         for name, scenario in chosen.items():
-            wrong = impossible(scenario, on)
+            wrong = mistakes(backend, scenario)
             if wrong:
                 console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
                 continue
-            checked.append(_check(name, scenario, on, times, results))
+            checked.append(_check(name, fitted(backend, scenario), on, times, results))
             _say(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True
     good = sum(one.holds for one in checked)
-    console.print(f"\n{good} of {len(checked)} scenarios end as they say.", highlight=False)
+    console.print(f"\n{good} of {len(checked)} scenarios end as expected.", highlight=False)
     if interrupted:
-        console.print(f"interrupted: there are {len(chosen)}", highlight=False)
+        console.print(f"interrupted: {len(checked)} of {len(chosen)} scenarios were run", highlight=False)
     if json:
         print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
     if good < len(checked):
@@ -109,7 +109,7 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
 
 
 def _say(checked: Checked, console: Console) -> None:
-    """One line as soon as a scenario is through, and what is to be looked at."""
+    """Print one line for a scenario that is done, and the folders of its unexpected runs."""
     mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
     console.print(Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark), highlight=False)
     for folder in checked.strange:
@@ -119,8 +119,8 @@ def _say(checked: Checked, console: Console) -> None:
 def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
     checked = Checked(name, scenario.expect.exit, [], [])
     for number in range(times):
-        wish = options_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
-        ran = run_quietly(scenario, wish)
+        options = options_for(name, scenario, on=on, seed=scenario.seed + number, results=results)
+        ran = run_quietly(scenario, options)
         checked.exits.append(ran.verdict.exit)
         if not scenario.expect.met(ran.verdict.exit, ran.verdict.violated):
             checked.strange.append(ran.folder.path)
@@ -128,7 +128,7 @@ def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) ->
 
 
 def _counts(exits: list[int]) -> str:
-    """`0`, or `0 (9 times), 2 (once)`."""
+    """Format exit codes with their counts: `0`, or `0 (9 of 10), 2 (1 of 10)`."""
     if len(set(exits)) == 1:
         return str(exits[0])
     return ", ".join(f"{code} ({exits.count(code)} of {len(exits)})" for code in sorted(set(exits)))

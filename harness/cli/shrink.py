@@ -1,4 +1,4 @@
-"""`zab shrink`: the smallest scenario that still fails in the same way, as a file."""
+"""`zab shrink`: find the smallest scenario that still fails in the same way, and write it as a file."""
 
 import re
 import shlex
@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
@@ -23,6 +22,7 @@ from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.runs.options import options_for
+from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
 from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, witnesses
@@ -36,11 +36,11 @@ FOLDER = "shrunk/"  # before the name of what was shrunk
 
 @dataclass(slots=True)
 class _Progress:
-    """One line now and then: how far it is."""
+    """Prints a line of progress every few seconds."""
 
     console: Console
     quiet: bool
-    said: float = field(default_factory=time.monotonic)
+    printed: float = field(default_factory=time.monotonic)
     words: str = ""
 
     def step(self, scenario: Scenario) -> None:
@@ -49,8 +49,8 @@ class _Progress:
         self.words = f"{faults}, operations: {load}, {scenario.nodes} nodes, {scenario.duration:g} s"
 
     def tried(self, search: Search) -> None:
-        if not self.quiet and time.monotonic() - self.said > PERIOD:
-            self.said = time.monotonic()
+        if not self.quiet and time.monotonic() - self.printed > PERIOD:
+            self.printed = time.monotonic()
             self.console.print(f"{search.tries} tries: {self.words}", highlight=False)
 
 
@@ -58,8 +58,10 @@ def shrink_command(
     what: str, *, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None, out: Path | None,
     budget: str, jobs: int | None, confirm: bool, results: Path, json: bool, quiet: bool,
 ) -> int:  # fmt: skip
-    """Exit 0: shrunk; 2: it does not fail in the simulated world, or the user ended the search, and the smallest so far is
-    kept. Raises BadInput, also for what did not fail."""
+    """Shrink a failed run or a failing seed. Raises BadInput, also for one that did not fail.
+
+    Exit 0: shrunk; 2: it does not fail in the simulator, or the user stopped the search (the smallest so far is written).
+    """
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
@@ -68,7 +70,7 @@ def shrink_command(
     culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes)
     place = _place(culprit, out)
     if not quiet:
-        console.print("looking how it fails in the simulated world", highlight=False)
+        console.print("reproducing the failure in the simulator", highlight=False)
     with Workers(jobs or environment.cores()) as workers:
         start = find_start(culprit, workers)
         if start is None:
@@ -86,7 +88,7 @@ def shrink_command(
 
 
 def read_budget(text: str) -> Budget:
-    """`500` tries, or a time: `90s`, `5m`. Raises BadInput."""
+    """Parse a number of tries, such as `500`, or a time, such as `90s` or `5m`. Raises BadInput."""
     match = re.fullmatch(r"([1-9][0-9]{0,8})(s|m)?", text.strip())
     if match is None:
         raise BadInput(f"--budget is {text!r}; it needs a number of tries, such as 500, or a time, such as 90s or 5m")
@@ -97,7 +99,7 @@ def read_budget(text: str) -> Budget:
 
 
 def _place(culprit: Culprit, out: Path | None) -> Path:
-    """Where the file goes. Raises BadInput if nothing can be written there: better now than in the end."""
+    """The path of the result. Raises BadInput if it can't be written, before any work is done."""
     name = f"shrunk-{culprit.scenario.name.removeprefix(FOLDER).replace('/', '-')}-{culprit.seed}.toml"
     place = out or (culprit.folder.path / "shrunk.toml" if culprit.folder is not None else Path(name))
     if place.is_dir() or not place.parent.is_dir():
@@ -115,8 +117,8 @@ def _write(place: Path, scenario: Scenario) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """What is left. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well; both None if the
-    user ended the search."""
+    """The shrunk scenario. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well. Both are
+    None if the user stopped the search."""
 
     scenario: Scenario
     after: Explored | None
@@ -137,8 +139,8 @@ def _shrink(
     scenario, failure, defect = start.scenario, start.failure, culprit.defect
     seeds = witnesses(workers, defect, failure, scenario, scenario.seed)
     console.print(
-        f"{scenario.name}, seed {scenario.seed}: {failure}; what is kept must fail with "
-        f"{'the seed' if len(seeds) == 1 else 'each of the seeds'} {', '.join(map(str, seeds))}",
+        f"{scenario.name}, seed {scenario.seed}: {failure}; each candidate must fail with "
+        f"{'seed' if len(seeds) == 1 else 'all of the seeds'} {', '.join(map(str, seeds))}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     progress = _Progress(console, quiet)
@@ -160,7 +162,7 @@ def _shrink(
 
 
 def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
-    """As a file of its own: what it was, and what it shows."""
+    """The scenario with a name and an `about` that say where it comes from and what it violates."""
     origin = culprit.scenario.name.removeprefix(FOLDER)
     defect = f" with the defect {culprit.scenario.defect}" if culprit.scenario.defect is not None else ""
     about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
@@ -170,11 +172,11 @@ def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
 
 
 def _not_there(culprit: Culprit, console: Console, *, json: bool) -> int:
-    """The failure does not show in the simulated world."""
+    """Report that the failure does not show in the simulator."""
     why = (
-        f"{culprit.scenario.name} (seed {culprit.seed}) does not fail in the simulated world, neither with its schedule nor as "
-        "the run had it, and only what fails there can be shrunk. A seed fixes the faults and the load on real "
-        "processes, not the interleaving; `zab replay` shows what this run did, step by step."
+        f"{culprit.scenario.name} (seed {culprit.seed}) does not fail in the simulator, neither with its own schedule nor with "
+        "that of the run. Only what fails there can be shrunk. On real processes a seed fixes the faults and the load, but "
+        "not the interleaving. `zab replay` shows what the run did, step by step."
     )
     console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
     if json:
@@ -200,9 +202,9 @@ def _show(start: Start, result: _Result, place: Path, again: str, console: Conso
         words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
     console.print(f"\n{words}", highlight=False)
     if result.interrupted:
-        console.print("interrupted: this is the smallest so far that still fails", highlight=False)
+        console.print("interrupted: this is the smallest failing scenario so far", highlight=False)
     elif result.stopped:
-        console.print("The budget is spent: a larger --budget may find a smaller one.", highlight=False)
+        console.print("The budget is used up: a larger --budget may find a smaller one.", highlight=False)
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
         console.print(
             f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}",
@@ -216,11 +218,11 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, console: Console) -> dict[str, Any]:
-    """The same on real processes, where a seed fixes less: up to TRIES times."""
+    """Run the result on real processes, up to TRIES times, and report whether it fails there too."""
     verdicts = []
     for number in range(TRIES):
-        wish = options_for(str(place), scenario, seed=scenario.seed + number, results=results)
-        ran = run_quietly(scenario, wish)
+        options = options_for(str(place), scenario, seed=scenario.seed + number, results=results)
+        ran = run_quietly(scenario, options)
         violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
         verdicts.append(str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):
@@ -230,7 +232,7 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
             break
     why = (
         ran.verdict.reasons[0] if ran.verdict.exit == Exit.HARNESS_ERROR and ran.verdict.reasons
-        else "real processes draw their own delays and disk times, so they may not get to the same moment"
+        else "delays and disk times differ on real processes, so the same interleaving may not occur"
     )  # fmt: skip
     console.print(
         Text("not reproduced", "yellow").append(f" on real processes ({', '.join(verdicts)}): {why}"), soft_wrap=True

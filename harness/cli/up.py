@@ -1,4 +1,4 @@
-"""`zab up`: an ensemble that stands until Ctrl-C, to be used with `zab client` and broken with `zab inject`."""
+"""`zab up`: run an ensemble until Ctrl-C, for use with `zab client` and `zab inject`."""
 
 import contextlib
 import time
@@ -22,14 +22,14 @@ from zab_chaos.harness.runs.walk import Unfinished
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
-LOOK_SECONDS = 0.5  # from one look at the nodes to the next: long enough for a heartbeat of everybody
-ALL_SECONDS = 20.0  # for the nodes beyond the quorum to come in as well
-TURN_SECONDS = 0.1  # how long an order may wait for Ctrl-C to be seen
+LOOK_SECONDS = 0.5  # between two status queries: long enough for a heartbeat of every node
+ALL_SECONDS = 20.0  # at most, until the nodes beyond the quorum have joined
+TURN_SECONDS = 0.1  # at most, between two checks for Ctrl-C
 NAME = "up"
 
 
 def up_command(*, nodes: int, seed: int, defect: str | None, results: Path, record: bool, quiet: bool) -> int:
-    """Stand until Ctrl-C or SIGTERM, then end everything, judge what was recorded, and show it. Raises BadInput."""
+    """Run until Ctrl-C or SIGTERM, then stop all processes, judge the run and show the verdict. Raises BadInput."""
     console = console_for(json=False)
     ensemble = Ensemble(
         nodes=nodes, seed=seed, defect=defect, results=results, name=NAME, record=record, min_acked=0, keep_data=True
@@ -38,8 +38,8 @@ def up_command(*, nodes: int, seed: int, defect: str | None, results: Path, reco
         console.print(f"{nodes} nodes are starting ...", highlight=False)
         try:
             with ensemble:
-                _stand(ensemble, results, interrupt, console, quiet=quiet)
-                console.print("ending, and judging what was recorded ...", highlight=False)
+                _serve(ensemble, results, interrupt, console, quiet=quiet)
+                console.print("stopping the nodes and judging the run ...", highlight=False)
         except Unfinished as error:
             raise HarnessError(f"{error}; the logs are in {_folder(ensemble)}/log") from None
     assert ensemble.verdict is not None
@@ -53,7 +53,8 @@ def _folder(ensemble: Ensemble) -> Path:
     return ensemble.folder.path
 
 
-def _stand(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Console, *, quiet: bool) -> None:
+def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Console, *, quiet: bool) -> None:
+    """Serve `zab inject` and show the nodes until Ctrl-C."""
     with ExitStack() as stack:
         try:
             ports = free_ports(1)
@@ -61,10 +62,10 @@ def _stand(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
             raise HarnessError(str(error)) from None
         stack.callback(release_ports, ports)
         files, control = keys.files_in(_folder(ensemble) / "config"), f"{HOST}:{ports[0]}"
-        desk = ControlServer(ensemble, control, keys.load(files.control))
-        stack.callback(desk.close)
-        with contextlib.suppress(TimeoutError):  # then it is shown who is late
-            ensemble.until_converged(ALL_SECONDS)  # whoever comes first may go to any node
+        server = ControlServer(ensemble, control, keys.load(files.control))
+        stack.callback(server.close)
+        with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
+            ensemble.until_converged(ALL_SECONDS)  # so that the first client can use any node
         screen = stack.enter_context(_screen(console, quiet=quiet))
         stack.enter_context(
             opened(results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files)
@@ -72,12 +73,12 @@ def _stand(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         _welcome(ensemble, console)
         looks, due = Looks(ensemble), 0.0
         while not interrupt.asked.is_set():
-            desk.serve(TURN_SECONDS)
+            server.serve(TURN_SECONDS)
             ensemble.look_after()
-            while desk.news:
-                console.print(desk.news.pop(0), markup=False, highlight=False)
+            while server.news:
+                console.print(server.news.pop(0), markup=False, highlight=False)
             if time.monotonic() >= due:
-                screen.show(looks.look(), desk.broken())
+                screen.show(looks.look(), server.broken())
                 due = time.monotonic() + LOOK_SECONDS
 
 
@@ -85,9 +86,9 @@ def _welcome(ensemble: Ensemble, console: Console) -> None:
     first = next(iter(ensemble.addresses.values()))
     for words in (
         f"recording to  {_folder(ensemble)}",
-        f"use it        zab client {first} create /a hello    (or without a command: a shell)",
-        "break it      zab inject crash target=leader        (zab inject heal; zab inject --help)",
-        "end it        Ctrl-C",
+        f"use           zab client {first} create /a hello    (without a command: a shell)",
+        "break         zab inject crash target=leader        (zab inject heal; zab inject --list)",
+        "stop          Ctrl-C",
     ):
         console.print(words, markup=False, highlight=False, soft_wrap=True)
 
@@ -98,13 +99,13 @@ class _Screen(Protocol):
     def show(self, rows: list[Row], broken: list[str]) -> None: ...
 
 
-class _Drawn:
-    """On a terminal: a table that is redrawn in place; what happens scrolls above it."""
+class _LiveTable:
+    """For a terminal: a table that is redrawn in place; events scroll above it."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> "_Drawn":
+    def __enter__(self) -> "_LiveTable":
         self._live.start()
         return self
 
@@ -115,14 +116,14 @@ class _Drawn:
         self._live.update(table(rows, broken))
 
 
-class _Told:
-    """Elsewhere: a line when something has changed. `console` None: nothing."""
+class _Lines:
+    """Without a terminal: a line for each change of the nodes' states. `console` None: no output."""
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
         self._last = ""
 
-    def __enter__(self) -> "_Told":
+    def __enter__(self) -> "_Lines":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -136,4 +137,4 @@ class _Told:
 
 
 def _screen(console: Console, *, quiet: bool) -> _Screen:
-    return _Drawn(console) if console.is_terminal and not quiet else _Told(None if quiet else console)
+    return _LiveTable(console) if console.is_terminal and not quiet else _Lines(None if quiet else console)

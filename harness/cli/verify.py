@@ -17,9 +17,9 @@ from zab_chaos.model.verdict import Outcome, Verdict, worst
 
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
-    """Judge each, write its verdict.json anew, show it. The exit code is the worst verdict's. Raises BadInput."""
+    """Judge each run, rewrite its verdict.json and show it. The exit code is that of the worst verdict. Raises BadInput."""
     ci.prepare(junit)
-    folders = [stored.find(results, name) for name in runs]  # a wrong name is told before the first is judged
+    folders = [stored.find(results, name) for name in runs]  # reports a wrong name before anything is judged
     console = console_for(json=json)
     verdicts, cases = [], []
     try:
@@ -46,9 +46,9 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
 
 
 def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
-    """Write verdict.json anew; where that can't be done, say so: the judgement stands all the same."""
+    """Rewrite verdict.json. If it can't be written, print a warning and go on: the verdict is valid all the same."""
     try:
         write_verdict(folder.path, verdict.to_json())
     except OSError as error:
-        words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the judgement is below"
+        words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the verdict is below"
         console.print(Text(words, "yellow"), soft_wrap=True)

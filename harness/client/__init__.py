@@ -18,7 +18,7 @@ import zmq
 import zmq.asyncio
 
 from zab_chaos.harness.client.async_session import AsyncSession
-from zab_chaos.harness.client.core import Client
+from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import ANY, Done, Failed, Pending, Session, Unknown
 from zab_chaos.harness.client.transport import SocketLine

@@ -9,9 +9,8 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from zab_chaos.node.net.clients import HEARTBEAT_MS, SILENCE_MS
+from zab_chaos.node.clients.protocol import HEARTBEAT_MS, SILENCE_MS
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.protocol import FromNode, decode_from_node
 
 _BROKEN = {
     zmq.Event.DISCONNECTED: "the connection broke",
@@ -24,9 +23,13 @@ _BROKEN = {
 
 
 class Connection:
-    """Connects to `address` (host:port) at once, without waiting for it."""
+    """Connects to `address` (host:port) at once, without waiting for it. `poller` wakes up for it.
 
-    def __init__(self, context: zmq.Context[Any], address: str, keys: Keys) -> None:
+    Implements `zab_chaos.harness.client.core.Connection`.
+    """
+
+    def __init__(self, context: zmq.Context[Any], poller: zmq.Poller, address: str, keys: Keys) -> None:
+        self._poller = poller
         self._address = address
         self._socket: zmq.Socket[Any] = context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -36,8 +39,6 @@ class Connection:
         keys.client(self._socket)
         self._monitor = self._socket.get_monitor_socket(sum(_BROKEN))
         self._socket.connect(f"tcp://{address}")
-
-    def register(self, poller: zmq.Poller) -> None:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._monitor, zmq.POLLIN)
 
@@ -49,14 +50,14 @@ class Connection:
             return False
         return True
 
-    def receive(self) -> list[FromNode]:
-        """All that has arrived. Raises msgspec.DecodeError."""
-        messages: list[FromNode] = []
+    def receive(self) -> list[bytes]:
+        """All that has arrived."""
+        frames: list[bytes] = []
         while True:
             try:
-                messages.append(decode_from_node(self._socket.recv(zmq.NOBLOCK)))
+                frames.append(self._socket.recv(zmq.NOBLOCK))
             except zmq.Again:
-                return messages
+                return frames
 
     def broken(self) -> str | None:
         """Why the connection is over, in words, or None."""
@@ -66,9 +67,9 @@ class Connection:
             return None
         return f"{_BROKEN.get(event, 'the connection is over')} ({self._address})"
 
-    def close(self, poller: zmq.Poller, linger_ms: int) -> None:
-        poller.unregister(self._socket)
-        poller.unregister(self._monitor)
+    def close(self, linger_ms: int = 0) -> None:
+        self._poller.unregister(self._socket)
+        self._poller.unregister(self._monitor)
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(linger_ms)

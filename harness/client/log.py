@@ -9,7 +9,7 @@ from zlib import crc32
 
 import msgspec
 
-from zab_chaos.harness.client.core import Client, Operation
+from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.node.core.zxid import pair
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
 from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
@@ -18,14 +18,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OpsFile:
-    """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO)."""
+    """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO).
+
+    Implements `zab_chaos.harness.workload.open_loop.Ledger`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._lines: list[bytes] = []
         self._open = True
 
-    def invoke(self, client: Client, operation: Operation, due: int) -> None:
+    def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
         """`due`: when the open loop owed it."""
         line: dict[str, Any] = {
             "type": "invoke",
@@ -37,7 +40,7 @@ class OpsFile:
         }
         self._lines.append(_encode(line | described(operation.request)))
 
-    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> str:
+    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
         """Returns the outcome's name: ok, failed or unknown."""
         line: dict[str, Any] = {
             "type": "complete",
@@ -73,13 +76,13 @@ class Book:
         self._told = told
         self._lock = threading.Lock()
 
-    def invoke(self, client: Client, operation: Operation) -> None:
+    def invoke(self, client: ClientCore, operation: Operation) -> None:
         with self._lock:
             self._told("invoked")
             self._file.invoke(client, operation, operation.submitted_ns)
             self._file.flush()
 
-    def complete(self, client: Client, operation: Operation, outcome: Outcome) -> None:
+    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> None:
         with self._lock:
             self._told(self._file.complete(client, operation, outcome))
             self._file.flush()

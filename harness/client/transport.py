@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from zab_chaos.harness.client.core import Client, Operation
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import Book
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
@@ -41,14 +42,14 @@ class SocketLine:
 
         def known(operation: Operation, outcome: Outcome) -> None:
             if self._book is not None:
-                self._book.complete(self.client, operation, outcome)
+                self._book.complete(self.client.core, operation, outcome)
             then(outcome)
 
         if self._closed:
             raise ValueError(CLOSED)
         operation = self.client.submit(request, known)
         if self._book is not None:
-            self._book.invoke(self.client, operation)
+            self._book.invoke(self.client.core, operation)
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         self.client.poll(seconds)

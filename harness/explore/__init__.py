@@ -1,1 +1,1 @@
-"""Many seeds of one scenario: swarm testing, guided by coverage, on all cores or on Spark."""
+"""Exploration: run many seeds of a scenario, with swarm testing, guided by coverage, on all cores or on Spark."""

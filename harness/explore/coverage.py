@@ -1,4 +1,4 @@
-"""What an exploration has reached, and what never: as tables for people, as a file for programs."""
+"""The coverage of an exploration: what it reached and what it never reached, as tables and as a JSON file."""
 
 import json
 from collections.abc import Iterable
@@ -15,8 +15,7 @@ from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combinati
 
 
 def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, console: Console) -> dict[str, Any]:
-    """Print it, grouped; all of it, fault by fault, goes to a file. What a program wants to know of it. Raises
-    HarnessError."""
+    """Print the coverage, grouped, and write all of it to a file. Return a summary for JSON. Raises HarnessError."""
     kinds = scenario.nemesis.faults if scenario.nemesis is not None else [step.do for step in scenario.faults]
     missing = never(reached, sorted(set(kinds)))
     console.print(f"\n{len(reached)} combinations of role, phase, message or crash point, and fault", highlight=False)
@@ -30,7 +29,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
 
 
 def _messages(missing: list[str]) -> Table:
-    """A row for each role and phase: how many of the messages that the protocol expects there came."""
+    """A row for each role and phase: how many of the expected messages arrived."""
     table = _table("Messages where the protocol expects them", "role", "phase", "came", "never came")
     for role, phase in sorted({state[:2] for state in MESSAGE_STATES}):
         expected = [what for *place, what in MESSAGE_STATES if place == [role, phase]]
@@ -60,7 +59,7 @@ def _mark(point: str, missing: list[str]) -> Text:
 
 
 def _faults(reached: set[Combination], missing: list[str]) -> Table:
-    """A row for each kind of fault: how much of what was reached at all was reached under it."""
+    """A row for each kind of fault: how much of all that was reached was reached under it."""
     everything = {place[:3] for place in reached}
     table = _table("Reached while a fault was there", "fault", "messages and points by role and phase", "crash points")
     for fault in sorted({place[3] for place in reached}):

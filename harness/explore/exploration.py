@@ -1,4 +1,4 @@
-"""Many seeds of one scenario in the simulated world, on all cores, or on all those of a Spark cluster.
+"""Runs many seeds of one scenario in the simulator, on all cores of this machine or of a Spark cluster.
 
 Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
 """
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.simulator.run import plan_of, simulate
+from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.model.coverage import Book, Combination, covering
@@ -22,7 +23,7 @@ LOG = logging.getLogger("zab.explore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What every seed is run with. `defect` as NodeConfig.defect has it."""
+    """What every seed is run with. `defect` as in NodeConfig.defect."""
 
     scenario: Scenario
     defect: str | None = None
@@ -36,7 +37,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """One seed's answer. `exit` as the run's; `expected`: the scenario's; `met`: it is all that the scenario expects.
+    """The result of one seed. `exit`: the run's; `expected`: the scenario's; `met`: all expectations of the scenario hold.
     `seconds`: of virtual time. `faults`: how many of each kind were injected; `operations`: of the clients, by outcome;
     `invoked`: all of them; `events`: lines of the nodes' traces."""
 
@@ -57,7 +58,7 @@ class Explored:
 
     @property
     def failed(self) -> bool:
-        """Something is wrong: not what the scenario says, and not only too little to tell."""
+        """Whether the result is not the expected one, and not just UNKNOWN."""
         return not self.met and self.exit != Exit.UNKNOWN
 
 
@@ -68,7 +69,7 @@ def explore_seed(task: Task, seed: int) -> Explored:
 
 
 def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
-    """Run one seed; its answer and, if the harness failed, where."""
+    """Run one seed. Return its result and, if the harness failed, the traceback."""
     scenario = task.scenario_of(seed)
     book, plan = Book(), None
     if task.coverage:
@@ -95,13 +96,13 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
 
 
 def explore(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[Explored]:
-    """All seeds' answers, in their order, from so many processes."""
+    """Run the seeds in `jobs` processes and yield their results in order."""
     with Workers(jobs, AHEAD) as workers:
         yield from explore_with(workers, task, seeds)
 
 
 def explore_with(crew: Crew, task: Task, seeds: Sequence[int]) -> Iterator[Explored]:
-    """Likewise, from any crew. A failure goes to the log, here and not in a worker: those end when enough is known."""
+    """Run the seeds with a crew and yield their results in order. Failures are logged here, since workers may be killed."""
     for found in crew.answers(partial(explore_seed, task), seeds):
         if found.failed:
             LOG.error("seed %d: %s\n%s", found.seed, found.verdict, "\n".join([*found.reasons, found.trouble]))

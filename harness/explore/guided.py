@@ -1,4 +1,4 @@
-"""Exploration that is guided by coverage: what was never reached is drawn more often in the next batch of seeds.
+"""Exploration guided by coverage: what was seldom reached is drawn more often in the next batch of seeds.
 
 A seed alone says nothing then: what it draws depends on the batches before it. So each batch's weights are kept in a file,
 and with that file a seed draws the same again. The same seeds from the first one on give the same weights.
@@ -24,7 +24,7 @@ LEAST = 0.2
 
 
 class Guide:
-    """Counts what seeds have reached, and says what should be drawn."""
+    """Counts what the seeds have reached, and computes the weights for the next draw."""
 
     def __init__(self) -> None:
         self.seeds = 0
@@ -38,7 +38,7 @@ class Guide:
             self.under.setdefault(place[3], set()).add((*place[:3], NO_FAULT))
 
     def weights(self) -> Weights:
-        """A crash point counts the more, the fewer seeds have reached it; a fault, the less was reached under it."""
+        """A crash point gets more weight the fewer seeds have reached it, a fault the less was reached under it."""
         if not self.seeds:
             return EVEN
         everything = len(set[Combination]().union(*self.under.values()))
@@ -49,13 +49,13 @@ class Guide:
 
 
 def explore_guided(
-    crew: Crew, task: Task, seeds: Sequence[int], told: Callable[[int, Weights], None]
+    crew: Crew, task: Task, seeds: Sequence[int], on_batch: Callable[[int, Weights], None]
 ) -> Iterator[tuple[Task, Explored]]:
-    """All seeds' answers, each with the task that it was run with. `told` hears of each batch's first seed and weights."""
+    """Yield the results of all seeds, each with its task. `on_batch` is called with each batch's first seed and weights."""
     guide = Guide()
     for start in range(0, len(seeds), BATCH):
         used = replace(task, coverage=True, weights=guide.weights())
-        told(seeds[start], used.weights)
+        on_batch(seeds[start], used.weights)
         for found in explore_with(crew, used, seeds[start : start + BATCH]):
             guide.learn(found)
             yield used, found
@@ -67,18 +67,18 @@ def keep_weights(weights: Weights, path: Path) -> None:
 
 
 def read_weights(path: Path) -> Weights:
-    """Raises BadInput."""
+    """Read weights that a --guided exploration stored. Raises BadInput."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         found = Weights(_numbers(content["faults"], DRAWABLE), _numbers(content["points"], POINTS))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(f"{path} holds no weights as `zab explore --guided` writes them: {error!r}") from None
+        raise BadInput(f"{path} does not contain weights of `zab explore --guided`: {error!r}") from None
     return found
 
 
 def _numbers(values: Mapping[str, float], known: Sequence[str]) -> dict[str, float]:
     if not set(values) <= set(known) or not all(0 < float(value) <= MOST for value in values.values()):
-        raise ValueError("an unknown name, or a weight that is none")
+        raise ValueError("an unknown name, or an invalid weight")
     return {name: float(value) for name, value in values.items()}
 
 

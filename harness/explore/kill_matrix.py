@@ -1,4 +1,4 @@
-"""The proof that the judges can see: every known bug is caught by its scenario, which passes without it.
+"""The kill matrix: proves that every known bug is caught by its scenario, and that the scenario passes without it.
 
 In the simulated world for many seeds, on real processes for some runs, and by swarm testing, which knows nothing of the
 bug, for as many seeds as it takes.
@@ -12,10 +12,10 @@ from typing import Any
 
 from zab_chaos.faults.defects import Defect
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.run import run_quietly
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.model.verdict import Judgement
 
 SWARM = "long-mix"
@@ -24,7 +24,7 @@ CHANCES = 5  # a bug in which chance has a part gets so many times the runs on p
 
 @dataclass(slots=True)
 class Tried:
-    """Runs of one defect's scenario in one world. `violated`: of each run with the defect, the broken properties."""
+    """Runs of one defect's scenario on one backend. `violated`: the violated properties of each run with the defect."""
 
     must_break: str
     violated: list[list[str]] = field(default_factory=list)
@@ -37,12 +37,12 @@ class Tried:
 
     @property
     def caught(self) -> int:
-        """How many runs found the property violated that the defect breaks."""
+        """The number of runs that found the property violated that the defect must break."""
         return sum(self.must_break in names for names in self.violated)
 
     @property
     def first(self) -> int | None:
-        """How many runs it took until the first of them."""
+        """The number of runs until the first of them."""
         return next((number for number, names in enumerate(self.violated, 1) if self.must_break in names), None)
 
     @property
@@ -50,11 +50,11 @@ class Tried:
         return self.honest.count("PASS")
 
     def also(self) -> set[str]:
-        """What else was found violated."""
+        """The other properties that were found violated."""
         return {name for names in self.violated for name in names} - {self.must_break}
 
     def holds(self, probabilistic: bool) -> bool:
-        """It was caught, every time unless chance has a part in it, and the honest core passed every time."""
+        """Whether the defect was caught (every time, unless `probabilistic`) and every run without it passed."""
         enough = self.caught > 0 if probabilistic else self.caught == self.runs
         return enough and self.passed == len(self.honest)
 
@@ -65,7 +65,7 @@ class Tried:
 
 @dataclass(slots=True)
 class Swarmed:
-    """What swarm testing found: the smallest seed of `SWARM`, of those from 1 to `seeds`, and what was violated there."""
+    """The result of swarm testing: the smallest seed of `SWARM` up to `seeds` that fails, and what it violated."""
 
     seeds: int
     first: int | None = None
@@ -74,7 +74,7 @@ class Swarmed:
 
 @dataclass(slots=True)
 class Row:
-    """One defect's line of the kill matrix. What was not asked for is None."""
+    """One defect's row of the kill matrix. Parts that were not tried are None."""
 
     defect: Defect
     sim: Tried | None = None
@@ -90,7 +90,7 @@ class Row:
         return [tried for tried in (self.sim, self.processes) if tried is not None]
 
     def facts(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The row for JSON."""
         names = ("name", "ticket", "scenario", "property", "probabilistic")
         return {name: getattr(self.defect, name) for name in names} | {
             "sim": self.sim.facts() if self.sim else None,
@@ -102,7 +102,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is tried. `seeds`: simulated; `times`: on real processes; `swarm`: seeds at most; 0 leaves it out."""
+    """How much to try: `seeds` in the simulator, `times` on processes, at most `swarm` swarm seeds; 0 skips a part."""
 
     seeds: int
     times: int
@@ -112,7 +112,7 @@ class Effort:
 
 
 def try_defect(defect: Defect, effort: Effort) -> Row:
-    """Raises BadInput, HarnessError, Interrupted."""
+    """Run a defect's scenario with and without it. Raises BadInput, HarnessError, Interrupted."""
     row, name = Row(defect), f"defects/{defect.scenario}"
     if effort.seeds:
         row.sim = _in_simulation(defect, read(name, on="sim", nodes=None, defect=None), effort)

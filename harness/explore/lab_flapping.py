@@ -1,10 +1,10 @@
-"""The lab's flapping links under the full protocol: the same cuts and proposals at the same times, in the simulated world."""
+"""Runs the lab's flapping links with the full protocol in the simulator: the same cuts and proposals at the same times."""
 
 from dataclasses import dataclass
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
-from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import proposal_ticks, stretches
@@ -15,8 +15,8 @@ SHORTEST = 0.5  # seconds of load that a scenario has at least
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One seed of both protocols. `lab`: the lab's violation in words, or None; `verdict` and `reasons`: the full
-    protocol's."""
+    """The results of one seed. `lab`: the violation of the lab's protocol, or None; `verdict` and `reasons`: those of the full
+    protocol."""
 
     seed: int
     lab: str | None
@@ -25,7 +25,7 @@ class Compared:
 
 
 def compare(seed: int) -> Compared:
-    """Run what is drawn from `seed` under both protocols."""
+    """Run both protocols with the links that are drawn from `seed`."""
     arguments = lab_flapping(seed)
     violation = judge_flapping(arguments).violation
     verdict, reasons = judge_full(arguments)
@@ -40,7 +40,7 @@ def judge_full(arguments: LabArguments, defect: str | None = None) -> tuple[str,
 
 
 def full_protocol(arguments: LabArguments) -> Scenario:
-    """The lab's schedule as a scenario: node ids count from 1, a partition for each stretch in which links are cut, a write
+    """Convert the lab's schedule to a scenario: node ids from 1, a partition for each interval in which links are cut, a write
     for each proposal."""
     faults = tuple(
         FaultStep(
@@ -64,7 +64,7 @@ def full_protocol(arguments: LabArguments) -> Scenario:
 
 
 def seconds(ticks: int) -> float:
-    """A lab's ticks in the full protocol's time."""
+    """Convert ticks of the lab to seconds of the full protocol."""
     return round(ticks * TICK_SECONDS, 3)
 
 

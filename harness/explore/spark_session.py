@@ -1,4 +1,4 @@
-"""A Spark session for a command: started where the user says, with our packages on its executors, ended with the command."""
+"""A Spark session for the length of a command, with the packages of zab-chaos on its executors."""
 
 import signal
 import threading
@@ -24,9 +24,11 @@ NEEDED = ("msgspec", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what t
 
 
 @contextmanager
-def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
-    """A session on `master`, whose executors have what our packages import. `memory` is the driver's heap, `words` the file for
-    what Spark says. Raises MissingExtra, HarnessError."""
+def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
+    """Start a session on `master`, after checking that its executors have the needed packages.
+
+    `memory` is the driver's heap, `log` the file for Spark's messages. Raises MissingExtra, HarnessError.
+    """
     with extra("pipeline", "the pipeline"):
         session = import_module("zab_chaos.pipeline.session")
     from zab_chaos.pipeline.java import JavaMissing
@@ -36,9 +38,9 @@ def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
     try:
         with (
             _interruptible(),
-            session.session(master, memory=memory, words=words, packages=packages) as started,
+            session.session(master, memory=memory, log=log, packages=packages) as started,
             _interruptible(),
-            _spoken(words),
+            _spoken(log),
         ):
             _require(started)
             yield started
@@ -48,8 +50,7 @@ def spark(master: str, memory: str, words: Path) -> Iterator["SparkSession"]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself: it is given back. And its JVM would finish what it is at before it ends: whoever is
-    interrupted kills it."""
+    """Restore Ctrl-C, which Spark takes for itself, and kill the JVM on an interrupt: it would first finish its work."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -64,20 +65,20 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def _spoken(words: Path) -> Iterator[None]:
-    """What Spark fails at, in a sentence, as long as it can still say it; all of it is beside what else it says."""
+def _spoken(log: Path) -> Iterator[None]:
+    """Turn an error of Spark into a one-line HarnessError, and append all of it to the log."""
     errors = import_module("pyspark.errors")
     java = import_module("py4j.protocol")
     try:
         yield
     except (errors.PySparkException, java.Py4JError) as error:
-        with words.open("a", encoding="utf-8") as file:
+        with log.open("a", encoding="utf-8") as file:
             file.write(f"{error}\n")
-        raise HarnessError(f"Spark could not go on: {reason(error)}. All that it says is in {words}") from error
+        raise HarnessError(f"Spark failed: {reason(error)}. The whole message is in {log}") from error
 
 
 def _require(spark: "SparkSession") -> None:
-    """Raises HarnessError if an executor's Python lacks what our packages import."""
+    """Check that the Python of the executors has the needed packages. Raises HarnessError."""
     context = spark.sparkContext
     probes = context.defaultParallelism
     try:
@@ -85,7 +86,7 @@ def _require(spark: "SparkSession") -> None:
     except Exception as error:
         raise HarnessError(
             f"Python does not run on the executors of {context.master}: {reason(error)}. They need the Python that runs "
-            "here; PYSPARK_PYTHON says where they have it."
+            "here; set PYSPARK_PYTHON to its path there."
         ) from error
     if lacking:
         names = " ".join(sorted(_DISTRIBUTIONS.get(name, name) for name in lacking))
@@ -98,7 +99,7 @@ _DISTRIBUTIONS = {"zmq": "pyzmq", "toxiproxy": "toxiproxy-python"}
 
 
 def _lacking(_probe: int) -> list[str]:
-    """Which of the modules this interpreter can't import."""
+    """The needed modules that this interpreter can't import."""
     lacking = []
     for name in NEEDED:
         try:
@@ -109,7 +110,7 @@ def _lacking(_probe: int) -> list[str]:
 
 
 def reason(error: Exception) -> str:
-    """The line of Spark's long answer that says what is wrong."""
+    """The line of Spark's long message that names the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Cannot run" in line or "Exception:" in line]
     return (telling or lines or [type(error).__name__])[-1]

@@ -1,6 +1,6 @@
-"""Spark's executors as a crew: an item is a job of one task, so its answer comes as soon as it is done.
+"""Runs items on the executors of Spark: each item is a job of one task, so its result is available at once.
 
-What the work logs stays with the executors: in Spark's own words here (with a local master), or in their logs on the cluster.
+What the work logs stays with the executors: in Spark's log file here (with a local master), or in their logs on the cluster.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +24,9 @@ AHEAD = 4  # items handed out for each core, as `zab_chaos.harness.explore.explo
 
 
 @contextmanager
-def on_spark(master: str, words: Path) -> Iterator[Crew]:
-    """All cores that `master` has. `words`: the file for what Spark says. Raises HarnessError."""
-    with spark_session.spark(master, HEAP, words) as spark:
+def on_spark(master: str, log: Path) -> Iterator[Crew]:
+    """A crew with all cores of `master`. `log`: the file for Spark's messages. Raises HarnessError."""
+    with spark_session.spark(master, HEAP, log) as spark:
         threads = ThreadPoolExecutor(spark.sparkContext.defaultParallelism, "item")
         try:
             yield SparkCrew(spark, threads)

@@ -1,4 +1,4 @@
-"""What an exploration has shown so far, as lines to read and as a summary to keep."""
+"""The results of an exploration so far, as lines for the terminal and as JSON."""
 
 import time
 from collections import Counter
@@ -18,11 +18,11 @@ RAREST = 60.0  # ... up to this many seconds: a long exploration leaves a page t
 
 @dataclass(slots=True)
 class ExplorationSummary:
-    """Sums over the seeds that are done. `seconds` is virtual time."""
+    """Totals over the finished seeds. `seconds` is virtual time."""
 
     total: int  # seeds asked for
     begun: float = field(default_factory=time.monotonic)
-    said: float = 0.0  # when a line of progress was printed
+    printed: float = 0.0  # when a line of progress was printed
     seeds: int = 0
     seconds: float = 0.0
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -52,15 +52,15 @@ class ExplorationSummary:
         return max(1e-9, time.monotonic() - self.begun)
 
     def due(self) -> bool:
-        """Whether a line of progress is due; then the next one is only due in a while."""
+        """Whether to print a line of progress now; the interval grows with time."""
         now = time.monotonic()
-        if now - self.said < min(RAREST, max(SOONEST, RARER * (now - self.begun))):
+        if now - self.printed < min(RAREST, max(SOONEST, RARER * (now - self.begun))):
             return False
-        self.said = now
+        self.printed = now
         return True
 
     def line(self) -> str:
-        """Progress."""
+        """A line of progress."""
         left = (self.total - self.seeds) * self.took / max(1, self.seeds)
         return (
             f"{self.seeds}/{self.total} seeds, {self.seeds / self.took:.1f}/s, "
@@ -69,7 +69,7 @@ class ExplorationSummary:
         )
 
     def summary(self) -> list[str]:
-        """What was done, and what came of it; a line each."""
+        """The lines that summarize the exploration."""
         return [
             self.line(),
             f"time     {self.seconds:,.0f} simulated seconds in {self.took:,.0f} s",

@@ -1,4 +1,4 @@
-"""Swarm testing: ensemble size, timing, limits, workload and mix of faults are drawn from the seed as well.
+"""Swarm testing: draws ensemble size, timing, limits, workload and mix of faults from the seed too.
 
 Every seed then leaves some faults out and overdoes others, which reaches what no single mix reaches (Groce and others, 2012).
 What is drawn is a scenario like any other, so a failure can be kept as a file and run again.
@@ -30,7 +30,7 @@ ORDINARY = 0.15  # how often the disk is one that keeps unsynced bytes when a pr
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What is drawn more often, or more seldom, than else: kinds of fault and crash points, 1 where nothing is said."""
+    """Weights for drawing faults and crash points; the default is 1."""
 
     faults: Mapping[str, float] = field(default_factory=dict)
     points: Mapping[str, float] = field(default_factory=dict)
@@ -40,8 +40,7 @@ EVEN = Weights()
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
-    """The scenario of this seed and these weights. With a written schedule the faults and the number of nodes stay as they
-    are, with written operations these."""
+    """Draw the scenario of a seed. A fixed schedule keeps its faults and number of nodes, listed operations are kept too."""
     random = Random(f"swarm {seed}")
     timing = _timing(random, scenario.timing if scenario.faults else None)
     duration, heals = scenario.duration, random.choice(HEALS)
@@ -72,7 +71,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
 
 
 def in_words(scenario: Scenario) -> str:
-    """What was drawn, in one line."""
+    """Describe in one line what was drawn."""
     work, nemesis = scenario.workload, scenario.nemesis
     parts = [
         f"{scenario.nodes} nodes for {scenario.duration:g} s",
@@ -89,7 +88,7 @@ def in_words(scenario: Scenario) -> str:
 
 
 def _timing(random: Random, given: Timing | None) -> Timing:
-    """A written schedule may rest on its timeouts, so these are left alone then."""
+    """Draw timeouts, unless there is a fixed schedule, which may depend on its own."""
     heartbeat = random.choice((50, 100, 100, 200))
     timing = Timing(
         heartbeat_ms=heartbeat,
@@ -101,7 +100,7 @@ def _timing(random: Random, given: Timing | None) -> Timing:
 
 
 def _limits(random: Random, given: Limits) -> Limits:
-    """Small ones: snapshots and new segments are to come in most runs, although runs are short."""
+    """Draw small limits, so that snapshots and new segments occur in short runs."""
     changes = {
         "snapshot_bytes": random.choice((2**10, 2**11, 2**12, 2**14, 2**24)),
         "segment_bytes": random.choice((2**12, 2**13, 2**16, 2**18)),
@@ -129,7 +128,7 @@ def _workload(random: Random, duration: float) -> Workload:
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
-    """Half of the kinds that can be drawn, with new weights, more or less often, but always soon after the start."""
+    """Draw a nemesis: half of the kinds of fault, new weights and intervals, with a first fault soon after the start."""
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
     lots = {name: random.random() ** (1 / weights.faults.get(name, 1.0)) for name in kinds}
     chosen = sorted(sorted(kinds, key=lots.__getitem__, reverse=True)[: max(1, len(kinds) // 2)])

@@ -1,4 +1,4 @@
-"""Worker processes that do one thing for many items, and give the answers in the items' order.
+"""Worker processes that apply one function to many items and return the results in order.
 
 They are forked: they share what is imported already, and their logs may go through `multiprocessing-logging` to the
 parent's. They die with the process that forked them, whatever ends that.
@@ -25,14 +25,14 @@ R = TypeVar("R")
 
 
 class Crew(Protocol):
-    """Whoever does the work: worker processes, or a Spark cluster's executors (`sparkcrew`)."""
+    """A pool of workers: local processes, or the executors of a Spark cluster (`spark_workers`)."""
 
     def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """What `work` says of each item, in the items' order. Raises HarnessError if nobody can do it."""
+        """Yield the result of `work` for each item, in order. Raises HarnessError if the workers fail."""
 
 
 def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -> Iterator[R]:
-    """The answers in the items' order, with at most `ahead` items handed out.
+    """Yield the results in the order of the items, with at most `ahead` items submitted.
 
     What nobody asks for any more is not cancelled here, but dropped when the pool ends: a pool whose processes are killed
     fails every future that it holds, and a cancelled one can't be failed.
@@ -47,7 +47,7 @@ def in_order(submit: Callable[[T], Future[R]], items: Iterable[T], ahead: int) -
 
 
 class _Forks(multiprocessing.context.ForkContext):
-    """Forks processes, and knows which."""
+    """Forks processes and remembers them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Forks(multiprocessing.context.ForkContext):
 
 
 class Workers:
-    """`jobs` processes; with one job everything is done here. `ahead`: items handed out per worker at a time.
+    """A pool of `jobs` processes; with one job, this process does the work. `ahead`: items submitted per worker at a time.
 
     Use it from the main thread: the processes end with the thread that forked them.
     """
@@ -75,22 +75,24 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whose answer nobody waits for any more is killed."""
+        """Kill the workers whose results are no longer needed."""
         if self._pool is not None:
             for process in self._forks.made:
                 process.kill()
             self._pool.shutdown(cancel_futures=True)
 
     def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """What `work` says of each item. Items are taken as they are needed, and the few that were handed out when
-        the caller stops asking are dropped at the end. Raises HarnessError if a worker dies."""
+        """Yield the result of `work` for each item. Items are taken as needed. Raises HarnessError if a worker dies.
+
+        The few items that were submitted when the caller stops are dropped at the end.
+        """
         if self._pool is None:
             yield from map(work, items)
             return
         try:
             yield from in_order(partial(self._submit, work), items, self._ahead)
         except BrokenProcessPool:
-            raise HarnessError("a worker process died; is there enough memory?") from None
+            raise HarnessError("a worker process died; perhaps there is too little memory") from None
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
         assert self._pool is not None
@@ -101,7 +103,7 @@ class Workers:
 
 
 def _prepare(parent: int) -> None:
-    """A worker ends when its parent says so or is gone, not when the terminal's Ctrl-C does."""
+    """Prepare a worker: it ends with its parent or on its order, not on Ctrl-C in the terminal."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

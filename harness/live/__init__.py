@@ -1,8 +1,7 @@
 """An ensemble that somebody holds in their hands: a test, a shell, a notebook. See `zab_chaos.harness.live.ensemble`."""
 
 from zab_chaos.harness.client.session import Done, Failed, Pending, Session, Unknown
-from zab_chaos.harness.live.backends import WORLDS, World
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.live.fault_methods import Broken
 
-__all__ = ["WORLDS", "Broken", "Done", "Ensemble", "Failed", "Pending", "Session", "Unknown", "World"]
+__all__ = ["Broken", "Done", "Ensemble", "Failed", "Pending", "Session", "Unknown"]

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Session
-from zab_chaos.harness.live.transport import OutcomeCounts
 from zab_chaos.harness.results.final_state import Held
 from zab_chaos.harness.workload.open_loop import Counters
 
 
 class InteractiveLoad:
-    """Implements `zab_chaos.harness.runs.walk.Load` for clients that begin and end as they like.
+    """Implements `zab_chaos.harness.backends.backend.Load` for clients that begin and end as they like.
 
     `sessions`: those there are by then.
     """

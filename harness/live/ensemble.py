@@ -6,39 +6,37 @@
             client.set("/a", b"2")
         print(cluster.finish().verdict)
 
-It stands on what a run stands on (`zab_chaos.harness.runs.walk.Ground`), takes the same steps and leaves the same folder. In
-the simulated world time passes only in what is called here: an operation lets it go on until the answer, a wait until its
-condition.
+It is a run (`zab_chaos.harness.runs.run`) whose walk somebody takes by hand, and leaves the same folder. In the simulated world
+time passes only in what is called here: an operation lets it go on until the answer, a wait until its condition.
 """
 
 import contextlib
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.scheduler import FaultRun
-from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
+from zab_chaos.harness.backends.fitting import step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.live.backends import WORLDS
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import Broken, Hand, kind_of, verbs
 from zab_chaos.harness.live.scenario import checked, told
 from zab_chaos.harness.live.state import Standing
-from zab_chaos.harness.machine.interrupt import Interrupt
+from zab_chaos.harness.machine.interrupt import Forced, Interrupt
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.run import reason
+from zab_chaos.harness.runs.options import RunOptions, defect_of
+from zab_chaos.harness.runs.run import Run, reason, standing
 from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
 from zab_chaos.model.verdict import Verdict
 
@@ -77,22 +75,22 @@ class Ensemble(Standing):
     ) -> None:
         """Raises BadInput, with all mistakes at once."""
         head = {"name": name, "about": "An ensemble that was used and broken by hand.", "nodes": nodes, "seed": seed}
-        head |= {"record": record, "disk": disk} | ({"defect": defect} if defect is not None else {})
+        head |= {"record": record, "disk": disk}
         expect = {"min_acked": min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
-        self.scenario = checked(tables, on)
-        self._world_of = WORLDS[on]
+        backend, self.scenario = checked(tables, on, defect)
         self._wish = RunOptions(
             seed=seed,
             results=Path(results),
             command=command or "",
-            defect=(defect, DEFECTS[defect].path) if defect is not None else None,
-            record=record,
+            defect=defect_of(backend, defect),
+            record=self.scenario.record,
             keep_data=keep_data,
             on=on,
         )
         self.folder: RunFolder | None = None
         self.verdict: Verdict | None = None  # once it is finished
+        self._standing = ExitStack()
         self._owner = threading.get_ident()
         self.faults: list[FaultRun] = []  # so far, in the order in which they were injected
         self._sessions: list[Session] = []
@@ -102,36 +100,30 @@ class Ensemble(Standing):
 
     def __enter__(self) -> Self:
         """Raises HarnessError, or `zab_chaos.harness.runs.walk.Unfinished` if no leader was established."""
-        self._world_of.possible(self.on)
-        self.folder = results.create(self._wish.results, self.scenario.name, self._wish.seed)
+        self._run = Run(self.scenario, self._wish)
+        self.folder, self._ground = self._run.folder, self._run.ground
+        self._open = True
         with results.private():
-            self._enter(self.folder)
+            try:
+                self._standing.enter_context(standing(self._ground, self._wish.seed))
+                self._begin()
+            except BaseException as error:
+                self.abandon(error)
+                raise
         return self
 
-    def _enter(self, folder: RunFolder) -> None:
-        folder.file("scenario.toml").write_text(self.scenario.source, encoding="utf-8")
-        self._world = self._world_of(self.scenario, self._wish, folder)
-        self._world.facts["command"] = self._wish.command or None
-        folder.write_run(self._world.facts)
-        self._world.records.milestone("started", seed=self._wish.seed)
-        self._open = True
-        try:
-            self._world.__enter__()
-            self._begin()
-        except BaseException as error:
-            self.abandon(error)
-            raise
-
     def _begin(self) -> None:
-        world, seed = self._world, self._wish.seed
-        watch, load = world.onlooker, InteractiveLoad(world.tally, self._sessions)
-        self._walk = Walk(self.scenario, seed, world.records, Quiet(), world.ground, watch, Interrupt(), load)
+        ground, backend = self._ground, self._run.backend
+        load = InteractiveLoad(ground.tally, self._sessions)
+        self._walk = Walk(
+            self.scenario, self._wish.seed, ground, Quiet(), Interrupt(), load, abilities=backend.abilities
+        )
         self._walk.birth()
         self._scheduler = self._walk.begin()
         self.faults = self._scheduler.runs
-        assert watch.begun is not None
-        self._begun = watch.begun
-        self._hand = Hand(self._scheduler, self._until, watch.begun)
+        assert ground.onlooker.begun is not None
+        self._begun = ground.onlooker.begun
+        self._hand = Hand(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
         with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
             self.until_converged(SETTLE_SECONDS)
 
@@ -149,26 +141,25 @@ class Ensemble(Standing):
             if not self._open:
                 raise ValueError("this ensemble was never entered, or was given up: there is nothing to judge")
             with results.private():
-                outcome = self._close()
-                self._keep(outcome)
-                self.verdict = self._judge(outcome)
+                self._keep(*self._close())
+                self.verdict = self._run.judge()
+                self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._wish.keep_data)
         return self.verdict
 
-    def _close(self) -> str:
-        """The run's outcome (results/README.md, run.json)."""
+    def _close(self) -> tuple[str, str]:
+        """The run's outcome (results/README.md, run.json) and, if the harness failed, where."""
+        outcome, trouble = FINISHED, ""
         try:
-            self._world.check()
+            self._ground.check()
             self._walk.converge()
-            outcome = FINISHED
         except Exception as error:
-            outcome = str(error) if isinstance(error, Unfinished) else f"harness-error: {reason(error)}"
-            self._folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
+            outcome, trouble = _outcome(error), traceback.format_exc()
         try:
             self._walk.close()
         finally:
             self._open = False
-            self._world.__exit__(None, None, None)
-        return outcome
+            self._standing.close()
+        return outcome, trouble
 
     def abandon(self, error: BaseException) -> None:
         """There is no time, or nothing to be judged: the nodes are killed, and the folder says why."""
@@ -177,30 +168,16 @@ class Ensemble(Standing):
         self._open = False
         for session in self._sessions:
             session.close()
-        ours = isinstance(error, Exception)
-        outcome = INTERRUPTED if not ours else f"harness-error: {reason(error)}"  # type: ignore[arg-type]
-        if isinstance(error, Unfinished):
-            outcome = str(error)
-        if not ours:
-            self._world.records.milestone("interrupted")
-        self._world.__exit__(type(error), error, None)
-        self._keep(outcome)
+        if not isinstance(error, Exception):
+            self._ground.records.milestone("interrupted")
+        self._standing.__exit__(Forced, Forced(), None)
+        self._keep(_outcome(error))
 
-    def _keep(self, outcome: str) -> None:
+    def _keep(self, outcome: str, trouble: str = "") -> None:
         """What it was, on record: run.json, and the faults as a scenario."""
-        self._world.facts["outcome"] = outcome
-        self._folder.write_run(self._world.facts)
-        self._folder.file("scenario.toml").write_text(told(self.scenario, self.faults), encoding="utf-8")
-
-    def _judge(self, outcome: str) -> Verdict:
-        verdict = self._world.judge(outcome)
-        self._folder.store(verdict, keep_data=self._wish.keep_data)
-        return verdict
-
-    @property
-    def _folder(self) -> RunFolder:
-        assert self.folder is not None, "enter the ensemble first"
-        return self.folder
+        self._run.ended(outcome, trouble)
+        told_of = told(self.scenario, self.faults)
+        self._run.folder.file("scenario.toml").write_text(told_of, encoding="utf-8")
 
     # ---- using it ----
 
@@ -210,19 +187,19 @@ class Ensemble(Standing):
         if node is not None and node not in self.nodes:
             raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
         first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
-        session = Session(self._world.line(number, first, timeout), self.look_after)
+        session = Session(self._ground.line(number, first, timeout), self.look_after)
         self._sessions.append(session)
         return session
 
     def look_after(self) -> None:
         """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""
         if threading.get_ident() == self._owner and self._open:
-            self._world.check()
-            self._scheduler.due(self._world.ground.host.now())
+            self._ground.check()
+            self._scheduler.due(self._ground.host.now())
 
     def sleep(self, seconds: float) -> None:
         """Let so much time pass, while the faults are looked after. In the simulated world it costs next to none."""
-        host = self._world.ground.host
+        host = self._ground.host
         end = host.now() + seconds
         while (left := end - host.now()) > 0:
             host.sleep(min(STEP, left))
@@ -242,10 +219,10 @@ class Ensemble(Standing):
 
     def until_converged(self, timeout: float | None = None) -> None:
         """Wait until all nodes are up and have delivered the same. Raises TimeoutError, which says who differs."""
-        cluster, why = self._world.ground.cluster, ["not asked yet"]
+        why = ["not asked yet"]
 
         def together() -> bool:
-            why[:] = filter(None, [disagreement(statuses(cluster), cluster.nodes)])
+            why[:] = filter(None, [self._ground.disagreement()])
             return not why
 
         seconds = self.scenario.expect.converges_within if timeout is None else timeout
@@ -256,7 +233,7 @@ class Ensemble(Standing):
         self._until(condition, timeout, "the condition did not come to hold")
 
     def _until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
-        host = self._world.ground.host
+        host = self._ground.host
         end = host.now() + timeout
         while not condition():
             if host.now() >= end:
@@ -286,3 +263,10 @@ class Ensemble(Standing):
 
     def __dir__(self) -> list[str]:
         return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]
+
+
+def _outcome(error: BaseException) -> str:
+    """What run.json says of an ensemble that ended with this error."""
+    if isinstance(error, Unfinished):
+        return str(error)
+    return f"harness-error: {reason(error)}" if isinstance(error, Exception) else INTERRUPTED

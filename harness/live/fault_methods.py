@@ -11,7 +11,7 @@ from typing import Any, Self
 from zab_chaos.faults.grammar import read_fault
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import ScenarioError
+from zab_chaos.faults.scenario import FaultStep, ScenarioError
 from zab_chaos.faults.scheduler import FaultRun, Scheduler
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
@@ -107,11 +107,14 @@ class Hand:
     """Reads what is said with verbs, and has the scheduler do it."""
 
     def __init__(
-        self, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None], begun: float
-    ) -> None:
+        self, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None], begun: float,
+        mistakes: Callable[[FaultStep], list[str]],
+    ) -> None:  # fmt: skip
+        """`mistakes`: what of a fault can't be done here."""
         self._scheduler = scheduler
         self._wait = wait
         self._begun = begun
+        self._mistakes = mistakes
         self._names: list[str] = []
 
     def do(
@@ -134,6 +137,9 @@ class Hand:
         except ScenarioError as error:
             words = [str(mistake).removeprefix(f"{mistake.where}: ") for mistake in error.mistakes]
             raise BadInput("\n".join(f"{kind.name}: {each}" for each in words)) from None
+        wrong = self._mistakes(step)
+        if wrong:
+            raise BadInput("\n".join(wrong))
         run = self._scheduler.inject(step)
         if not run.injected.confirmed:
             raise FaultError(f"{kind.name} did not take effect: {run.describe()}; {run.injected.evidence}")

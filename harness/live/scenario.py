@@ -1,15 +1,17 @@
 """A standing ensemble as a scenario: what was wished for is checked like a file, and what was done can be run again."""
 
-import dataclasses
+from dataclasses import replace
 from typing import Any
 
 from zab_chaos.faults.grammar import build
 from zab_chaos.faults.scenario import Scenario, ScenarioError
 from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.backend import Backend
+from zab_chaos.harness.backends.fitting import fitted
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.live.backends import WORLDS
-from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.runs.options import known_defect
 
 __tracebackhide__ = hidden_for(BadInput)
 
@@ -19,22 +21,31 @@ def told(scenario: Scenario, runs: list[FaultRun]) -> str:
     steps = []
     for run in runs:
         lasts = run.step.lasts if run.lasted is None or not run.kind.heals else max(0.01, round(run.lasted, 3))
-        steps.append(dataclasses.replace(run.step, at=round(run.step.at, 3), lasts=lasts))
+        steps.append(replace(run.step, at=round(run.step.at, 3), lasts=lasts))
     ends = [step.at + (step.lasts or 0.0) for step in steps]
-    whole = dataclasses.replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
+    whole = replace(scenario, faults=tuple(steps), duration=max(1.0, *ends, 0.0) + 1.0)
     return (
         "# Written after an ensemble was used by hand: these are its faults, at their times. The operations are in\n"
         "# ops.jsonl; run as a scenario, it gets the load below instead.\n\n" + whole.to_toml()
     )
 
 
-def checked(tables: dict[str, Any], on: str) -> Scenario:
-    """The scenario of these tables, and a world that there is. Raises BadInput, with all mistakes at once."""
-    wrong = [] if on in WORLDS else [f"on {on!r}: there is no such world. {catalogue.did_you_mean(on, WORLDS)}"]
+def checked(tables: dict[str, Any], on: str, defect: str | None) -> tuple[Backend, Scenario]:
+    """The backend, and the scenario of these tables as it can run it. Raises BadInput, with all mistakes at once."""
+    wrong = []
     try:
-        scenario = build(tables, "ensemble")
+        backend = registry.find(on)
+    except BadInput as error:
+        wrong.append(str(error))
+        backend = registry.find("processes")  # what the rest is held against
+    try:
+        known_defect(backend, defect)
+    except BadInput as error:
+        wrong.append(str(error))
+    try:
+        scenario = replace(build(tables, "ensemble"), defect=defect)
     except ScenarioError as error:
         wrong += [str(mistake) for mistake in error.mistakes]
     if wrong:
         raise BadInput("\n".join(wrong))
-    return scenario
+    return backend, fitted(backend, scenario)

@@ -1,8 +1,8 @@
 """How a standing ensemble stands, as its nodes say now."""
 
 from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.backends.backend import Ground
 from zab_chaos.harness.backends.ensemble_state import statuses
-from zab_chaos.harness.live.backends import World
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.workload.open_loop import Counters
 
@@ -11,8 +11,8 @@ class Standing:
     """Base of `zab_chaos.harness.live.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
 
     _wish: RunOptions
-    _world: World
-    _begun: float  # of the world's own clock
+    _ground: Ground
+    _begun: float  # of the ground's own clock
 
     @property
     def seed(self) -> int:
@@ -26,36 +26,36 @@ class Standing:
     @property
     def nodes(self) -> list[int]:
         """The ids of all nodes."""
-        return list(self._world.ground.cluster.nodes)
+        return list(self._ground.cluster.nodes)
 
     @property
     def addresses(self) -> dict[int, str]:
         """Where each node takes clients, `host:port`; empty in the simulated world."""
-        return self._world.addresses
+        return self._ground.addresses
 
     def asleep(self, node: int) -> bool:
         """Whether the node's process is there but stands still."""
-        return self._world.ground.cluster.paused(node)
+        return self._ground.cluster.paused(node)
 
     @property
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now; None while there is none."""
-        return self._world.ground.cluster.leader()
+        return self._ground.cluster.leader()
 
     @property
     def now(self) -> float:
         """Seconds since it was there, of the world's own clock."""
-        return self._world.ground.host.now() - self._begun
+        return self._ground.host.now() - self._begun
 
     @property
     def counters(self) -> Counters:
         """The operations of all clients so far."""
-        return self._world.tally.counters
+        return self._ground.tally.counters
 
     def alive(self, node: int) -> bool:
         """Whether the node's process is there, paused or not."""
-        return self._world.ground.cluster.alive(node)
+        return self._ground.cluster.alive(node)
 
     def status(self) -> dict[int, Status]:
         """What each node says of itself now; who is down, paused or silent is left out."""
-        return statuses(self._world.ground.cluster)
+        return statuses(self._ground.cluster)

@@ -1,15 +1,13 @@
 """Where what was fetched or made once is kept: beside the checkout, or in the user's cache folder when installed."""
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
+
+import platformdirs
 
 from zab_chaos.harness.machine import checkout
 
 
-def folder(environment: Mapping[str, str] = os.environ) -> Path:
+def folder() -> Path:
     """It need not exist yet."""
     root = checkout.root()
-    if root is not None:
-        return root / ".cache"
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zab-chaos"
+    return root / ".cache" if root is not None else platformdirs.user_cache_path("zab-chaos", appauthor=False)

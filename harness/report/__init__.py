@@ -1,1 +1,1 @@
-"""What a run shows to people and to CI: the terminal, a JUnit file, an HTML page."""
+"""Reports of runs: on the terminal, as a JUnit file, as an HTML page."""

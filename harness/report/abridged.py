@@ -1,4 +1,4 @@
-"""Events that are cited, short enough to be read: a batch has hundreds of digests, and one of them tells the story."""
+"""Shortens the events that a verdict cites: a batch has hundreds of digests, of which few matter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ Event = Mapping[str, Any]
 
 
 def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """The events of one violation. Of their digests only those that differ at the same zxid, where any do.
+    """Shorten the events of one violation: keep only digests that differ at the same zxid, if any do.
 
-    These stand as {"epoch:counter": digest}, with the number of the `others`. Other long lists are cut off.
+    They become {"epoch:counter": digest}, with the number of the `others`. Other long lists are cut off.
     """
     batches = [_by_zxid(event) for event in events]
     differing = _differing(batches)
@@ -21,7 +21,7 @@ def brief(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _by_zxid(event: Event) -> dict[tuple[int, int], str]:
-    """What a batch says of each zxid; nothing if the event is none."""
+    """The digest of each zxid of a batch; empty for other events."""
     epoch, first, digests = event.get("epoch"), event.get("first"), event.get("digests")
     if not isinstance(epoch, int) or not isinstance(first, int) or not isinstance(digests, str):
         return {}
@@ -30,22 +30,22 @@ def _by_zxid(event: Event) -> dict[tuple[int, int], str]:
 
 
 def _differing(batches: Sequence[dict[tuple[int, int], str]]) -> set[tuple[int, int]]:
-    said: dict[tuple[int, int], set[str]] = {}
+    digests_at: dict[tuple[int, int], set[str]] = {}
     for batch in batches:
         for zxid, digest in batch.items():
-            said.setdefault(zxid, set()).add(digest)
-    return {zxid for zxid, digests in said.items() if len(digests) > 1}
+            digests_at.setdefault(zxid, set()).add(digest)
+    return {zxid for zxid, digests in digests_at.items() if len(digests) > 1}
 
 
 def _shown(event: Event, batch: dict[tuple[int, int], str], differing: set[tuple[int, int]]) -> dict[str, Any]:
     shown = {name: _cut_off(value) for name, value in event.items()}
     if len(batch) > SHOWN:
         shown["digests"] = f"{event['digests'][: DIGITS * SHOWN]} and {len(batch) - SHOWN} more"
-    telling = sorted(batch.keys() & differing)[:SHOWN]
-    if telling:
-        shown["digests"] = {f"{epoch}:{counter}": batch[epoch, counter] for epoch, counter in telling}
-        if len(batch) > len(telling):
-            shown["digests"]["others"] = len(batch) - len(telling)
+    relevant = sorted(batch.keys() & differing)[:SHOWN]
+    if relevant:
+        shown["digests"] = {f"{epoch}:{counter}": batch[epoch, counter] for epoch, counter in relevant}
+        if len(batch) > len(relevant):
+            shown["digests"]["others"] = len(batch) - len(relevant)
     return shown
 
 

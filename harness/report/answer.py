@@ -1,8 +1,9 @@
-"""The answer to "what happened?" in one sentence: the first thing that a report of a run says."""
+"""The first sentence of every report: what happened in the run."""
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
-# What follows from another violation, or shows only at the end, comes after it whatever the time of its lines.
+NOTICED_S = 0.1  # a shorter pause is none: the report's outages begin here
+# Violations that follow from others, or show only at the end, come later, whatever the time of their lines.
 LATER = {
     "durability": 1,
     "reliable delivery": 2,
@@ -21,12 +22,14 @@ def answer(verdict: Verdict) -> str:
     broken = earliest(verdict) if verdict.verdict is Outcome.VIOLATION else None
     if broken is not None:
         return _headline(verdict, *broken)
-    return verdict.reasons[0] if verdict.reasons else "nothing is known of this run"
+    return verdict.reasons[0] if verdict.reasons else "there is no information on this run"
 
 
 def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
-    """The violation that was complete first, by the last of the lines that show it, among those of the kind that says most
-    (`LATER`). None without one."""
+    """The violation to name first: the earliest by its last line of evidence, within the most telling group (`LATER`).
+
+    None if nothing is violated.
+    """
     found = [
         (
             LATER.get(item.name, 0),
@@ -51,12 +54,13 @@ def _kept(verdict: Verdict) -> str:
     """`7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; longest pause 2.8 s`."""
     known = verdict.metrics
     lost = ", none lost" if _holds(verdict, "durability") else ""
-    parts = [f"{known.get('writes_acked', 0):,} writes acknowledged{lost}"]
+    acked = known.get("writes_acked", 0)
+    parts = [f"{acked:,} {'write' if acked == 1 else 'writes'} acknowledged{lost}"]
     if known.get("writes_unknown"):
         effect = known.get("unknown_with_effect")
         parts.append(f"{known['writes_unknown']:,} of unknown outcome" + _took_effect(effect))
     pause = known.get("longest_unavailability_s")
-    if pause:
+    if pause and pause >= NOTICED_S:
         fault = known.get("longest_unavailability_fault")
         parts.append(f"longest pause {_seconds(pause)}" + (f", after {fault}" if fault else ""))
     return "; ".join(parts)

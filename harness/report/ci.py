@@ -1,4 +1,4 @@
-"""What judged runs say to a CI: a JUnit file, and a Markdown summary where GitHub's actions, and whoever copies them, look.
+"""Reports judged runs to CI: as a JUnit file, and as a Markdown summary in the file that GITHUB_STEP_SUMMARY names.
 
 A case fails when its verdict is not the one that its scenario expects, so that a scenario which shows a lost quorum of
 disks can be part of a suite. The command's exit code stays the verdict's.
@@ -6,10 +6,11 @@ disks can be part of a suite. The command's exit code stays the verdict's.
 
 import os
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase, TestSuite
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
@@ -17,14 +18,14 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
-FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One judged run. `seconds`: of the clock on the wall, if known; `told`: what the reader of a failure needs; `again`:
-    the command that repeats it.
+    """One judged run. `seconds`: its wall-clock time, if known; `details`: the text for a failure; `again`: the command that
+    repeats it.
     """
 
     scenario: str
@@ -35,7 +36,7 @@ class Case:
     seconds: float = 0.0
     folder: str | None = None
     violated: list[str] = field(default_factory=list)
-    told: str = ""
+    details: str = ""
     again: str | None = None
 
     @property
@@ -50,7 +51,7 @@ class Case:
 
 
 def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
-    """A run that lies in a folder."""
+    """The case of a stored run."""
     facts = folder.read_run()
     again = facts.get("command")
     return Case(
@@ -62,24 +63,24 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         seconds=seconds,
         folder=str(folder.path),
         violated=[item.name for item in summary.violated(verdict)],
-        told=summary.story(folder, verdict, again),
+        details=summary.story(folder, verdict, again),
         again=again,
     )
 
 
 def prepare(junit: Path | None) -> None:
-    """Whether the file can be written should not be found out at the end. Raises HarnessError."""
+    """Check now, not at the end, that the file can be written. Raises HarnessError."""
     if junit is not None:
         _write(junit, "", "ab")
 
 
 def wanted(junit: Path | None) -> bool:
-    """Whether anybody reads it: the cases of a million seeds are kept for nobody."""
+    """Whether cases are needed: those of a million seeds should not be kept for nothing."""
     return junit is not None or bool(os.environ.get(SUMMARY))
 
 
 def publish(command: str, cases: Sequence[Case], junit: Path | None) -> None:
-    """Tell whoever wants to know: the file, if there is to be one, and the summary, if there is a place for it."""
+    """Write the JUnit file and the Markdown summary, if they are wanted."""
     if junit is not None:
         _write(junit, xml(command, cases), "wb")
     place = os.environ.get(SUMMARY)
@@ -88,39 +89,48 @@ def publish(command: str, cases: Sequence[Case], junit: Path | None) -> None:
 
 
 def xml(command: str, cases: Sequence[Case]) -> str:
-    """JUnit's form: a suite of the command, a case a run, with seed, world, verdict and folder as properties."""
-    harness = [case for case in cases if case.failed and case.verdict == Outcome.HARNESS_ERROR]
-    failed = [case for case in cases if case.failed and case.verdict != Outcome.HARNESS_ERROR]
-    counts = {"tests": str(len(cases)), "failures": str(len(failed)), "errors": str(len(harness)), "skipped": "0"}
-    root = ElementTree.Element("testsuites", name="zab-chaos")
-    suite = ElementTree.SubElement(root, "testsuite", {"name": command} | counts)
-    suite.set("time", f"{sum(case.seconds for case in cases):.3f}")
+    """Format as JUnit: one suite for the command, one case per run, with seed, backend, verdict and folder as properties."""
+    suite = TestSuite(command)
     for case in cases:
-        name = f"seed {case.seed} on {case.on}"
-        element = ElementTree.SubElement(suite, "testcase", classname=f"zab.{case.scenario}", name=name)
-        element.set("time", f"{case.seconds:.3f}")
-        properties = ElementTree.SubElement(element, "properties")
-        known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
-        for key, value in known.items():
-            if value is not None:
-                ElementTree.SubElement(properties, "property", name=key, value=value)
-        if case.failed:
-            kind = "error" if case.verdict == Outcome.HARNESS_ERROR else "failure"
-            trouble = ElementTree.SubElement(element, kind, type=case.verdict, message=_clean(case.words))
-            trouble.text = _clean(case.told)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        suite.add_testcase(_test_case(case))
+    whole = JUnitXml("zab-chaos")
+    whole.add_testsuite(suite)
+    whole.update_statistics()
+    text: bytes = whole.tostring()
+    return text.decode("utf-8") + "\n"
+
+
+def _test_case(case: Case) -> TestCase:
+    made = TestCase(f"seed {case.seed} on {case.on}", f"zab.{case.scenario}", round(case.seconds, 3))
+    properties = Properties()
+    known = {"zab-seed": str(case.seed), "zab-on": case.on, "zab-verdict": case.verdict, "zab-results": case.folder}
+    for key, value in known.items():
+        if value is not None:
+            properties.add_property(Property(key, value))
+    made.append(properties)
+    if case.failed:
+        trouble = (Error if case.verdict == Outcome.HARNESS_ERROR else Failure)(_clean(case.words), str(case.verdict))
+        trouble.text = _clean(case.details)
+        made.result = [trouble]
+    return made
 
 
 def markdown(command: str, cases: Sequence[Case]) -> str:
-    """A heading with the outcome, and each failure with what shows it, to be unfolded."""
+    """Format as Markdown: a heading with the outcome, and each failure with its details, folded."""
     failed = [case for case in cases if case.failed]
     verdicts = {case.verdict: sum(one.verdict == case.verdict for one in cases) for case in cases}
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     lines = [f"### {'❌' if failed else '✅'} {command}: {counted or 'nothing was run'}", ""]
     for case in failed[:FAILURES_SHOWN]:
         title = f"{case.scenario}, seed {case.seed}, on {case.on}: {case.words}"
-        lines += ["<details><summary>" + _escaped(title) + "</summary>", "", "```text", _fenced(case.told), "```", ""]
+        lines += [
+            "<details><summary>" + _escaped(title) + "</summary>",
+            "",
+            "```text",
+            _fenced(case.details),
+            "```",
+            "",
+        ]
         lines += ["</details>", "", *([f"Again: `{case.again}`", ""] if case.again else [])]
     if len(failed) > FAILURES_SHOWN:
         lines += [f"and {len(failed) - FAILURES_SHOWN} more", ""]
@@ -128,8 +138,8 @@ def markdown(command: str, cases: Sequence[Case]) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML cannot carry, not even escaped."""
-    return NOT_XML.sub("�", text)
+    """Replace the characters that XML can't contain, not even escaped."""
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _escaped(text: str) -> str:
@@ -137,7 +147,7 @@ def _escaped(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Nothing in it may end the fence."""
+    """Replace what would end a fenced code block."""
     return text.replace("```", "'''")
 
 

@@ -1,4 +1,4 @@
-"""What is shown while a run is going on: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
+"""Shows the progress of a run: a live panel on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LINE_SECONDS = 1.0  # without a terminal: at most one line a second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """The run at one moment. Rates are operations a second, latencies milliseconds, times seconds of the schedule."""
+    """The state of a run at one moment. Rates are per second, latencies in milliseconds, times in seconds of the schedule."""
 
     phase: str
     elapsed: float
@@ -34,9 +34,9 @@ class Now:
 
 
 class Display(Protocol):
-    """Where a run says what it is doing. `update` may be called from another thread than `say`."""
+    """Shows events and the state of a run. `update` may be called from another thread than `say`."""
 
-    period: float  # seconds from one look at the run to the next
+    period: float  # seconds between two updates
     draws: bool  # whether it wants `update` at all
 
     def __enter__(self) -> Self: ...
@@ -44,14 +44,14 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     def say(self, words: str) -> None:
-        """Something that happened, kept on the screen."""
+        """Show an event; it stays on the screen."""
 
     def update(self, now: Now) -> None:
-        """How things stand."""
+        """Show the current state."""
 
 
 class Quiet:
-    """Says nothing."""
+    """Shows nothing."""
 
     period = 1.0
     draws = False
@@ -72,7 +72,7 @@ class Quiet:
 
 
 class Lines(Quiet):
-    """One line for each thing that happens, and one a second for how things stand."""
+    """Prints a line for each event, and at most one per second for the state."""
 
     draws = True
 
@@ -86,7 +86,7 @@ class Lines(Quiet):
         self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def update(self, now: Now) -> None:
-        """Print the moment, unless it is what was printed last or a line went out within the last second."""
+        """Print the state, unless it is unchanged or a line was printed within the last second."""
         at = self._clock()
         words = in_a_line(now)
         if at < self._next or words == self._last:
@@ -97,7 +97,7 @@ class Lines(Quiet):
 
 
 class Panel(Quiet):
-    """A panel that is redrawn in place; what happened scrolls above it."""
+    """A panel that is redrawn in place; events scroll above it."""
 
     period = 0.25
     draws = True
@@ -123,7 +123,7 @@ class Panel(Quiet):
 
 
 def display(console: Console, *, quiet: bool) -> Display:
-    """The display that suits where the output goes."""
+    """The display for this console."""
     if quiet:
         return Quiet()
     return Panel(console) if console.is_terminal else Lines(console)
@@ -142,7 +142,7 @@ def in_a_line(now: Now) -> str:
 
 
 def panel(now: Now) -> Group:
-    """Five short rows; fits 80 columns, says everything without colour."""
+    """The panel: six short rows that fit 80 columns and need no colour."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()

@@ -1,8 +1,6 @@
-"""A judged run in plain words, for whoever reads a log: what was violated and what shows it, and what was broken when.
+"""A judged run as plain text, for a failed test, a JUnit file or a CI summary: violations with evidence, and faults.
 
-`zab_chaos.harness.report.terminal` is for a terminal, `zab_chaos.harness.report.html` for a browser;
-this is for a test's failure, a
-JUnit file, a CI summary.
+`zab_chaos.harness.report.terminal` is for a terminal, `zab_chaos.harness.report.html` for a browser.
 """
 
 from zab_chaos.harness.report.answer import answer
@@ -17,15 +15,15 @@ PASSED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
 
 
 def violated(verdict: Verdict) -> list[Property]:
-    """The properties that are violated, or of which it is not certain that they are not."""
+    """The properties that are violated or UNKNOWN."""
     return [item for item in verdict.properties if item.verdict not in PASSED]
 
 
 def findings(verdict: Verdict) -> list[str]:
-    """Each violated property with its statement, what happened, and the events that show it, in words."""
+    """Lines for each violated property: its statement, what happened, and the events that show it, in words."""
     lines: list[str] = []
     for item in violated(verdict):
-        state = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
+        state = "is violated" if item.verdict is Judgement.VIOLATION else "is uncertain"
         lines.append(f"{item.name} ({item.source}) {state}: {item.statement}")
         for violation in item.violations[:VIOLATIONS_SHOWN]:
             lines.append(f"  {violation.words}")
@@ -41,7 +39,7 @@ def findings(verdict: Verdict) -> list[str]:
 
 
 def faults(folder: RunFolder) -> list[str]:
-    """One line a fault: when, what, on whom, for how long. Seconds since the workload began."""
+    """One line per fault: when (in seconds since the workload began), what, on which nodes, for how long."""
     lines = []
     for span in fault_timeline.spans(folder):
         nodes = ", ".join(map(str, span.nodes))
@@ -52,7 +50,7 @@ def faults(folder: RunFolder) -> list[str]:
 
 
 def story(folder: RunFolder, verdict: Verdict, again: str | None) -> str:
-    """All of it, with where to look and the command that repeats the run."""
+    """The whole text, with the run's folder and the command that repeats the run."""
     parts = ["\n".join([f"verdict {verdict.verdict}: {answer(verdict)}", *findings(verdict)])]
     broken = faults(folder)
     parts += ["\n".join(["Faults", *broken])] if broken else []

@@ -1,6 +1,6 @@
-"""What a person reads at the end of a run: properties, faults, violations in words, the verdict, how to run it again.
+"""Shows a judged run on the terminal: faults, properties, violations, the verdict, the command that repeats it.
 
-Everything comes from the run's folder, so a stored run is shown exactly as it was on the day.
+Everything comes from the run's folder, so a stored run is shown exactly as a new one.
 """
 
 import json
@@ -31,8 +31,10 @@ VIOLATIONS_SHOWN = 3  # of one property
 
 
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
-    """Print the report; `brief`: without the tables; `judged`: not what verdict.json says. The command that repeats the run
-    comes last."""
+    """Print the report; the command that repeats the run comes last.
+
+    `brief`: without the tables; `judged`: the verdict to show instead of that in verdict.json.
+    """
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
@@ -55,7 +57,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("took effect")
-    table.add_column("writes stood still", justify="right")
+    table.add_column("writes paused", justify="right")
     for span in spans:
         table.add_row(
             f"{span.at:.2f}",
@@ -63,14 +65,14 @@ def _faults(folder: RunFolder, console: Console) -> None:
             _target(span),
             "" if span.healed is None else f"{span.healed - span.at:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
-            "for good" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
+            "to the end" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
         )
     console.print(table)
     console.print()
 
 
 def _target(span: fault_timeline.Span) -> str:
-    """`leader = 2`: what the scenario said and what it was."""
+    """Format a target as `leader = 2`: the scenario's word, and the nodes that were hit."""
     nodes = " ".join(map(str, span.nodes))
     return span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
 
@@ -81,12 +83,18 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
     table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
+    unjudged: dict[str, list[str]] = {}  # by the reason
     for item in verdict.get("properties", []):
+        if "why" in item:
+            unjudged.setdefault(item["why"], []).append(item["name"])
+            continue
         table.add_row(
             item["name"], item["source"], str(item["checked"]), Text(item["verdict"], COLOURS.get(item["verdict"], ""))
         )
     if table.row_count:
         console.print(table)
+        for why, names in unjudged.items():
+            _say(console, f"not judged: {', '.join(names)} ({why})", style="dim")
         console.print()
 
 
@@ -95,7 +103,7 @@ def _violations(verdict: dict[str, Any], console: Console) -> None:
         violations = item.get("violations", [])
         if not violations:
             continue
-        state = "is violated" if item["verdict"] == "VIOLATION" else "is not certain"
+        state = "is violated" if item["verdict"] == "VIOLATION" else "is uncertain"
         _say(console, f"{item['name']} ({item['source']}) {state}: {item['statement']}", style="bold")
         for violation in violations[:VIOLATIONS_SHOWN]:
             _say(console, f"  {violation['words']}")
@@ -127,7 +135,7 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     if facts.get("dump"):
         _say(console, f"dump     {facts['dump']}")
     _say(console, f"results  {folder.path}")
-    _say(console, f"picture  zab report {shlex.quote(str(folder.path))}")
+    _say(console, f"report   zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
         _say(console, f"again    {facts['command']}")
 
@@ -137,5 +145,5 @@ def _capital(sentence: str) -> str:
 
 
 def _say(console: Console, words: str, style: str = "") -> None:
-    """A plain line: brackets in it are not markup, and long ones wrap where the terminal ends."""
+    """Print a plain line: brackets are not markup, and only the terminal wraps."""
     console.print(Text(words, style), highlight=False, soft_wrap=True)

@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, and what is read from it again."""
+"""The run folder: writing it, and reading it again."""

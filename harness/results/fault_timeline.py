@@ -1,4 +1,4 @@
-"""When each fault of a run was injected and healed, whether it took effect, and how long writes stood still."""
+"""When each fault of a run was injected and healed, whether it took effect, and how long no write succeeded."""
 
 import math
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from zab_chaos.model.oracle.facts import WRITES
 
 
 class Injected(ev.Inject, kw_only=True, tag="inject"):
-    """An inject line, with what a scenario needs to do it again."""
+    """An inject line, with what a scenario needs to repeat the fault."""
 
     params: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
     pairs: list[tuple[int, int]] = []  # noqa: RUF012
@@ -31,14 +31,14 @@ class Span:
     target: str
     nodes: list[int]
     at: float
-    healed: float | None  # None: a fault of an instant, or one that was never healed
+    healed: float | None  # None: an instantaneous fault, or one that was never healed
     confirmed: bool
     stood_still: float | None  # seconds of the longest time until the next fault in which writes waited and none
-    # succeeded; None: for good
+    # succeeded; None: until the end
 
 
 def origin(folder: RunFolder) -> int:
-    """The schedule's zero in monotonic nanoseconds: when the workload began, else the run's first milestone."""
+    """Zero of the schedule, in monotonic nanoseconds: the start of the workload, else the run's first milestone."""
     times = {line.event: line.t for line in reversed(list(folder.lines("harness.jsonl", ev.Milestone)))}
     return int(times.get("workload-started", min(times.values(), default=0)))
 
@@ -73,7 +73,7 @@ def spans(folder: RunFolder) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class _Writes:
-    """When each write was waited for, (due, answered or never), and when writes succeeded, ascending."""
+    """When each write was due and answered (or never), and when writes succeeded, ascending."""
 
     waits: list[tuple[int, float]]
     successes: list[int]
@@ -94,8 +94,10 @@ class _Writes:
         return cls([*waits, *((since, math.inf) for since in due.values())], sorted(successes))
 
     def longest_pause(self, begin: int, end: int) -> float | None:
-        """Seconds of the longest time between two successes in which a write waited: of the pauses that lie in [begin, end],
-        and the one around `begin`. None if one waited after `begin` and none succeeded any more."""
+        """The longest time (s) between two successes in which a write waited, for pauses in [begin, end] or around `begin`.
+
+        None if a write waited after `begin` and none succeeded any more.
+        """
         first, last = bisect_right(self.successes, begin), bisect_right(self.successes, end)
         if first == len(self.successes):
             return None if any(answered > begin for _, answered in self.waits) else 0.0

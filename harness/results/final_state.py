@@ -1,10 +1,12 @@
-"""The state at the end: what every node holds, asked through its clients' port, held against what the scenario expects."""
+"""The final state: compares what every node holds, read through its client port, with what the scenario expects."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Verdict, Violation
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 
@@ -14,29 +16,36 @@ Held = dict[
 MILESTONE = "state"
 SHOWN = 30  # characters of a value
 NAME = "expected state"
-STATEMENT = "At the end all nodes hold what the scenario expects, and the same."
+STATEMENT = "At the end all nodes hold the same data, and it is what the scenario expects."
 
 
 def text_of(outcome: Outcome) -> tuple[bool, str | None]:
-    """Whether an answer to `get` says what is there, and what it is."""
+    """Whether an answer to `get` is conclusive, and the data; None if there is no such znode."""
     if isinstance(outcome, Ok):
         return True, (outcome.data or b"").decode("utf-8", "replace")
     return getattr(outcome, "error", None) == "no node", None
 
 
+def judge_records(folder: Path, *, stored: bool = True) -> Verdict:
+    """What the records of the run in `folder` say, without a replay. `stored`: it has a manifest."""
+    expect = RunFolder(folder).read_run().get("expect", {})
+    line = state_line(folder) if expect.get("state") else None
+    return with_state(oracle.judge(folder, stored=stored), expect, line)
+
+
 def with_state(verdict: Verdict, expect: Mapping[str, Any], line: Mapping[str, Any] | None) -> Verdict:
-    """The verdict and, if the scenario expects a state, what is to be said of that. `line`: the milestone `state`."""
+    """Add the judgement of the final state to the verdict, if the scenario expects one. `line`: the milestone `state`."""
     expected = expect.get("state")
     if not expected:
         return verdict
     found = judge_state(expected, line)
     if found.verdict is Judgement.UNKNOWN:
-        return verdict.including(found, [f"{NAME} is not known: the nodes did not converge, or could not be asked"])
+        return verdict.including(found, [f"{NAME} is unknown: the nodes did not converge, or did not answer"])
     return verdict.including(found, [f"{NAME} is violated: {one.words}" for one in found.violations[:1]])
 
 
 def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str, Any] | None) -> Property:
-    """`expected`: by path, the values that will do."""
+    """Judge the final state. `expected`: the allowed values by path."""
     nodes: Mapping[str, Mapping[str, str | None]] = line["held"] if line is not None else {}
     unread = not nodes or any(path not in held for path in expected for held in nodes.values())
     violations = []
@@ -45,9 +54,9 @@ def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str,
         wrong = [node for node, value in held.items() if value not in allowed]
         if wrong or len(set(held.values())) > 1:
             words = ", ".join(f"node {node} {_said(value)}" for node, value in held.items())
-            will_do = " or ".join(_said(value) for value in allowed)
+            allowed_words = " or ".join(_said(value) for value in allowed)
             evidence = [Evidence("harness.jsonl", line.get("line", 0), dict(line))] if line is not None else []
-            violations.append(Violation(f"{path}: {words}; all are to have {will_do}", evidence))
+            violations.append(Violation(f"{path}: {words}; all must have {allowed_words}", evidence))
     judgement = Judgement.VIOLATION if violations else Judgement.UNKNOWN if unread else Judgement.PASS
     return Property(
         name=NAME, source="the scenario", verdict=judgement, statement=STATEMENT, checked=len(expected) * len(nodes),
@@ -56,7 +65,7 @@ def judge_state(expected: Mapping[str, Sequence[str | None]], line: Mapping[str,
 
 
 def state_line(folder: Path) -> dict[str, Any] | None:
-    """The milestone in a run's folder; None if there is none that can be read."""
+    """Read the milestone `state` from a run's folder; None if there is no readable one."""
     try:
         lines = folder.joinpath("harness.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The folder of one run: its name, what lies where in it, its milestones. The formats are in results/README.md."""
+"""The folder of one run: creates, finds, reads and writes it. results/README.md documents the formats."""
 
 import json
 import os
@@ -18,14 +18,14 @@ from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.verdict import Outcome, Verdict
 
 PARTS = ("trace", "log", "record", "data", "config")
-FACTS: dict[str, Any] = {  # of run.json: what people are told of; the rest is only passed on
+FACTS: dict[str, Any] = {  # the types of those fields of run.json that are shown; the others are only passed on
     "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
     "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,
 }  # fmt: skip
 
 
 class RunFolder:
-    """`results/<scenario>/<utc-time>-<seed>/`, made by `create`, found again by `find`."""
+    """A run folder, `results/<scenario>/<utc-time>-<seed>/`. `create` makes a new one, `find` finds a stored one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,25 +45,26 @@ class RunFolder:
             file.write(line + "\n")
 
     def write_run(self, facts: dict[str, Any]) -> None:
-        """Write run.json whole or not at all, so that a reader never sees half of it."""
+        """Write run.json atomically, so that a reader never sees half of it."""
         write_whole(self.file("run.json"), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
     def read_run(self) -> dict[str, Any]:
-        """What run.json says; empty if there is none or it is not readable. What has another type than it is documented to
-        have is left out: somebody has edited it."""
+        """Read run.json; empty if it is missing or unreadable. Fields without their documented type are left out."""
         facts = read_json(self.file("run.json"))
         return {key: value for key, value in facts.items() if isinstance(value, FACTS.get(key, object))}
 
     def read_verdict(self) -> Verdict | None:
-        """What verdict.json says; None if there is none, or what is there is none."""
+        """Read verdict.json; None if it is missing or not a verdict."""
         try:
             return msgspec.json.decode(self.file("verdict.json").read_bytes(), type=Verdict)
         except (OSError, *UNREADABLE):
             return None
 
     def lines(self, name: str, kind: Any = dict[str, Any]) -> Iterator[Any]:
-        """The lines of one of the folder's .jsonl files that have the form of `kind`; an incomplete last one is left out.
-        What else is there is for a judge to tell (`zab_chaos.model.runfiles`)."""
+        """Read the lines of a .jsonl file that have the form of `kind`, without an incomplete last one.
+
+        Reporting the other lines is the judge's task (`zab_chaos.model.runfiles`).
+        """
         decoder = msgspec.json.Decoder(kind)
         try:
             with self.file(name).open("rb") as file:
@@ -75,26 +76,26 @@ class RunFolder:
             return
 
     def store(self, verdict: Verdict, *, keep_data: bool, faults_due: int = 0) -> None:
-        """The run is over and judged: its verdict, then its manifest, after which nothing is written any more."""
+        """Write the verdict and then the manifest, after which the folder is complete."""
         self.file("verdict.json").write_bytes(verdict.to_json())
         if verdict.verdict is Outcome.PASS and not keep_data:
             self.remove_disks()
         manifest.seal(self.path, faults_due)
 
     def remove_disks(self) -> None:
-        """Remove what only a failed run is looked into for: the nodes' disks."""
+        """Remove the nodes' disks, which are only needed to examine a failed run."""
         shutil.rmtree(self.file("data"), ignore_errors=True)
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step."""
+    """Replace a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")
     beside.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty if the file is missing or is not one."""
+    """Read a JSON object from a file; empty if the file is missing or is not one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -104,7 +105,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def private() -> Iterator[None]:
-    """What is made meanwhile, by this process and by those that it starts, only its owner may read."""
+    """Create files that only their owner can read, in this process and in those that it starts."""
     before = os.umask(0o077)
     try:
         yield
@@ -113,8 +114,8 @@ def private() -> Iterator[None]:
 
 
 def create(results: Path, scenario: str, seed: int) -> RunFolder:
-    """Make the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if nothing can be
-    written there."""
+    """Create the folder of a new run, for its owner only, and point `latest` at it. Raises HarnessError if it can't be
+    written."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     try:
         path = _fresh(results / scenario, f"{stamp}-{seed}")
@@ -130,7 +131,7 @@ def create(results: Path, scenario: str, seed: int) -> RunFolder:
 
 
 def _fresh(parent: Path, name: str) -> Path:
-    """A folder that nobody else has: two runs of one seed in one second get different names."""
+    """Create a new folder: two runs of one seed within one second get different names."""
     parent.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:
@@ -144,7 +145,7 @@ def _fresh(parent: Path, name: str) -> Path:
 
 
 def _point_latest(results: Path, run: Path) -> None:
-    """Move the `latest` link in one step; someone may be reading through it."""
+    """Replace the link `latest` atomically; another process may be reading through it."""
     link = results / "latest"
     beside = results / f".latest.{os.getpid()}"
     beside.unlink(missing_ok=True)
@@ -153,7 +154,7 @@ def _point_latest(results: Path, run: Path) -> None:
 
 
 def find(results: Path, name: str) -> RunFolder:
-    """A stored run by its path, by its place under the results folder, or `latest`. Raises BadInput."""
+    """Find a stored run by its path, by its path below the results folder, or as `latest`. Raises BadInput."""
     for path in (Path(name), results / name):
         if path.joinpath("run.json").is_file():
             return RunFolder(path.resolve())

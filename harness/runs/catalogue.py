@@ -1,10 +1,9 @@
 """Finds scenarios by name: the shipped ones, or any file by its path."""
 
-import difflib
-from collections.abc import Iterable
 from pathlib import Path
 
 from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import did_you_mean as did_you_mean  # the one of scenarios, commands, faults, ...
 from zab_chaos.harness.machine import checkout
 
 
@@ -31,13 +30,3 @@ def find(name: str) -> Path:
     if name.endswith(".toml") or "/" in name:
         raise BadInput(f"no scenario file at {name}. {did_you_mean(name, known)}")
     raise BadInput(f"no scenario is called {name!r}. {did_you_mean(name, known)}")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest names, or all of them when none is near."""
-    names = sorted(known)
-    stem = Path(name).stem if name.endswith(".toml") else name
-    near = difflib.get_close_matches(stem, names, n=3, cutoff=0.5)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    return f"Known: {', '.join(names) or '(none)'}."

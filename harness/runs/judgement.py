@@ -8,9 +8,8 @@ import msgspec
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.harness.machine import environment
-from zab_chaos.harness.results.final_state import state_line, with_state
+from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.oracle import oracle
 from zab_chaos.model.replay.replay import Replayed, equality, replay
 from zab_chaos.model.verdict import Judgement, Property, Verdict
 from zab_chaos.node.components import parts_with
@@ -24,10 +23,7 @@ class UnknownDefect(Exception):
 def judge(folder: Path, *, stored: bool = True) -> Verdict:
     """All properties of the run in `folder`. Does not raise for what is wrong with the folder. `stored`: it has a
     manifest."""
-    expect = RunFolder(folder).read_run().get("expect", {})
-    line = state_line(folder) if expect.get("state") else None
-    verdict = with_state(oracle.judge(folder, stored=stored), expect, line)
-    return with_replay(verdict, folder)
+    return with_replay(judge_records(folder, stored=stored), folder)
 
 
 def with_replay(verdict: Verdict, folder: Path) -> Verdict:

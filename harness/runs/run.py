@@ -1,27 +1,34 @@
-"""One run, from the seed to the verdict (docs: architecture, "The walk of one run")."""
+"""One run, from the seed to the verdict, on any backend (docs: architecture, "The walk of a run").
+
+A scenario is walked by `run`; whoever holds an ensemble (`zab_chaos.harness.live`) takes the same steps by hand.
+"""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.console import Console
+
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.registry import stage_on
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.backend import Backend, Ground
+from zab_chaos.harness.errors import HarnessError, Interrupted
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
-from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.report.progress import Display, Quiet, display
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.monitor import Watch
+from zab_chaos.harness.runs.judgement import with_replay
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.walk import INTERRUPTED, Walk
-from zab_chaos.harness.workload.open_loop import WorkloadError
-from zab_chaos.model.oracle import oracle
+from zab_chaos.harness.workload.thread import WorkloadError
+from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, Verdict
 
 
@@ -34,79 +41,113 @@ class Ran:
     interrupted: bool
 
 
-def run(scenario: Scenario, wish: RunOptions, display: Display) -> Ran:
+class Run:
+    """A run's folder, its ground and run.json: made, lived through, closed with `ended`, judged, stored.
+
+    Raises HarnessError if not even a results folder could be made, or the backend can't be had; whatever fails later is in
+    the verdict.
+    """
+
+    def __init__(self, scenario: Scenario, options: RunOptions, screen: Display | None = None) -> None:
+        self.backend = registry.find(options.on)
+        self.backend.check()
+        self._options = options
+        self._faults_due = scenario.faults_due
+        self.folder = results.create(options.results, scenario.name, options.seed)
+        with results.private():
+            self.folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
+            self.facts = facts_of(scenario, options, self.folder, self.backend)
+            self.folder.write_run(self.facts)
+            self.ground = self.backend.open(scenario, options, self.folder, screen or Quiet())
+
+    def ended(self, outcome: str, trouble: str = "") -> None:
+        """The part with an ensemble is over; how it ended. `trouble`: where the harness failed."""
+        self.facts["outcome"] = outcome
+        self.facts["ended"] = None if self.backend.exact else utc()
+        self.facts["versions"] |= self.ground.versions
+        self.folder.write_run(self.facts)
+        if trouble:
+            self.folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
+
+    def judge(self) -> Verdict:
+        """Of an interrupted run, what can be said without the replay."""
+        verdict = self.ground.judge(self.facts["outcome"])
+        return verdict if self.facts["outcome"] == INTERRUPTED else with_replay(verdict, self.folder.path)
+
+    def store(self, verdict: Verdict, *, keep: bool) -> None:
+        """Nothing is written after this. `keep`: also what is made of a run whose nodes were simulated."""
+        if keep:
+            self.facts |= self.ground.keep()
+        self.folder.write_run(self.facts)
+        self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=self._faults_due)
+
+
+@contextmanager
+def standing(ground: Ground, seed: int) -> Iterator[None]:
+    """The time in which the ensemble is there, between the first milestone and the last."""
+    ground.records.milestone("started", seed=seed)
+    try:
+        with ground:
+            yield
+    except Stopped:
+        ground.records.milestone("interrupted")
+        raise
+    finally:
+        ground.records.milestone("stopped")
+        ground.finish()
+
+
+def live(
+    scenario: Scenario, seed: int, ground: Ground, screen: Display | None = None, interrupt: Interrupt | None = None,
+    backend: Backend | None = None,
+) -> tuple[str, str]:  # fmt: skip
+    """Walk the scenario: the run's outcome (results/README.md, run.json) and, if the harness failed, where."""
+    abilities = backend.abilities if backend is not None else frozenset(Ability)
+    try:
+        with standing(ground, seed):
+            walk = Walk(scenario, seed, ground, screen or Quiet(), interrupt or Interrupt(), abilities=abilities)
+            outcome = walk.whole()
+        ground.check()
+        return outcome, ""
+    except Exception as error:
+        return f"harness-error: {reason(error)}", traceback.format_exc()
+
+
+def run(scenario: Scenario, options: RunOptions, screen: Display) -> Ran:
     """Run the scenario and judge it. From the main thread only: nodes die with the thread that spawned them.
 
-    Raises HarnessError if not even a results folder could be made, or the backend can't be had; whatever fails later is
-    in the verdict.
+    Raises as `Run`.
     """
-    stage_on(wish.on).check()
-    folder = results.create(wish.results, scenario.name, wish.seed)
+    one = Run(scenario, options, screen)
     with results.private():
-        return _run(scenario, wish, display, folder)
+        with Interrupt(GRACE) as interrupt:
+            try:
+                one.ended(*live(scenario, options.seed, one.ground, screen, interrupt, one.backend))
+            except Stopped:
+                one.ended(INTERRUPTED)
+            except Forced:
+                one.ended(INTERRUPTED)
+                raise
+            verdict = judge_within(interrupt, one.judge)
+        interrupted = interrupt.asked.is_set()
+        one.store(verdict, keep=not interrupted)
+    return Ran(one.folder, verdict, interrupted)
 
 
-def _run(scenario: Scenario, wish: RunOptions, display: Display, folder: RunFolder) -> Ran:
-    folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
-    facts = facts_of(scenario, wish, folder)
-    folder.write_run(facts)
-    with Interrupt(GRACE) as interrupt:
-        _live(scenario, wish, folder, display, interrupt, facts)
-        verdict = judge_within(interrupt, lambda: _judged(folder, facts))
-    folder.store(verdict, keep_data=wish.keep_data, faults_due=scenario.faults_due)
-    return Ran(folder, verdict, interrupt.asked.is_set())
+def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quiet: bool) -> Ran:
+    """One run, shown while it goes on. The seed comes first: whatever happens then, it is known how to repeat it."""
+    with display(console, quiet=quiet) as screen:
+        defect = f", defect {scenario.defect}" if scenario.defect else ""
+        screen.say(f"seed {options.seed}: {scenario.name}, {scenario.nodes} nodes{defect}")
+        return run(scenario, options, screen)
 
 
-def _live(
-    scenario: Scenario,
-    wish: RunOptions,
-    folder: RunFolder,
-    display: Display,
-    interrupt: Interrupt,
-    facts: dict[str, Any],
-) -> None:
-    """The part with processes. How it ended is in `facts` and run.json, whatever happens."""
-    folder.milestone("started", seed=wish.seed)
-    try:
-        facts["outcome"] = _walk(scenario, wish, folder, display, interrupt, facts)
-    except Stopped:
-        facts["outcome"] = INTERRUPTED
-        folder.milestone("interrupted")
-    except Forced:
-        facts["outcome"] = INTERRUPTED
-        raise
-    except Exception as error:
-        facts["outcome"] = f"harness-error: {reason(error)}"
-        folder.file("log", "harness.log").write_text(traceback.format_exc(), encoding="utf-8")
-    finally:
-        facts["ended"] = utc()
-        folder.write_run(facts)
-        folder.milestone("stopped")
-
-
-def _walk(
-    scenario: Scenario,
-    wish: RunOptions,
-    folder: RunFolder,
-    display: Display,
-    interrupt: Interrupt,
-    facts: dict[str, Any],
-) -> str:
-    display.say("starting toxiproxy and the nodes")
-    with stage_on(wish.on)(folder, scenario, wish.defect[1] if wish.defect else None, wish.record) as stage:
-        facts["versions"]["toxiproxy"] = stage.toxiproxy_version
-        with Watch(stage.cluster, folder, display, scenario.duration) as watch:
-            outcome = Walk(scenario, wish.seed, folder, display, stage, watch, interrupt).whole()
-        if watch.error is not None:
-            raise watch.error
-        return outcome
-
-
-def _judged(folder: RunFolder, facts: dict[str, Any]) -> Verdict:
-    """Of an interrupted run, what can be said without the replay."""
-    if facts["outcome"] == INTERRUPTED:
-        return oracle.judge(folder.path, stored=False)
-    return judge(folder.path, stored=False)
+def run_quietly(scenario: Scenario, options: RunOptions) -> Ran:
+    """One run of many, shown by whoever wants it. Raises Interrupted when the user ends it: the rest is not begun."""
+    ran = run_shown(scenario, options, Console(quiet=True), quiet=True)
+    if ran.interrupted:
+        raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
+    return ran
 
 
 def judge_within(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
@@ -129,25 +170,31 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
 
 
-def facts_of(scenario: Scenario, wish: RunOptions, folder: RunFolder) -> dict[str, Any]:
-    """run.json as it is while the run goes on: a harness that is killed leaves it so."""
+def facts_of(scenario: Scenario, options: RunOptions, folder: RunFolder, backend: Backend) -> dict[str, Any]:
+    """run.json as it is while the run goes on: a harness that is killed leaves it so.
+
+    Of an exact backend it says neither when nor on which machine: nothing depends on either.
+    """
+    exact = backend.exact
     return {
-        "run": folder.name,
+        "run": f"{scenario.name}-{options.seed}" if exact else folder.name,
         "scenario": scenario.name,
-        "seed": wish.seed,
+        "seed": options.seed,
         "nodes": scenario.nodes,
-        "backend": wish.on,
-        "defect": wish.defect[0] if wish.defect else None,
+        "backend": options.on,
+        "defect": options.defect[0] if options.defect else None,
         "disk": scenario.disk,
-        "record": wish.record,
+        "record": options.record,
         "versions": environment.versions(None),
         "commit": environment.commit(),
-        "machine": environment.facts(),
-        "command": wish.command,
-        "started": utc(),
+        "machine": None if exact else environment.facts(),
+        "command": options.command or None,
+        "started": None if exact else utc(),
         "ended": None,
         "outcome": "unfinished",
-        "expect": scenario.expected(exact=False),
+        "expect": scenario.expected(exact=exact),
+        **({"dump": None} if exact else {}),
+        **({"evidence": backend.evidence} if backend.evidence != TRACES else {}),
     }
 
 

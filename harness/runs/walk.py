@@ -1,23 +1,21 @@
 """The parts of a run that has its stage: birth, safety part, liveness part."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, Protocol
 
-from zab_chaos.faults.cluster import Cluster
-from zab_chaos.faults.host import Host
-from zab_chaos.faults.network import Network
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.registry import within
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
-from zab_chaos.harness.backends.ensemble_state import disagreement, names, statuses
+from zab_chaos.harness.backends.backend import Ground, Load
+from zab_chaos.harness.backends.ensemble_state import names, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import MILESTONE, Held
+from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.harness.runs.initial_disks import MILESTONE as DISK
 from zab_chaos.harness.runs.initial_disks import write_disk
-from zab_chaos.harness.workload.open_loop import Counters
 
 FINISHED, INTERRUPTED = "finished", "interrupted"  # outcomes, see results/README.md, run.json
 BIRTH_SECONDS = 30.0  # for the first leader
@@ -28,53 +26,6 @@ STEP = 0.05
 
 class Unfinished(Exception):
     """The run cannot go on, which is nobody's mistake. The text is the outcome."""
-
-
-class Ensemble(Cluster, Protocol):
-    """A cluster that can say what a node said before it ended."""
-
-    def last_words(self, node: int) -> str: ...
-
-
-class Load(Protocol):
-    """A workload: see `zab_chaos.harness.workload.open_loop.Workload`."""
-
-    @property
-    def counters(self) -> Counters: ...
-    def start(self) -> None: ...
-    def wait_begun(self, timeout: float) -> bool: ...
-    def took_effect(self, faults: frozenset[str]) -> None: ...
-    def held(self, paths: Sequence[str]) -> Held: ...
-    def stop(self, grace: float = ...) -> Counters: ...
-
-
-class Ground(Protocol):
-    """What a run stands on: a stage of processes, or a simulated world. `fault_log`: see `Scheduler`."""
-
-    @property
-    def cluster(self) -> Ensemble: ...
-    @property
-    def network(self) -> Network: ...
-    @property
-    def host(self) -> Host: ...
-    @property
-    def fault_log(self) -> Any: ...
-    def workload(self, seed: int) -> Load: ...
-
-
-class Records(Protocol):
-    """Where a run's milestones go."""
-
-    def milestone(self, event: str, **fields: Any) -> None: ...
-
-
-class Onlooker(Protocol):
-    """Whom the run tells how far it is: see `zab_chaos.harness.runs.monitor.Watch`."""
-
-    phase: str
-    begun: float | None
-    scheduler: Scheduler | None
-    workload: Any
 
 
 class Walk:
@@ -90,26 +41,25 @@ class Walk:
         self,
         scenario: Scenario,
         seed: int,
-        folder: Records,
+        ground: Ground,
         display: Display,
-        stage: Ground,
-        watch: Onlooker,
         interrupt: Interrupt,
         load: Load | None = None,
+        abilities: Collection[Ability] = frozenset(Ability),
     ) -> None:
-        """`load`: instead of the scenario's."""
+        """`load`: instead of the scenario's; `abilities`: the backend's."""
         self._scenario = scenario
-        self._folder = folder
+        self._folder = ground.records
         self._display = display
-        self._cluster = stage.cluster
-        self._watch = watch
+        self._ground = ground
+        self._cluster = ground.cluster
+        self._watch = ground.onlooker
         self._interrupt = interrupt
-        self._host = stage.host
-        self._workload = stage.workload(seed) if load is None else load
+        self._host = ground.host
+        self._workload = ground.workload(seed) if load is None else load
         self._loaded = False
         self._seed = seed
-        self._network = stage.network
-        self._fault_log = stage.fault_log
+        self._abilities = abilities
         self._awaiting = any(one.awaits is not None for one in scenario.operations)
         self._taken: frozenset[str] = frozenset()
 
@@ -146,7 +96,7 @@ class Walk:
             words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
             raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
         self._phase("electing")
-        if not self._until(lambda: self._cluster.leader() is not None, BIRTH_SECONDS):
+        if not self._until(self._ground.formed, BIRTH_SECONDS):
             raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None
@@ -185,13 +135,13 @@ class Walk:
 
     def _direct(self) -> Scheduler:
         """The one who carries out the schedule. Before there is one, nothing is broken and nothing has to be healed."""
-        nemesis = self._scenario.nemesis
+        nemesis, steps = self._scenario.nemesis, self._scenario.schedule(self._seed)
         return Scheduler(
             self._cluster,
-            self._network,
-            self._scenario.schedule(self._seed),
+            self._ground.network,
+            [within(step, self._abilities) for step in steps] if nemesis is not None else steps,
             self._seed,
-            self._fault_log,
+            self._ground.fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
             host=self._host,
             drawn=nemesis is not None,
@@ -230,9 +180,9 @@ class Walk:
         self._folder.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
-        self._until(lambda: self._cluster.leader() is not None, bound)
+        self._until(self._ground.formed, bound)
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        converged = self._until(lambda: self._apart() is None, begun + bound - self._host.now())
+        converged = self._until(lambda: self._ground.disagreement() is None, begun + bound - self._host.now())
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
@@ -240,13 +190,10 @@ class Walk:
             if self._scenario.expect.state:
                 self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
             return
-        why = disagreement(answers, self._cluster.nodes) or "they did too late"
+        why = self._ground.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
-
-    def _apart(self) -> str | None:
-        return disagreement(statuses(self._cluster), self._cluster.nodes)
 
     def _stop_load(self, grace: float) -> None:
         if self._loaded:

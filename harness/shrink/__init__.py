@@ -1,1 +1,1 @@
-"""Making a failing scenario small."""
+"""Shrinks failing scenarios: finds the smallest one that still fails in the same way."""

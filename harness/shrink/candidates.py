@@ -1,4 +1,4 @@
-"""What may be simpler in a scenario: faults, operations, load, nodes, settings, times. See `harness/shrink/search.py`.
+"""Candidates for a simpler scenario: fewer or simpler faults, operations, nodes and settings. See `harness/shrink/search.py`.
 
 Every step takes what still fails and goes on from there; all steps are repeated until none of them finds anything more.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Simpler = Callable[[Scenario], Iterator[Scenario]]  # candidates, the most wanted first
 
 WRITTEN_MOST = 400  # operations that are written out, to be left out one by one
-WRITTEN_KEPT = 60  # operations that a file may hold; a load that needs more is better told by its rate
+WRITTEN_KEPT = 60  # operations at most in a file; a load that needs more is better described by its rate
 LONGER = (
     0.0,
     2.0,
@@ -31,22 +31,22 @@ SMALL_PAYLOAD = 16
 DOWN = ("power-cut", "wipe", "disk-full", "disk-error", "stop", "crash-at")  # kinds of which the plain form is a crash
 
 
-def shrink(search: Search, scenario: Scenario, tell: Callable[[Scenario], None]) -> Scenario:
-    """A scenario that still fails, and of which no single thing that is tried here can be simpler (or the budget is spent).
+def shrink(search: Search, scenario: Scenario, on_step: Callable[[Scenario], None]) -> Scenario:
+    """Find a scenario that still fails and can't be simplified further (unless the budget is used up).
 
-    `scenario`: fails, with a written schedule. `tell` hears of every step's result.
+    `scenario`: one that fails, with a fixed schedule. `on_step` is called with the result of every step.
     """
     while True:
         before = scenario
         for step in STEPS:
             scenario = step(search, scenario)
-            tell(scenario)
+            on_step(scenario)
         if scenario == before or search.over:
             return scenario
 
 
 def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
-    """Take the first candidate that fails, as long as there is one."""
+    """A step that takes the first failing candidate, again and again, until none fails."""
 
     def go(search: Search, scenario: Scenario) -> Scenario:
         while True:
@@ -63,13 +63,13 @@ def descend(simpler: Simpler) -> Callable[[Search, Scenario], Scenario]:
 
 
 def fewer_faults(search: Search, scenario: Scenario) -> Scenario:
-    """Leave faults out, and with them what hangs on their names."""
+    """Leave out faults, and what refers to their names."""
     kept = ddmin(scenario.faults, lambda lists: search.first([with_faults(scenario, one) for one in lists]))
     return with_faults(scenario, kept)
 
 
 def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
-    """The scenario with these faults only. One that is aimed at a name that is gone goes too; none waits for one."""
+    """The scenario with these faults only, without faults and waits that refer to a removed one."""
     kept: list[FaultStep] = []
     for step in steps:
         names = {one.name for one in kept if one.name is not None}
@@ -84,7 +84,7 @@ def words_of(step: FaultStep) -> tuple[str, ...]:
 
 
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
-    """Each fault as a plain crash, with fewer targets, with its defaults, without a name that nobody uses."""
+    """Each fault as a plain crash, with fewer targets, with default keys, without an unused name."""
     used = {word for step in scenario.faults for word in (*words_of(step), step.awaits)}
     for index, step in enumerate(scenario.faults):
         for plainer in _plainer(step, used):
@@ -106,7 +106,7 @@ def _plainer(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
 
 
 def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
-    """Single keys: the default, a crash point that is reached earlier, fewer links."""
+    """Simpler values of single keys: the default, an earlier crash point, fewer links."""
     for key in KINDS[step.do].keys:
         value = step.params.get(key.name)
         if key.default is not REQUIRED and value != key.default and key.name != "pairs":
@@ -146,7 +146,7 @@ def _without(values: Mapping[str, T], left_out: str) -> dict[str, T]:
 
 
 def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
-    """Write a light load out, operation by operation, and leave out what can go."""
+    """Replace a light load by a list of operations, and leave out as many as possible."""
     written = scenario
     if not scenario.operations:
         candidates = [_written_out(scenario, longer) for longer in LONGER]
@@ -165,7 +165,7 @@ def _written_out(scenario: Scenario, longer: float) -> Scenario:
 
 
 def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scenario:
-    """The scenario with these operations only. None at all would mean a drawn load, so the slowest one stands for it."""
+    """The scenario with these operations only. An empty list would mean a drawn load, so it becomes the slowest load."""
     work = scenario.workload
     if operations:
         work = replace(work, rate=Workload().rate, mix=Workload().mix)
@@ -175,7 +175,7 @@ def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scen
 
 
 def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
-    """All of one client and key if that will do, else single ones; no more clients and keys than are used."""
+    """Operations of one client and key, all at once or one by one, and no more clients and keys than are used."""
     operations = scenario.operations
     if not operations:
         return
@@ -187,7 +187,7 @@ def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenario]:
-    """The change in all operations, then in one after the other."""
+    """Apply the change to all operations, then to one at a time."""
     operations = scenario.operations
     changed = tuple(replace(one, **change) for one in operations)
     if changed == operations:
@@ -202,8 +202,7 @@ def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenar
 
 
 def fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
-    """A smaller ensemble; if nodes are named, with their ids as they are, else with the lowest ids that keep their
-    order."""
+    """A smaller ensemble, with the ids of named nodes unchanged, or else with the lowest ids in the same order."""
     named = sorted({node for step in scenario.faults for node in _named(step)})
     for nodes in range(1, scenario.nodes):
         if not named or named[-1] <= nodes:
@@ -233,7 +232,7 @@ def _renumbered(step: FaultStep, ids: Mapping[int, int]) -> FaultStep:
 
 
 def default_settings(scenario: Scenario) -> Iterator[Scenario]:
-    """Timing, limits and expectations as they are when nothing is said: all, or one by one."""
+    """Default timing, limits and expectations: all at once, or one by one."""
     expect = scenario.expect
     plain = Expect(verdict=expect.verdict, exit=expect.exit, min_acked=min(1, expect.min_acked))
     if expect != plain:

@@ -1,5 +1,4 @@
-"""What is to be shrunk: a failed run or a seed of a scenario, as a scenario with a written schedule that fails in the
-simulated world."""
+"""The failure to shrink: a failed run or seed, turned into a scenario with a fixed schedule that fails in the simulator."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -9,7 +8,7 @@ from typing import Any
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
-from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.backends.registry import OURS
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.swarm import draw_swarm
@@ -19,15 +18,16 @@ from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
 
-FURTHER_SEEDS = 20  # that are tried when a run on processes does not fail in the simulated world with its own
+FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """`scenario` with `seed` is said to fail. `folder`: the run that did; `preferred`: properties, the one to keep first."""
+    """The failure to shrink: `scenario` with `seed`. `folder`: its run, if any; `preferred`: properties to keep, best first."""
 
     scenario: Scenario
     seed: int
@@ -36,7 +36,7 @@ class Culprit:
 
     @property
     def defect(self) -> str | None:
-        """As NodeConfig.defect has it."""
+        """The defect in the form of NodeConfig.defect."""
         return DEFECTS[self.scenario.defect].path if self.scenario.defect is not None else None
 
     @property
@@ -45,13 +45,13 @@ class Culprit:
         return self.folder is not None and self.folder.read_run().get("backend") != "sim"
 
     def simulated(self) -> Explored:
-        """How it ends in the simulated world."""
+        """Its result in the simulator."""
         return try_seed(Task(scenario=self.scenario, defect=self.defect), self.seed)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A scenario with a written schedule, which fails with its seed. `before`: how it ends."""
+    """A scenario with a fixed schedule that fails with its seed. `before`: its result."""
 
     scenario: Scenario
     failure: Failure
@@ -61,16 +61,14 @@ class Start:
 def find_culprit(
     what: str, *, results: Path, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None
 ) -> Culprit:
-    """`what`: a run's folder, or a scenario. Raises BadInput, also for a run that did not fail."""
+    """Find the failure that a run folder or a scenario with a seed names. Raises BadInput, also for a run that passed."""
     places = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
     if not places:
         return _of_scenario(what, seed, defect, swarmed, nodes)
-    said = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
-    wrong = [name for name, value in said.items() if value is not None]
+    given = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
+    wrong = [name for name, value in given.items() if value is not None]
     if wrong:
-        raise BadInput(
-            f"{what} is a run, which has a seed, nodes and a defect of its own: leave {', '.join(wrong)} out"
-        )
+        raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(wrong)}")
     return _of_run(stored.find(results, what))
 
 
@@ -79,7 +77,7 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
         scenario = read(what, on="sim", nodes=nodes, defect=defect)
     except BadInput as error:
         known = what in catalogue.shipped() or Path(what).is_file()
-        raise error if known else BadInput(f"{error}\nNor is there a run with a run.json at {what}.") from None
+        raise error if known else BadInput(f"{error}\nThere is no run folder {what} either.") from None
     seed = scenario.seed if seed is None else seed
     scenario = draw_swarm(scenario, seed) if swarmed else scenario
     return Culprit(scenario=scenario, seed=seed, folder=None, preferred=_preferred(scenario, []))
@@ -87,19 +85,22 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
 
 def _of_run(folder: RunFolder) -> Culprit:
     facts = folder.read_run()
+    if facts.get("backend", "processes") not in OURS:
+        words = f"was run on {facts['backend']}; runs are made small in the simulated world, which has our nodes only"
+        raise BadInput(f"{folder.path} {words}")
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:
         raise BadInput(str(error)) from None
     if facts.get("defect") is not None and facts["defect"] not in DEFECTS:
         raise BadInput(
-            f"{folder.path}: this version has no defect {facts['defect']!r}, with which its nodes were built"
+            f"{folder.path}: its nodes were built with the defect {facts['defect']!r}, which this version does not have"
         )
     verdict, seed = folder.read_verdict(), facts.get("seed")
     if verdict is None:
-        raise BadInput(f"{folder.path} has no verdict.json that can be read; `zab verify {folder.path}` writes one")
+        raise BadInput(f"{folder.path} has no readable verdict.json; `zab verify {folder.path}` writes one")
     if seed is None:
-        raise BadInput(f"{folder.path}: run.json does not say the seed, so the run can't be repeated")
+        raise BadInput(f"{folder.path}: run.json has no seed, so the run can't be repeated")
     scenario = replace(scenario, defect=facts.get("defect"))
     if verdict.exit in (scenario.expect.exit, 2):
         words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
@@ -108,21 +109,24 @@ def _of_run(folder: RunFolder) -> Culprit:
 
 
 def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
-    """First what the defect is known to break, then what the run broke."""
+    """The properties to keep violated: first the one that the defect is known to break, then those that the run violated."""
     return (*([DEFECTS[scenario.defect].property] if scenario.defect is not None else []), *violated)
 
 
 def find_start(culprit: Culprit, workers: Workers) -> Start | None:
-    """A written schedule that fails in the simulated world, with the culprit's seed or, if it is not known to fail there,
-    with one of the next; None if there is none. Raises BadInput if a scenario's seed does not fail at all."""
+    """Find a fixed schedule that fails in the simulator. Raises BadInput if a scenario's seed does not fail at all.
+
+    It fails with the culprit's seed or, if that is not known to fail in the simulator, with one of the next. None if there
+    is no such schedule.
+    """
     found = culprit.simulated()
     failure = failure_of(found, culprit.preferred)
     if failure is None and not culprit.real:
         name, seed = culprit.scenario.name, culprit.seed
         if culprit.folder is not None:
-            return None  # another version's run
+            return None  # a run of another version
         raise BadInput(
-            f"{name} with seed {seed} ends as expected in the simulated world ({found.verdict}): there is nothing to shrink.\n"
+            f"{name} with seed {seed} ends as expected in the simulator ({found.verdict}): there is nothing to shrink.\n"
             f"`zab explore {name} --seeds 1..1000` looks for a seed that fails."
         )
     if failure is not None and culprit.folder is not None and failure.property not in (None, *culprit.preferred):
@@ -144,7 +148,7 @@ def _try(culprit: Culprit, scenario: Scenario, failure: Failure | None) -> Start
 
 
 def _with_another_seed(culprit: Culprit, failure: Failure, found: Explored, workers: Workers) -> Start | None:
-    """What a nemesis put off may leave a schedule that fails only with other luck."""
+    """Look for a later seed that fails: faults that a nemesis put off may leave a schedule that this seed passes."""
     seeds = range(culprit.seed + 1, culprit.seed + FURTHER_SEEDS)
     for scenario in _written(culprit):
         failing = failing_seeds(workers, culprit.defect, failure, scenario, seeds)
@@ -154,18 +158,18 @@ def _with_another_seed(culprit: Culprit, failure: Failure, found: Explored, work
 
 
 def _written(culprit: Culprit) -> Iterator[Scenario]:
-    """The schedules to begin with: as drawn (or written), as the run had it, as the simulated run has it."""
+    """The fixed schedules to begin with: as drawn (or written), as the run had it, as the simulated run has it."""
     yield as_drawn(culprit.scenario, culprit.seed)
     if culprit.folder is not None:
         yield from _valid(as_it_happened(culprit.scenario, culprit.folder, culprit.seed))
     if culprit.scenario.nemesis is not None:
         with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
-            wish = options_for(
-                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False
+            options = options_for(
+                culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False, on="sim"
             )
-            folder = run_sim(culprit.scenario, wish, Quiet()).folder
-            pinned = as_it_happened(culprit.scenario, folder, culprit.seed)
-        yield from _valid(pinned)
+            folder = run(culprit.scenario, options, Quiet()).folder
+            fixed = as_it_happened(culprit.scenario, folder, culprit.seed)
+        yield from _valid(fixed)
 
 
 def _valid(scenario: Scenario) -> Iterator[Scenario]:
@@ -175,7 +179,7 @@ def _valid(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def facts_of(scenario: Scenario, found: Explored) -> dict[str, Any]:
-    """How large a scenario is, and its run."""
+    """The size of a scenario and of its run."""
     return {
         "nodes": scenario.nodes,
         "faults": len(scenario.schedule()),

@@ -1,4 +1,4 @@
-"""A written schedule in the place of a drawn one, so that single faults can be left out."""
+"""Turns the drawn faults of a scenario into a fixed schedule, so that single faults can be left out."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,13 +14,15 @@ SHORTEST = 0.01  # seconds that a fault may last in a scenario's file
 
 
 def as_drawn(scenario: Scenario, seed: int) -> Scenario:
-    """With the faults that the nemesis draws from the seed, still aimed at roles."""
+    """The scenario with the faults that its nemesis draws from the seed; targets are still roles."""
     return replace(scenario, nemesis=None, faults=tuple(scenario.schedule(seed)), seed=seed)
 
 
 def as_it_happened(scenario: Scenario, folder: RunFolder, seed: int) -> Scenario:
-    """With the faults of a run: when they came, whom they hit, when they were healed. For what a nemesis had to put off,
-    and for what depends on who led."""
+    """The scenario with the faults of a run: their times, the nodes that they hit, and when they were healed.
+
+    This is for faults that a nemesis had to put off, and for those that depend on who led.
+    """
     return replace(scenario, nemesis=None, faults=tuple(_steps(folder)), seed=seed)
 
 
@@ -40,7 +42,7 @@ def _steps(folder: RunFolder) -> Iterator[FaultStep]:
 
 
 def _step(line: Injected, at: float, lasts: float | None) -> FaultStep:
-    """A fault of links is pinned to its links, any other to its nodes."""
+    """Convert a fault of a run; its target becomes the links or nodes that it hit."""
     keys = {key.name: key for key in KINDS[line.do].keys}
     params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | line.params
     target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in line.nodes)

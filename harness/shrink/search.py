@@ -1,4 +1,4 @@
-"""Making a failing scenario small: candidates are tried in the simulated world, and one counts if it fails in the same way.
+"""The search of shrinking: tries candidates in the simulator and keeps one that fails in the same way.
 
 The search is greedy and deterministic: the first candidate that still fails is taken, in an order that does not depend on how
 many workers try them. `harness/shrink/candidates.py` says what is tried.
@@ -20,7 +20,7 @@ LOOKED_AT = 4  # further seeds that are tried for it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What must go on failing: a verdict and, of a violation, one property."""
+    """The failure to preserve: a verdict and, for a violation, one property."""
 
     verdict: str
     property: str | None
@@ -33,8 +33,10 @@ class Failure:
 
 
 def failure_of(found: Explored, preferred: Sequence[str]) -> Failure | None:
-    """What is to be kept of a failed run: the first of the `preferred` properties that it violates, else the first that it
-    violates; None if nothing failed."""
+    """The failure of a run to preserve: the first violated property of `preferred`, else the first violated one.
+
+    None if nothing failed.
+    """
     if not found.failed:
         return None
     if found.verdict != Outcome.VIOLATION:
@@ -45,18 +47,18 @@ def failure_of(found: Explored, preferred: Sequence[str]) -> Failure | None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When to stop: after so many tries, or so many seconds (then a slower machine finds less)."""
+    """When to stop: after a number of tries, or of seconds (then a slower machine finds less)."""
 
     tries: int | None
     seconds: float | None
 
 
 class Search:
-    """Tries candidates. `seeds`: a candidate must fail with each; `tell` hears of every try."""
+    """Tries candidates. `seeds`: a candidate must fail with each; `on_try` is called after every try."""
 
     def __init__(
         self, workers: Workers, defect: str | None, failure: Failure, seeds: Sequence[int], budget: Budget,
-        tell: Callable[["Search"], None],
+        on_try: Callable[["Search"], None],
     ) -> None:  # fmt: skip
         self.failure = failure
         self.seeds = tuple(seeds)
@@ -65,20 +67,19 @@ class Search:
         self._defect = defect
         self._budget = budget
         self._begun = time.monotonic()
-        self._tell = tell
+        self._on_try = on_try
         self.best: Scenario | None = None  # of those that were tried and still fail, the latest: the smallest
         self._known: dict[str, bool] = {}  # by the file's text
 
     @property
     def over(self) -> bool:
-        """Whether the budget is spent."""
+        """Whether the budget is used up."""
         tries, seconds = self._budget.tries, self._budget.seconds
         spent = tries is not None and self.tries >= tries
         return spent or (seconds is not None and time.monotonic() - self._begun > seconds)
 
     def first(self, candidates: Sequence[Scenario]) -> int | None:
-        """The index of the first candidate that still fails; None if there is none, or no budget. One that is no valid
-        scenario does not count."""
+        """The index of the first valid candidate that still fails; None if there is none, or the budget is used up."""
         handed: list[tuple[int, str]] = []
         known: list[int] = []
 
@@ -100,7 +101,7 @@ class Search:
             index, text = handed[number]
             self.tries += 1
             self._known[text] = fails
-            self._tell(self)
+            self._on_try(self)
             if fails:
                 self.best = candidates[index]
             if fails or self.over:
@@ -109,7 +110,7 @@ class Search:
 
 
 def checked(candidate: Scenario, text: str | None = None) -> Scenario | None:
-    """The candidate as its file would be read; None if such a file would be refused."""
+    """The candidate as read from its own file; None if such a file would be invalid."""
     try:
         return parse(candidate.to_toml() if text is None else text)
     except ScenarioError:
@@ -117,14 +118,14 @@ def checked(candidate: Scenario, text: str | None = None) -> Scenario | None:
 
 
 def still_fails(defect: str | None, failure: Failure, seeds: Sequence[int], scenario: Scenario) -> bool:
-    """Whether the scenario fails in that way with every seed."""
+    """Whether the scenario fails in the same way with every seed."""
     task = Task(scenario=scenario, defect=defect)
     return all(failure.shows_in(try_seed(task, seed)[0]) for seed in seeds)
 
 
 def witnesses(workers: Workers, defect: str | None, failure: Failure, scenario: Scenario, seed: int) -> list[int]:
-    """The seed and a few others with which the scenario fails as well: what fails with all of them afterwards rests less
-    on one interleaving."""
+    """The seed and a few others with which the scenario fails: a result that fails with all of them depends less on a single
+    interleaving."""
     others = [seed + number for number in range(1, LOOKED_AT + 1)]
     failing = failing_seeds(workers, defect, failure, scenario, others)
     return [seed, *failing[:WITNESSES]]
@@ -133,7 +134,7 @@ def witnesses(workers: Workers, defect: str | None, failure: Failure, scenario: 
 def failing_seeds(
     workers: Workers, defect: str | None, failure: Failure, scenario: Scenario, seeds: Sequence[int]
 ) -> list[int]:
-    """Those of the seeds with which the scenario fails in that way."""
+    """The seeds with which the scenario fails in the same way."""
     cases = [replace(scenario, seed=seed) for seed in seeds]
     answers = workers.answers(partial(_fails_with_its_seed, defect, failure), cases)
     return [seed for seed, fails in zip(seeds, answers, strict=True) if fails]

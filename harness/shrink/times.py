@@ -1,4 +1,4 @@
-"""A scenario's times made simpler: the end sooner, everything closer together, rounder numbers."""
+"""Candidates with simpler times: an earlier end, shorter intervals, rounder numbers."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ Change = Callable[[float], float]
 
 
 def shorter(scenario: Scenario) -> Iterator[Scenario]:
-    """An earlier end of the load, and nothing of what would have come after it; with the last fault or operation."""
+    """An earlier end of the load, without faults and operations after it."""
     last = max([SHORTEST, *_moments(scenario)])
     for end in (*(round(part * scenario.duration, 1) for part in PARTS), last):
         if SHORTEST <= end < scenario.duration:
@@ -27,7 +27,7 @@ def shorter(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def earlier(scenario: Scenario) -> Iterator[Scenario]:
-    """Shorter pauses between one thing and the next (whatever comes later comes earlier by as much), shorter faults."""
+    """Shorter intervals between events (all later events move earlier by as much), and shorter faults."""
     before = 0.0
     for moment in _moments(scenario):
         for pause in STEPS:
@@ -41,7 +41,7 @@ def earlier(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def rounder(scenario: Scenario) -> Iterator[Scenario]:
-    """All times with fewer digits, then single ones; never later, so that it comes to an end."""
+    """Times with fewer digits, first all, then single ones; never later, so that the search terminates."""
     for digits in FEWEST_DIGITS:
         yield _mapped(scenario, partial(_floor, digits))
     for moment in _moments(scenario):
@@ -67,13 +67,13 @@ def _moments(scenario: Scenario) -> list[float]:
 
 
 def _moved(scenario: Scenario, since: float, by: float) -> Scenario:
-    """What happens from `since` on, and the end, comes earlier."""
+    """Move everything from `since` on, and the end, earlier."""
     moved = _at(scenario, lambda at: round(at - by, 6) if at >= since else at)
     return replace(moved, duration=max(SHORTEST, round(scenario.duration - by, 6)))
 
 
 def _at(scenario: Scenario, change: Change) -> Scenario:
-    """The beginnings of faults and operations, changed."""
+    """Change the start times of faults and operations."""
     return replace(
         scenario,
         faults=tuple(replace(step, at=change(step.at)) for step in scenario.faults),
@@ -82,7 +82,7 @@ def _at(scenario: Scenario, change: Change) -> Scenario:
 
 
 def _mapped(scenario: Scenario, change: Change) -> Scenario:
-    """All times changed, so that nothing is after the end."""
+    """Change all times, and keep everything before the end."""
     changed = _at(scenario, change)
     faults = tuple(replace(step, lasts=step.lasts and (change(step.lasts) or step.lasts)) for step in changed.faults)
     duration = max([SHORTEST, change(scenario.duration), *_moments(changed)])

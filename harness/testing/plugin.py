@@ -33,7 +33,9 @@ __all__ = ["cluster_fixture", "zab_cluster", "zab_run", "zab_seed"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("zab", "zab-chaos: ensembles that are broken on purpose")
     group.addoption(
-        "--zab-on", metavar="WORLD", help="where ensembles stand, whatever a test says: processes, sim, containers"
+        "--zab-on",
+        metavar="BACKEND",
+        help="what ensembles run on, whatever a test says: processes, sim, containers, ...",
     )
     group.addoption(
         "--zab-seeds", metavar="A..B", help="run every test of an ensemble or a scenario with each of these seeds"

@@ -14,24 +14,28 @@ import msgspec
 
 from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
+from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.evidence import span
 from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
-from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
 
 _NOBODY: tuple[()] = ()
+NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
 
 
 class Oracle:
     """Feed it, then `finish` it once. `violated` may be asked at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, evidence: str = TRACES) -> None:
+        """`evidence`: see `zab_chaos.model.events.Run`."""
         self.facts = Facts()
         self._count = self.facts.count
-        self.checkers: list[Checker] = [kind(self.facts) for kind in ALL]
+        self._traced = evidence == TRACES
+        self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
         self._watching: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
             for name in dir(checker):
@@ -151,14 +155,26 @@ class Oracle:
         facts.run = run
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
         facts.damages += self._unfaulted()
-        silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes]
+        silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
         facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
         unanswered = facts.unanswered()
         facts.outcomes["unknown"] += len(unanswered)
         facts.write_outcomes["unknown"] += sum(it.op in WRITES for it in unanswered)
         for checker in self.checkers:
             checker.at_end()
-        return self._conclude([checker.property() for checker in self.checkers])
+        return self._conclude([*(checker.property() for checker in self.checkers), *self._beyond_evidence()])
+
+    def _beyond_evidence(self) -> list[Property]:
+        """The properties that need what this run has not."""
+        judged = {checker.name for checker in self.checkers}
+        return [
+            Property(
+                name=kind.name, source=kind.source, statement=kind.statement, verdict=Judgement.NOT_APPLICABLE, checked=0,
+                why=NO_TRACES,
+            )
+            for kind in ALL
+            if kind.name not in judged
+        ]  # fmt: skip
 
     def _unfaulted(self) -> list[Damage]:
         """A schedule of which the fault log lacks something."""
@@ -195,7 +211,7 @@ class Oracle:
         acked = facts.write_outcomes["ok"]
         if isinstance(least, int) and acked < least:
             found.append(f"{acked} writes were acknowledged; at least {least} are needed to judge")
-        if not len(facts.ledger):
+        if self._traced and not len(facts.ledger):
             found.append("nothing was delivered")
         return found
 
@@ -249,7 +265,7 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
             reasons=[str(error)],
             metrics={},
         )
-    oracle = Oracle()
+    oracle = Oracle(run.evidence)
     if stored:
         _hold_against_manifest(oracle, folder, run)
     reader = runfiles.Reader(folder, oracle.damaged)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import msgspec
@@ -23,6 +23,7 @@ from zab_chaos.model.replay.match import Match
 from zab_chaos.model.replay.trace import Unreadable
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready, TxnRecords
 from zab_chaos.node.recording import (
@@ -48,6 +49,16 @@ from zab_chaos.node.tree.txns import Summary, summary_of
 REMEMBERED = 20  # inputs that a difference shows
 
 
+class Observer(Protocol):
+    """Is told what a re-execution does, as it goes on; `Rerun.match` has the trace's line up to which it has come."""
+
+    def took(self, entry: AnyEntry) -> None:
+        """The core took this input, or gave this answer."""
+
+    def sent(self, messages: list[tuple[int, Message]]) -> None:
+        """(receiver, message): these were given to the links, or dropped because the session was not up."""
+
+
 class Mark(msgspec.Struct, frozen=True):
     """Where to stop: after the input that led to trace event `number` (or to the next one of the core), or after an input."""
 
@@ -68,6 +79,7 @@ class Rerun:
         self.inputs = 0
         self.outputs = 0
         self.difference: Difference | None = None
+        self.observer: Observer | None = None
         self._peer_type = peer_type
         self._reader = Reader(folder / record_name(node, life))
         self.match = Match(folder, node, life)
@@ -108,7 +120,7 @@ class Rerun:
         return False
 
     def _run(self, until: Mark | None) -> bool:
-        takes, recent = self._takes, self._recent
+        takes, recent, observer = self._takes, self._recent, self.observer
         for entry in self._stream:
             kind = type(entry)
             if kind is not Answered and kind is not Ended:
@@ -122,6 +134,8 @@ class Rerun:
                 raise
             except Exception as error:
                 raise Different(f"the re-execution fails: {type(error).__name__}: {error}") from error
+            if observer is not None:
+                observer.took(entry)
             if until is not None and (self.inputs if until.input else self.match.event) >= until.number:
                 return True
         return False
@@ -244,6 +258,7 @@ class Rerun:
         for event in ready.events:
             more = {"txns": _summaries(ready)} if event.name == "broadcast" else {}
             self.match.event_is(event.name, {**event.fields, **more})
+        self._sent(ready.messages)
         if ready.records:
             self._owed = ready
         else:
@@ -252,11 +267,17 @@ class Rerun:
     def _after_sync(self, ready: Ready) -> None:
         for event in ready.events_after_sync:
             self.match.event_is(event.name, event.fields)
+        self._sent(ready.messages_after_sync)
         for delivery in ready.deliveries:
             self._deliver(delivery)
         if ready.abort is not None:
             self.match.event_is("abort", {"why": ready.abort})
             self._over = "the node aborted"
+
+    def _sent(self, messages: list[tuple[int, Message]]) -> None:
+        """They left, unless the node was killed before what was traced before them was written."""
+        if messages and self.observer is not None and self.match.untraced is None:
+            self.observer.sent(messages)
 
     def _deliver(self, delivery: Deliver | Install) -> None:
         """Apply it as the application does, and hold the tree's digest against the trace."""

@@ -13,7 +13,7 @@ from zab_chaos.node.recording import Booted
 
 
 class Match:
-    """`events`: how many lines were equal; `event`: the number of the last one.
+    """`events`: how many lines were equal; `last`: the last one, `event`: its number.
 
     `untraced`: an event for which the trace has no line any more. That is fine in the last block of a life that was killed.
     """
@@ -21,6 +21,7 @@ class Match:
     def __init__(self, folder: Path, node: int, life: int) -> None:
         self.events = 0
         self.event = 0
+        self.last: CoreLine | None = None
         self.untraced: str | None = None
         self._trace = CoreTrace(folder / trace_name(node, life), node, life)
 
@@ -70,6 +71,7 @@ class Match:
         self._equal(line)
 
     def _equal(self, line: CoreLine) -> None:
+        self.last = line
         self.event = line.n
         self.events += 1
 

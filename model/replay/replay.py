@@ -18,7 +18,7 @@ from zab_chaos.model.verdict import Evidence, Judgement, Property, Violation
 from zab_chaos.node.core.peer import Peer
 
 NAME = "replay equality"
-STATEMENT = "the recorded inputs, re-executed in the model, give the same outputs, durable records, digests and events"
+STATEMENT = "The recorded inputs, re-executed, give the same outputs, durable records, digests and events."
 _RECORD = re.compile(r"node-(\d+)-(\d+)\.bin")
 _TRACE = re.compile(r"node-(\d+)-(\d+)\.jsonl")
 
@@ -80,7 +80,7 @@ def equality(lives: Iterable[Replayed]) -> Property:
     verdict = Judgement.PASS if any_life else Judgement.NOT_APPLICABLE
     return Property(
         name=NAME,
-        source="ours",
+        source="zab-chaos",
         verdict=Judgement.VIOLATION if violations else verdict,
         statement=STATEMENT,
         checked=checked,

@@ -40,6 +40,7 @@ class _Head(msgspec.Struct):
     life: int
     n: int
     event: str
+    t: int = 0
 
 
 _head = msgspec.json.Decoder(_Head).decode
@@ -54,15 +55,16 @@ class Unreadable(Exception):
 
 
 class CoreLine:
-    """One line: its number in the file, its event's number in the life, and its bytes."""
+    """One line: its number in the file, its event's number in the life, its time (nanoseconds), and its bytes."""
 
-    __slots__ = ("line", "n", "name", "raw")
+    __slots__ = ("line", "n", "name", "raw", "t")
 
-    def __init__(self, line: int, n: int, name: str, raw: bytes) -> None:
+    def __init__(self, line: int, n: int, name: str, raw: bytes, t: int) -> None:
         self.line = line
         self.n = n
         self.name = name
         self.raw = raw
+        self.t = t
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -119,4 +121,4 @@ class CoreTrace:
                     raise Unreadable(number, f"is of node {head.node}, life {head.life}")
                 if head.n != number:
                     raise Unreadable(number, f"has event number {head.n}, {number} comes here")
-                yield CoreLine(number, head.n, head.event, raw)
+                yield CoreLine(number, head.n, head.event, raw, head.t)

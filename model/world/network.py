@@ -7,12 +7,11 @@ what is not lost with it, and nothing after it broke.
 
 from collections.abc import Callable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from zab_chaos.model.world.world import World
-from zab_chaos.node.channel.header import Header
 
 if TYPE_CHECKING:
     from zab_chaos.model.world.server import SimServer
@@ -23,10 +22,6 @@ RECONNECT_NS = 20 * MS  # the first pause between two attempts, doubled from one
 RECONNECT_MAX_NS = 200 * MS  # ... up to here
 LOOK_NS = 20 * MS  # how soon a handshake goes on when a process that was stopped goes on
 UNSENT_NS = 200_000  # what a process that is killed sent within this time may still have been in its memory
-HEADER_BYTES = 65
-
-Frame = tuple[Header, list[Any]]
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Toxic(msgspec.Struct, frozen=True):
@@ -47,7 +42,7 @@ class Wire:
         self.toxics: dict[str, Toxic] = {}
         self.clear = True  # nothing lies on it
         self.connections: list[Connection] = []
-        self._held: list[tuple[Connection, Frame]] = []  # by a stall
+        self._held: list[tuple[Connection, bytes]] = []  # by a stall
         self._mute: list[Connection] = []  # broken, and the stream that would say so is cut
         self._free_at = 0  # when the bandwidth is free again
         self.server_at: Callable[[int], SimServer | None] = lambda node: None  # who answers at a node's address now
@@ -109,13 +104,13 @@ class Wire:
     def _drops(self) -> bool:
         return any(toxic.kind == "timeout" for toxic in self.toxics.values())
 
-    def _repeat(self, frame: Frame) -> None:
+    def _repeat(self, frame: bytes) -> None:
         """Some frames come once more, later."""
         for toxic in self.toxics.values():
             if toxic.kind == "late" and self.world.chance.up_to(toxic.attributes["one_in"]) == 0:
                 self.world.at(toxic.attributes["delay"] * MS, self._come_late, frame)
 
-    def _come_late(self, frame: Frame) -> None:
+    def _come_late(self, frame: bytes) -> None:
         """To whoever lives there now, if anything gets through."""
         server = self.server_at(self.target)
         if server is not None and self.enabled and not self.cut:
@@ -127,7 +122,7 @@ class Wire:
         """Nothing gets through, not even the end of a connection."""
         return bool(self.toxics) and (self._drops or self._stalls)
 
-    def through(self, connection: "Connection", frame: Frame) -> None:
+    def through(self, connection: "Connection", frame: bytes) -> None:
         """A frame meets the toxics."""
         if self._drops:
             return
@@ -137,12 +132,11 @@ class Wire:
         connection.deliver(frame, self._wait(frame))
         self._repeat(frame)
 
-    def _wait(self, frame: Frame) -> int:
+    def _wait(self, frame: bytes) -> int:
         """How much longer a frame takes."""
         wait = 0
         for rate in self.attribute("bandwidth", "rate"):
-            size = HEADER_BYTES + len(_encode(frame[1]))
-            self._free_at = max(self._free_at, self.world.now) + size * 1_000_000 // rate
+            self._free_at = max(self._free_at, self.world.now) + len(frame) * 1_000_000 // rate
             wait += self._free_at - self.world.now
         for toxic in self.toxics.values():
             if toxic.kind == "latency":
@@ -182,14 +176,14 @@ class Connection:
         self.latest = 0  # arrival of the latest frame
         self.unsent_from: int | None = None  # the sender was killed: what would arrive from then on had not left it
 
-    def carry(self, frame: Frame) -> None:
+    def carry(self, frame: bytes) -> None:
         wire = self.pipe.wire
         if wire.clear:
             self.deliver(frame, 0)
         else:
             wire.through(self, frame)
 
-    def deliver(self, frame: Frame, wait: int) -> None:
+    def deliver(self, frame: bytes, wait: int) -> None:
         """In order, after the time that it takes."""
         world = self._world
         chance = world.chance
@@ -202,7 +196,7 @@ class Connection:
         world.order += 1
         heappush(world.heap, (arrival, world.order, self.arrive, frame))
 
-    def arrive(self, frame: Frame) -> None:
+    def arrive(self, frame: bytes) -> None:
         endpoint = self.endpoint
         if self.broken or not endpoint.alive or (self.unsent_from is not None and self._world.now > self.unsent_from):
             return
@@ -223,7 +217,7 @@ class Connection:
 
 
 class Pipe:
-    """A PUSH socket: connects by itself, again and again, until it is closed. `immediate`: see `zab_chaos.node.net.dial`."""
+    """A PUSH socket. Implements `zab_chaos.node.channel.channels.Pipe`; `immediate`: see `zab_chaos.node.net.dial`."""
 
     def __init__(self, wire: Wire, source: "SimServer", queue_frames: int, immediate: bool) -> None:
         self.wire = wire
@@ -233,7 +227,7 @@ class Pipe:
         self._source = source
         self._limit = queue_frames
         self._immediate = immediate
-        self._waiting: list[Frame] = []
+        self._waiting: list[bytes] = []
         self._pause = RECONNECT_NS
         self._attempt()
 
@@ -274,7 +268,7 @@ class Pipe:
             self.connection.carry(frame)
         self._source.notice(self, connected=True)
 
-    def send(self, frame: Frame) -> bool:
+    def send(self, frame: bytes) -> bool:
         """False if the queue is full or there is no connection."""
         connection = self.connection
         if connection is None:

@@ -6,22 +6,26 @@ server looks at its clock when something is due, late by what polling costs; in 
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from zab_chaos import model, node
 from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.interfaces import Commanding, Crashing, Replicating
-from zab_chaos.model.world.links import NEVER, SimLinks
+from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.suspension import Stoppable
 from zab_chaos.model.world.trace import SimTrace
 from zab_chaos.node.boot import begin
+from zab_chaos.node.channel.channels import NEVER
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
-from zab_chaos.node.replica import Replica
+from zab_chaos.node.replica import DECODER, Replica
 
 if TYPE_CHECKING:
     from zab_chaos.model.world.machine import SimNode
@@ -73,13 +77,15 @@ class SimServer:
         self.stopped = False  # SIGSTOP
         self.stopping: str | None = None
         self.settled = False  # what was sent had left the process when it died
-        self.inbox: deque[tuple[Any, Any]] = deque()
+        self.inbox: deque[bytes] = deque()  # frames of peers
         self.port = SimPort(self)
-        self.links = SimLinks(self, node.peers, life)
+        self.links = SimLinks(self, node.peers, life, self.decoder())
+        self.channels = self.links.channels
         self.trace = SimTrace(self.world, node.sink, node.id, life)
         self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
         self._steps: Iterator[None] = iter(())  # of the present round
+        self._shown_ns = 0
         self._busy = False  # in a round that waits for the disk
         self._stoppable: Stoppable | None = None
         self._after_resume: list[Callable[[], None]] = []
@@ -94,16 +100,12 @@ class SimServer:
     def boot(self) -> None:
         """Recover, and begin. The life may end of it."""
         self.node.disk.new_life()
-        try:
-            self.recover()
-        except Died as gone:
-            self.end(gone.code)
-            return
-        except Exception as error:
-            self._fail(error)
-            return
+        self._living(self._begin)
+
+    def _begin(self) -> None:
+        self.recover()
         self.booted = True
-        self.links.open()
+        self.channels.open()
         self._run(self.replica.start, self.clock.now_ns())
 
     def recover(self) -> None:
@@ -127,11 +129,15 @@ class SimServer:
             self.trace,
             self.recording,
             begun.crash,
-            self.links,
-            self.port,
+            self.channels,
+            self.port.connections,
             plan.layers,
         )
         self.commands = Commands(replica, self.clock, node.disk, self.stop)
+
+    def decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        """What reads the messages of a frame."""
+        return DECODER
 
     def _prepare(self, crash: CrashPoints) -> None:
         crash.die = die
@@ -154,7 +160,7 @@ class SimServer:
             return
         left = self._computes_until - self.world.now
         if left <= 0:
-            self._rounds()
+            self._living(self._rounds)
         else:
             self._busy = True
             self.world.at(left, self._idle)
@@ -162,7 +168,7 @@ class SimServer:
     def notice(self, pipe: "Pipe", connected: bool) -> None:
         """A connection of one of this server's pipes stands, or is gone."""
         if self.booted and self.alive:
-            self.inbox.append((None, (pipe, connected)))
+            self.links.notices.append((pipe, connected))
             self.poke()
 
     def peer_server(self, peer: int) -> "SimServer | None":
@@ -187,44 +193,63 @@ class SimServer:
 
     # ---- rounds ----
 
-    def _rounds(self) -> None:
-        """Rounds, one after the other, as long as there is something to take at once. The life may end of one."""
+    def _living(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call it. The life may end of it."""
         try:
-            self._take()
+            call(*arguments)
         except Died as gone:
             self.end(gone.code)
         except Exception as error:
             self._fail(error)
 
-    def _take(self) -> None:
-        replica, links, port, inbox = self.replica, self.links, self.port, self.inbox
+    def _rounds(self) -> None:
+        """Rounds, one after the other, as long as there is something to take at once."""
+        replica, links, channels, port, inbox = self.replica, self.links, self.channels, self.port, self.inbox
+        connections = port.connections
         while True:
             if self._asked:
                 self._answer()
-            frames = links.receive(inbox) if inbox or links.pending else ()
-            clients = port.receive() if port.pending else ()
-            now = self.clock.now_ns()
+            frames = channels.receive(inbox) if inbox or channels.untold else ()
+            if links.notices:
+                links.take_notices()
+            clients = port.receive() if port.inbox or connections.untold else ()
+            now = self._shown_ns = self.clock.now_ns()
             self.commands.due(now)
-            if not links.quiet:
-                links.tick(now)
-            port.tick(now)
-            self._run(replica.round, lambda now=now: now, frames, clients)
-            if self._busy or not self.alive or not (inbox or self._asked or links.pending or port.pending):
+            channels.tick(now, self.world.now)
+            connections.tick(now)
+            self._busy = True
+            if self.crash.pausing:
+                self._run(replica.round, self._shown, frames, clients)
+            else:
+                self._go_on(replica.round(self._shown, frames, clients))
+            if self._busy or not self.alive or not self._waiting:
                 return
+
+    def _shown(self) -> int:
+        """What the clock showed when the round began."""
+        return self._shown_ns
+
+    @property
+    def _waiting(self) -> bool:
+        """There is something to take."""
+        port = self.port
+        return bool(
+            self.inbox
+            or self._asked
+            or self.channels.untold
+            or self.links.notices
+            or port.inbox
+            or port.connections.untold
+        )
 
     def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
         """Run to where the disk writes, to the end of the round, or of the life."""
         self._busy = True
-        try:
-            if self.crash.pausing:
-                self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
-                self._stoppable.go()
-            else:
-                self._go_on(steps_of(*arguments))
-        except Died as gone:
-            self.end(gone.code)
-        except Exception as error:
-            self._fail(error)
+        if self.crash.pausing:
+            self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
+            self._stoppable.go()
+        else:
+            self._go_on(steps_of(*arguments))
 
     def _go_on(self, steps: Iterator[None]) -> None:
         self._steps = steps
@@ -240,14 +265,14 @@ class SimServer:
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._run(lambda: self._steps)
-        if self.alive and not self._busy and (self.inbox or self._asked or self.links.pending or self.port.pending):
-            self._rounds()
+        self._living(self._run, lambda: self._steps)
+        if self.alive and not self._busy and self._waiting:
+            self._living(self._rounds)
 
     def _over(self) -> None:
         """The round is over."""
-        if self.links.ended_runs:
-            self._trace_runs(self.links.runs())
+        if self.channels.runs.ended:
+            self._trace_runs(self.channels.runs.fetch())
             self.replica.driver.flush()
         if self.stopping is not None:
             self._close(self.stopping)
@@ -260,7 +285,7 @@ class SimServer:
         self._busy = False
         self._computes_until = self.world.now + self._round_ns
         # In steady state nothing comes due before the next heartbeat.
-        if not (self._steady and self._wake_at != NEVER and self.links.quiet and self.replica.machine.in_broadcast):
+        if not (self._steady and self._wake_at != NEVER and self.channels.quiet and self.replica.machine.in_broadcast):
             self._plan_wake()
 
     def _idle(self, _: object) -> None:
@@ -270,25 +295,24 @@ class SimServer:
         if self.stopped:
             self._wake_at = NEVER
         else:
-            self._rounds()
+            self._living(self._rounds)
 
     def _trace_runs(self, runs: list[Any]) -> None:
         for run in runs:
-            fields = {name: getattr(run, name) for name in ("peer", "incarnation", "session", "first", "last", "ended")}
-            self.trace.add("channel", fields)
+            self.trace.add("channel", asdict(run))
 
     # ---- the clock ----
 
     def _plan_wake(self) -> None:
         """Look at the clock when something is due."""
         machine, now = self.replica.machine, self.clock.now_ns()
-        due = min(machine.wakes_at(), self.links.wakes_at())
+        due = min(machine.wakes_at(), self.channels.wakes_at())
         command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
         if command is not None and command < due:
             due = command
         if patience is not None and now < patience < due:
             due = patience
-        self._steady = machine.in_broadcast and self.links.quiet
+        self._steady = machine.in_broadcast and self.channels.quiet
         self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:
@@ -306,7 +330,7 @@ class SimServer:
             self._wake_at = NEVER  # planned anew when the round is over, or the process goes on
             return
         self._wake_at = NEVER
-        self._rounds()
+        self._living(self._rounds)
 
     # ---- being stopped, and the end ----
 
@@ -332,17 +356,12 @@ class SimServer:
         self.stopped = False
         self._wake_at = NEVER
         waiting, self._after_resume = self._after_resume, []
-        try:
-            if self._stoppable is not None and self._stoppable.stopped:
-                self._stoppable.go()
-        except Died as gone:
-            self.end(gone.code)
-        except Exception as error:
-            self._fail(error)
+        if self._stoppable is not None and self._stoppable.stopped:
+            self._living(self._stoppable.go)
         for action in waiting:
             action()
         if self.alive and self.booted and not self.stopped and not self._busy:
-            self._rounds()
+            self._living(self._rounds)
 
     def _fail(self, error: Exception) -> None:
         """The life ends by itself, as a process does. Raises an error that is the world's."""
@@ -356,14 +375,14 @@ class SimServer:
         self.end(code)
 
     def _close(self, why: str) -> None:
-        self.links.close()
+        self.channels.close()
         self.last_words(why)
         self.end(0)
 
     def last_words(self, why: str) -> None:
         """What a life that ends by its own decision leaves behind."""
         assert isinstance(self.replica, Replica)
-        self._trace_runs(self.links.runs())
+        self._trace_runs(self.channels.runs.fetch())
         self.replica.tell_work()
         self.replica.driver.flush()
         if self.recording is not None:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from zab_chaos.model.world.chance import Chance
-from zab_chaos.node.channel.session import Session
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.config import Limits, NodeConfig, Timing
 from zab_chaos.node.core.peer import Peer
@@ -38,29 +38,25 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the simulated ensemble is built of. The types are the parts that a known bug may replace.
-
-    `raw`: links that go on with their socket when a session was closed; `immediate`: frames wait for no connection.
-    """
+    """What the simulated ensemble is built of. The types are the parts that a known bug may replace."""
 
     nodes: int
+    cluster: str = "simulated"
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
     faithful: bool = True
     defect: str | None = None
     peer_type: type[Peer] = Peer
     store_type: type[Store] = Store
-    session_type: type[Session] = Session
+    channels: type[ChannelSet] = ChannelSet
     layers: Layers = field(default_factory=Layers)
-    raw: bool = False
-    immediate: bool = True
     replica_type: type[Replica] = Replica
     crash_type: type[CrashPoints] = CrashPoints
 
     def config(self, node: int) -> NodeConfig:
         """What a node is told; addresses mean nothing here."""
         return NodeConfig(
-            id=node, cluster="simulated", listen="", client="", control="", data="", trace="",
+            id=node, cluster=self.cluster, listen="", client="", control="", data="", trace="",
             link_keys="", control_keys="", client_keys="",
             peers={peer: "" for peer in range(1, self.nodes + 1) if peer != node},
             faithful=self.faithful, timing=self.timing, limits=self.limits,

@@ -1,1 +1,1 @@
-"""What makes a link a channel (DSN 2011, section II), without sockets: the servers' links and the simulated ones use it."""
+"""What makes a link a channel (DSN 2011, section II), sans-I/O: driven by ZeroMQ, or by the simulated world."""

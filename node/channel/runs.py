@@ -23,11 +23,11 @@ class ChannelRun:
 
 
 class Runs:
-    """The open run of each peer, and the closed ones that were not fetched yet."""
+    """The open run of each peer, and those that ended."""
 
     def __init__(self) -> None:
         self._open: dict[int, list[int]] = {}  # incarnation, session, first, last
-        self._closed: list[ChannelRun] = []
+        self.ended: list[ChannelRun] = []  # and not fetched yet
 
     def took(self, peer: int, incarnation: int, session: int, sequence: int) -> None:
         """A frame of messages was handed out."""
@@ -46,7 +46,7 @@ class Runs:
         """The peer's run is over, if there is one."""
         run = self._open.pop(peer, None)
         if run is not None:
-            self._closed.append(ChannelRun(peer, run[0], run[1], run[2], run[3], ended))
+            self.ended.append(ChannelRun(peer, run[0], run[1], run[2], run[3], ended))
 
     def end_all(self) -> None:
         """The process ends by its own decision."""
@@ -54,6 +54,6 @@ class Runs:
             self.end(peer, "exit")
 
     def fetch(self) -> list[ChannelRun]:
-        """The runs that were closed since the last call."""
-        closed, self._closed = self._closed, []
-        return closed
+        """The runs that ended since the last call."""
+        ended, self.ended = self.ended, []
+        return ended

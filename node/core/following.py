@@ -39,6 +39,14 @@ class Following(RoleState):
         if peer == self.leader:
             self.peer.look(f"leader {peer}: {why}")
 
+    def on_vote(self, source: int, vote: m.Vote) -> None:
+        """Whom this node has decided for may have heard of a better one since. Then it will not lead, and the others may need
+        this node."""
+        if source == self.leader and vote.role == Role.LOOKING and vote.leader != self.leader:
+            self.peer.look(f"node {source} votes for somebody else")
+            return
+        super().on_vote(source, vote)
+
     # ---- phase 1, discovery ----
 
     def begin(self) -> None:

@@ -61,7 +61,7 @@ class Sync(Wire, frozen=True):
 
 
 class Vote(Wire, frozen=True, tag="VOTE"):
-    """A FastLeaderElection notification: the vote, the voter's round and role. `leader` 0: the voter votes for nobody.
+    """A FastLeaderElection notification: the vote, the voter's round and role. `leader` 0: the voter votes for no node.
 
     `established`: the voter leads, and its epoch is established.
     """
@@ -104,7 +104,7 @@ class AckEpoch(Wire, frozen=True, tag="ACK-E"):
 
 
 class Fetch(Wire, frozen=True, tag="FETCH"):
-    """The prospective leader asks the follower with the best history for what it lacks (DSN 2011, section V-A)."""
+    """The prospective leader asks the follower with the best history for what the leader lacks (DSN 2011, section V-A)."""
 
     epoch: int
     shape: Shape
@@ -145,21 +145,21 @@ class CommitLeader(Wire, frozen=True, tag="COMMIT-LD"):
 
 
 class Confirm(Wire, frozen=True, tag="CONFIRM"):
-    """The leader to a follower: do you follow me in this epoch still? `number` names the inquiry (see `discovery`)."""
+    """The leader asks a follower whether it still follows in this epoch. `number` names the inquiry (see `discovery`)."""
 
     epoch: int
     number: int
 
 
 class Confirmed(Wire, frozen=True, tag="ACK-CONFIRM"):
-    """A follower to its leader: yes, this node has promised no later epoch, and has its disk since it promised this one."""
+    """A follower confirms: it has promised no later epoch, and has kept its disk since it promised this one."""
 
     epoch: int
     number: int
 
 
 class Member(Wire, frozen=True, tag="MEMBER"):
-    """The leader to a node that had lost its disk: it counts in quorums again. `quorum`: the members that confirmed it."""
+    """The leader tells a node that had lost its disk: it counts in quorums again. `quorum`: the members that confirmed it."""
 
     epoch: int
     quorum: list[int]

@@ -10,14 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-import msgspec
-
 from zab_chaos.node.boot import begin
+from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.components import parts_with
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.core.messages import Message
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.events import (
     ClientEvent,
@@ -34,14 +32,12 @@ from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.line import Alone, Line
 from zab_chaos.node.lockstep.outlets import LockstepClients, LockstepClock, LockstepNetwork
 from zab_chaos.node.lockstep.wire import Answer, Effect, Next, Standing, When
-from zab_chaos.node.net import frame, keys
+from zab_chaos.node.net import keys
 from zab_chaos.node.recording import Recording
-from zab_chaos.node.replica import Replica
+from zab_chaos.node.replica import DECODER, Replica
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
 from zab_chaos.node.store.disk_faults import VirtualFaults
 from zab_chaos.node.trace import Trace
-from zab_chaos.node.tree.forwarding import Answer as Refusal
-from zab_chaos.node.tree.forwarding import Forward
 
 
 class Died(BaseException):
@@ -91,7 +87,6 @@ class LockstepProcess:
         self.network = LockstepNetwork(config, life, self.effects)
         self.disk = self._open_disk()
         self._cluster = frame.cluster_hash(config.cluster)
-        self._decoder: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message | Forward | Refusal])
         self._do: dict[type, Callable[[Any], dict[str, Any] | None]] = {
             wire.Boot: self.boot,
             wire.Start: lambda request: self.run(self.replica.start(self.clock.now)),
@@ -248,10 +243,10 @@ class LockstepProcess:
             self.recording.close()
 
     def _link_event(self, event: wire.Frame | wire.Up | wire.Down) -> LinkEvent:
-        """Raises zab_chaos.node.net.frame.BadFrame for a frame that no node has sent."""
+        """Raises zab_chaos.node.channel.frame.BadFrame for a frame that no node has sent."""
         if isinstance(event, wire.Frame):
             header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
-            return Received(event.peer, frame.messages(event.data, header, self._decoder))
+            return Received(event.peer, frame.messages(event.data, header, DECODER))
         if isinstance(event, wire.Up):
             return LinkUp(event.peer, event.session)
         return LinkDown(event.peer, event.session, event.why)

@@ -3,7 +3,7 @@
 The process begins with an Answer of its own: it is there. From then on it does nothing but what a request asks, and says in
 the answer what that asks of the world: in order, since the world draws a delay for each frame and a time for each sync. It
 stops (`Next`) where the disk writes, at a point where it is to be paused or to die, and at the end of what was asked.
-Frames travel as `zab_chaos.node.net.frame` packs them; the numbers of their session are the world's.
+Frames travel as `zab_chaos.node.channel.frame` packs them; the numbers of their session are the world's.
 """
 
 from collections.abc import Callable

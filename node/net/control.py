@@ -15,8 +15,8 @@ import zmq
 from zab_chaos.node.events import Refused
 from zab_chaos.node.net.address import bind
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.refusals import REPORT_NS, Refusals
 from zab_chaos.node.net.strangers import Strangers
+from zab_chaos.node.refusals import REPORT_NS, Refusals
 
 _REQUEST_BYTES = 2**20
 _LOOK_MS = 20  # how often a waiting client looks whether the node still lives

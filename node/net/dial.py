@@ -20,12 +20,18 @@ _RECONNECT_MAX_MS = 200  # ... up to here, so that a healed link is used at once
 
 
 class Dial:
-    """Connects to `address` (host:port), again and again by itself.
+    """Connects to `address` (host:port), again and again by itself. Implements `zab_chaos.node.channel.channels.Pipe`.
+
+    `poller` wakes up for its monitor.
 
     With `immediate`, frames go to an established connection or nowhere; without, ZeroMQ queues them for the next one.
     """
 
-    def __init__(self, context: zmq.Context[Any], address: str, keys: Keys, queue_frames: int, immediate: bool) -> None:
+    def __init__(
+        self, context: zmq.Context[Any], poller: zmq.Poller, address: str, keys: Keys, queue_frames: int,
+        immediate: bool,
+    ) -> None:  # fmt: skip
+        self._poller = poller
         self._socket = context.socket(zmq.PUSH)
         keys.client(self._socket)
         self._socket.linger = 0
@@ -36,9 +42,10 @@ class Dial:
         self._socket.reconnect_ivl = _RECONNECT_MS
         self._socket.reconnect_ivl_max = _RECONNECT_MAX_MS
         self.monitor = Monitor(context, self._socket, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._poller.register(self.monitor.socket, zmq.POLLIN)
         self._socket.connect(f"tcp://{address}")
 
-    def send(self, data: bytearray) -> bool:
+    def send(self, data: bytes) -> bool:
         """Queue one frame; False if the queue is full or there is no connection.
 
         The frame is copied: sending without a copy was slower for every size (64 KiB: 1.6 against 2.0 GB/s, 1 MiB: 2.5
@@ -52,6 +59,9 @@ class Dial:
 
     def close(self) -> None:
         """Drop what is queued, and the connection."""
+        if self._socket.closed:
+            return
+        self._poller.unregister(self.monitor.socket)
         self.monitor.stop()
         self._socket.close(linger=0)
 
@@ -60,5 +70,6 @@ class Dial:
 
         A closed socket lives on until its linger is over, and its monitor says when.
         """
+        self._poller.unregister(self.monitor.socket)
         self._socket.close(linger=milliseconds)
         return self.monitor.wait_stopped(milliseconds + 1000)

@@ -6,7 +6,7 @@ import zmq
 
 from zab_chaos.node.events import Refused
 from zab_chaos.node.net.monitor import Monitor
-from zab_chaos.node.net.refusals import Refusals
+from zab_chaos.node.refusals import Refusals
 
 # Only a protocol error says that a stranger called: a cut link, too, makes handshakes that just end.
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH

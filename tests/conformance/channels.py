@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from zab_chaos.faults.defects.channels import RawLinks, RawSession
+from zab_chaos.faults.defects.channels import RawChannels
 from zab_chaos.faults.network import Network
 from zab_chaos.harness.backends.simulator.ensemble import SimNetwork
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer
@@ -22,6 +22,7 @@ from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.network import Pipe, SimNet
 from zab_chaos.model.world.world import Plan, World
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.events import LinkDown, LinkUp, Received
@@ -29,6 +30,7 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.link import Links
 
 HEARTBEAT_MS = 20
+DECODER = msgspec.msgpack.Decoder(list[int | str])
 MS = 1_000_000
 
 
@@ -38,7 +40,7 @@ class Channels(ABC):
     network: Network
 
     def __init__(self, *, raw: bool = False, **limits: int) -> None:
-        self.raw = raw
+        self.type = RawChannels if raw else ChannelSet
         self.limits = Limits(**limits)
         self.told: dict[int, list[Any]] = {1: [], 2: []}
         self.sent: dict[int, list[tuple[int, Any]]] = {1: [], 2: []}  # by node: in which session what was sent
@@ -48,8 +50,7 @@ class Channels(ABC):
     # ---- what differs ----
 
     @abstractmethod
-    def links(self, me: int) -> Any:
-        """The node's links: `send`, `reset`, `runs`."""
+    def links(self, me: int) -> ChannelSet: ...
 
     @abstractmethod
     def start(self, me: int) -> None:
@@ -118,7 +119,7 @@ class Channels(ABC):
         self.until(said)
 
     def collect(self, me: int) -> None:
-        self.took[me] += self.links(me).runs()
+        self.took[me] += self.links(me).runs.fetch()
 
 
 class RealChannels(Channels):
@@ -146,13 +147,16 @@ class RealChannels(Channels):
             {pair: (f"127.0.0.1:{port}", f"127.0.0.1:{self._listen[pair[1]]}") for pair, port in self._proxy.items()}
         )
 
-    def links(self, me: int) -> Links:
-        return self._links[me]
+    def links(self, me: int) -> ChannelSet:
+        return self._links[me].channels
 
     def start(self, me: int) -> None:
         self.lives[me] += 1
-        self._links[me] = (RawLinks if self.raw else Links)(
+        self._pollers[me] = zmq.Poller()
+        self._links[me] = Links(
             self._context,
+            self._pollers[me],
+            self.type,
             me=me,
             cluster="conformance",
             incarnation=self.lives[me],
@@ -161,10 +165,8 @@ class RealChannels(Channels):
             keys=self._keys,
             limits=self.limits,
             heartbeat_ms=HEARTBEAT_MS,
-            decoder=msgspec.msgpack.Decoder(list[int | str]),
+            decoder=DECODER,
         )
-        self._pollers[me] = zmq.Poller()
-        self._links[me].register(self._pollers[me])
 
     def kill(self, me: int) -> None:
         self._paused.discard(me)
@@ -212,7 +214,8 @@ class SimEnd:
         self.id, self.world, self.net, self.plan = number, world, net, plan
         self.alive = self.booted = True
         self.stopped = False
-        self.inbox: deque[tuple[Any, Any]] = deque()
+        self.inbox: deque[bytes] = deque()
+        self.notices: list[tuple[Pipe, bool]] = []
         self._ends = ends
 
     def poke(self) -> None:
@@ -222,7 +225,7 @@ class SimEnd:
         """Its turn comes anyway."""
 
     def notice(self, pipe: Pipe, connected: bool) -> None:
-        self.inbox.append((None, (pipe, connected)))
+        self.notices.append((pipe, connected))
 
     def peer_server(self, peer: int) -> "SimEnd | None":
         end = self._ends.get(peer)
@@ -237,27 +240,27 @@ class SimChannels(Channels):
 
     def __init__(self, seed: int, *, raw: bool = False, **limits: int) -> None:
         super().__init__(raw=raw, **limits)
-        parts: dict[str, Any] = {"session_type": RawSession, "raw": True, "immediate": False} if raw else {}
-        self._plan = Plan(nodes=2, timing=Timing(heartbeat_ms=HEARTBEAT_MS), limits=self.limits, **parts)
+        timing = Timing(heartbeat_ms=HEARTBEAT_MS)
+        self._plan = Plan(nodes=2, timing=timing, limits=self.limits, channels=self.type)
         self._world = World(seed)
         self._net = SimNet(self._world, 2)
         self._ends: dict[int, SimEnd] = {}
         self._links: dict[int, SimLinks] = {}
         self.network = SimNetwork(self._net)
 
-    def links(self, me: int) -> SimLinks:
-        return self._links[me]
+    def links(self, me: int) -> ChannelSet:
+        return self._links[me].channels
 
     def start(self, me: int) -> None:
         self.lives[me] += 1
         end = self._ends[me] = SimEnd(me, self._world, self._net, self._plan, self._ends)
-        self._links[me] = SimLinks(end, [3 - me], self.lives[me])  # type: ignore[arg-type]
-        self._links[me].open()
+        self._links[me] = SimLinks(end, [3 - me], self.lives[me], DECODER)  # type: ignore[arg-type]
+        self._links[me].channels.open()
 
     def kill(self, me: int) -> None:
         end = self._ends[me]
         end.alive = False
-        self._links[me].close()
+        self._links[me].channels.close()
         self.collect(me)
         self._links[me].die(self._world.chance.up_to(200_000))
         self._net.died(end)  # type: ignore[arg-type]
@@ -273,8 +276,11 @@ class SimChannels(Channels):
         self._world.pass_time(self.STEP_NS)
         for me, links in self._links.items():
             if not self._ends[me].stopped:
-                self.told[me] += links.receive(self._ends[me].inbox)
-                links.tick(self._world.now)
+                end = self._ends[me]
+                self.told[me] += links.channels.receive(end.inbox)
+                links.notices, end.notices = end.notices, []
+                links.take_notices()
+                links.channels.tick(self._world.now, self._world.now)
 
     def until(self, condition: Callable[[], bool]) -> None:
         give_up = self._world.now + self.PATIENCE_NS

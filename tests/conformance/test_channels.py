@@ -206,6 +206,22 @@ def test_a_paused_peer_misses_nothing(channels: Channels) -> None:
     assert not channels.of(1, LinkDown)
 
 
+def test_a_frame_that_is_too_large_to_send_closes_the_session(make: Callable[..., Channels]) -> None:
+    channels = make(frame_bytes=10_000)
+    channels.start(1)
+    channels.start(2)
+    channels.until(channels.both_up)
+    channels.talk(1, "x" * 9_900)
+    channels.send(1, "x" * 10_000)
+    channels.until(lambda: bool(channels.of(1, LinkDown)) and channels.both_up())
+    assert [event.why for event in channels.of(1, LinkDown)] == [
+        "a frame to send has 10065 bytes, and at most 10000 may be sent"
+    ]
+    channels.talk(1, "after")
+    assert channels.messages(2) == ["x" * 9_900, "after"]
+    check(channels)
+
+
 def test_a_peer_that_takes_nothing_costs_the_session_and_leaves_no_hole(make: Callable[..., Channels]) -> None:
     channels = make(queue_frames=2)
     channels.start(1)

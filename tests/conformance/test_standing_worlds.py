@@ -2,9 +2,9 @@
 
 import pytest
 
-from zab_chaos.harness.backends.registry import stage_on
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.live import WORLDS, Ensemble, Failed, Unknown
+from zab_chaos.harness.live import Ensemble, Failed, Unknown
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
@@ -14,7 +14,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     named = metafunc.config.getoption("zab_on")
     worlds = [
         pytest.param({"on": world}, id=world, marks=[pytest.mark.containers] if world == "containers" else [])
-        for world in ([named] if named else sorted(WORLDS))
+        for world in ([named] if named else registry.OURS)
     ]
     metafunc.parametrize("zab_cluster", worlds, indirect=True)
 
@@ -24,7 +24,7 @@ def where_it_can_be_had(request: pytest.FixtureRequest) -> None:
     """Containers need an engine with the image of this code."""
     if request.node.get_closest_marker("containers"):
         try:
-            stage_on("containers").check()
+            registry.find("containers").check()
         except HarnessError as error:
             pytest.skip(str(error))
 

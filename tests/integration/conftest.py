@@ -14,7 +14,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     words = tmp_path_factory.mktemp("spark") / "spark.log"
     with ExitStack() as stack:
         try:
-            yield stack.enter_context(session.session("local[2]", memory="2g", words=words))
+            yield stack.enter_context(session.session("local[2]", memory="2g", log=words))
         except session.java.JavaMissing as error:
             pytest.skip(str(error))
 

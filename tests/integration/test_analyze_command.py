@@ -95,3 +95,14 @@ def test_a_folder_without_runs(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "nowhere below is a run.json" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_expected_state_is_judged_too(tmp_path: Path) -> None:
+    scenario = tmp_path / "wrong.toml"
+    scenario.write_text('[scenario]\nname = "wrong"\nduration = 1\n[expect.state]\n"/key-0" = "never written"\n')
+    run = [sys.executable, "-m", "zab_chaos.harness", "run", str(scenario), "--on", "sim", "--results", str(tmp_path)]
+    assert subprocess.run(run, cwd=ROOT, capture_output=True, timeout=100, check=False).returncode == 1
+    done = zab(tmp_path / "wrong", "--out", tmp_path / "out", "--master", "local[2]")
+    assert done.returncode == 1, done.stderr
+    (verdict,) = (json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines())
+    assert [one["name"] for one in verdict["properties"] if one["verdict"] == "VIOLATION"] == ["expected state"]

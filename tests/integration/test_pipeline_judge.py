@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from tests.corpus.build import CASES
-from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.judgement import judge as judge_with_replay
 from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.pipeline.analysis import analyze
@@ -53,7 +53,7 @@ def simulated(name: str, results: Path, defect: str | None = None) -> Path:
         faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)
         scenario = replace(scenario, duration=SECONDS, faults=faults)
     wish = options_for(name, scenario, seed=1, results=results, on="sim")
-    return run_sim(scenario, wish, Quiet()).folder.path
+    return run(scenario, wish, Quiet()).folder.path
 
 
 def test_simulated_runs_are_replayed_too(spark: Any, tmp_path: Path) -> None:

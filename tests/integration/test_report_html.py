@@ -44,11 +44,20 @@ class Report:
         driver.get_log("performance")
         driver.get(file.as_uri())
         self.settle()
+        self.read()
 
     def settle(self) -> None:
         """Wait until what was asked for is painted."""
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))"
+        )
+
+    def read(self) -> None:
+        """Wait until a run's messages are unpacked."""
+        self.driver.execute_async_script(
+            """const done = arguments[0], pictures = document.getElementById("pictures");
+            const look = () => (!pictures || pictures.dataset.exchange ? done() : setTimeout(look, 5));
+            look()"""
         )
 
     def find(self, name: str) -> WebElement:

@@ -10,7 +10,8 @@ from zab_chaos.harness.backends.containers.ensemble import LISTEN, Containers, H
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.backends.processes.ensemble import Addresses
-from zab_chaos.harness.backends.processes.stage import HOST, Stage
+from zab_chaos.harness.backends.processes.ground import HOST
+from zab_chaos.harness.backends.processes.stage import Stage
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
 from zab_chaos.node.net import keys
@@ -25,15 +26,16 @@ SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
 class ContainerStage(Stage):
     """Raises HarnessError."""
 
-    @classmethod
-    def check(cls) -> None:
+    @staticmethod
+    def check_machine() -> None:
+        """Raise HarnessError if there is no engine with the image of this code. Makes nothing."""
         with contextlib.closing(engine.connect()) as client:
             image.find(client)
 
     def _populate(self, stack: ExitStack) -> None:
         client = stack.enter_context(contextlib.closing(engine.connect()))
         leftovers.remove_over(client)
-        site = EngineResources(client, image.find(client).tags[0], self._folder)
+        site = EngineResources(client, image.find(client).tags[0], self.folder)
         stack.callback(site.remove)
         site.open()
         nodes = range(1, self._scenario.nodes + 1)
@@ -42,20 +44,20 @@ class ContainerStage(Stage):
             n: Addresses(f"{site.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n]))
             for n in nodes
         }
-        links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs())}
+        links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs)}
         self.network = Network(f"{HOST}:{ports[-1]}")
         self._proxy_server(site, ports[-1])
         own = site.address(PROXY)
         self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
         plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
-        cluster = self.cluster = Containers(self._folder, plan, site)
+        cluster = self.cluster = Containers(self.folder, plan, site)
         self.host = Harbour(cluster)
         pair = keys.load(plan.keys.control)
         stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
 
     def _proxy_server(self, site: EngineResources, port: int) -> None:
         """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""
-        log = self._folder.file("log", "toxiproxy.log")
+        log = self.folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
         container = site.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
         site.connect(container, PROXY)

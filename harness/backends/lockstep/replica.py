@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from zab_chaos.model.world.server import Died
+from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.commands import CommandError
 from zab_chaos.node.events import (
@@ -25,7 +26,6 @@ from zab_chaos.node.events import (
 )
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.wire import Answer, Next, Standing, When
-from zab_chaos.node.net import frame
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.lockstep.server import LockstepServer
@@ -43,12 +43,12 @@ class RemoteReplica:
         self._server = server
         self._cluster = frame.cluster_hash(server.config.cluster)
         self._limit = server.config.limits.frame_bytes
-        links, port, clock = server.links, server.port, server.clock
+        channels, clients, clock = server.channels, server.port.connections, server.clock
         self._do: dict[type, Callable[[Any], None]] = {
             wire.Send: self._send,
-            wire.Reset: lambda effect: links.reset(effect.peer, effect.why),
-            wire.Answers: lambda effect: port.send(effect.client, effect.items),
-            wire.Drop: lambda effect: port.drop(effect.client, effect.why),
+            wire.Reset: lambda effect: channels.reset(effect.peer, effect.why),
+            wire.Answers: lambda effect: clients.send(effect.client, effect.items),
+            wire.Drop: lambda effect: clients.drop(effect.client, effect.why),
             wire.Spend: lambda effect: server.disk.spend(effect.slow_ms),
             wire.Rate: lambda effect: setattr(clock, "rate", effect.rate),
             wire.Jump: lambda effect: clock.jump(effect.nanoseconds),
@@ -111,12 +111,12 @@ class RemoteReplica:
         except frame.BadFrame as error:
             raise self._server.hub.trouble(self._server.process, f"sent what is no frame: {error.reason}") from None
         payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
-        self._server.links.send(effect.peer, payload)
+        self._server.channels.send(effect.peer, payload)
 
     def _link_event(self, event: LinkEvent) -> wire.Frame | wire.Up | wire.Down:
         if isinstance(event, Received):
             header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
-            return wire.Frame(event.peer, bytes(frame.pack(header, event.messages)))
+            return wire.Frame(event.peer, frame.pack(header, event.messages))
         if isinstance(event, LinkUp):
             return wire.Up(event.peer, event.session)
         assert isinstance(event, LinkDown)
@@ -175,7 +175,7 @@ class RemoteCommands:
         return self._replica.standing.pausing
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        frames = self._server.links.frames
+        frames = self._server.channels.frames
         answer = self._replica.ask(wire.Command(self._replica.when(), command, arguments, frames))
         if answer.refused is not None:
             raise CommandError(answer.refused)
@@ -191,6 +191,6 @@ class RemoteCommands:
 
     def status(self) -> dict[str, Any]:
         """Asked without a word to the world: nothing comes of it."""
-        answer = self._server.hub.ask(self._server.process, wire.Status(self._server.links.frames))
+        answer = self._server.hub.ask(self._server.process, wire.Status(self._server.channels.frames))
         assert answer.reply is not None
         return answer.reply

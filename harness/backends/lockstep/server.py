@@ -39,6 +39,10 @@ class LockstepServer(SimServer):
             bootstrap=number == 1, crash_at=crash_at, lockstep=node.hub.address,
         )  # fmt: skip
 
+    def decoder(self) -> msgspec.msgpack.Decoder[Any]:
+        """The process decodes messages: here they stay as they are."""
+        return msgspec.msgpack.Decoder(msgspec.Raw)
+
     def recover(self) -> None:
         """Let the process begin."""
         self.hub.hear(self.process)  # it is there
@@ -52,7 +56,7 @@ class LockstepServer(SimServer):
 
     def last_words(self, why: str) -> None:
         """Raises Died: with them it ends."""
-        self.replica.ask(wire.Close(self.replica.when(), self.links.runs(), why))
+        self.replica.ask(wire.Close(self.replica.when(), self.channels.runs.fetch(), why))
 
     def pause(self) -> None:
         self.process.pause()

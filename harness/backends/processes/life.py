@@ -171,10 +171,8 @@ def spawn(
 ) -> ProcessLife:
     """Start `python -m zab_chaos.node`; `lockstep`: the address of the harness in whose time it lives.
 
-    Raises ClusterError if the machine has no process or file descriptor left for it.
+    Raises as `launch`.
     """
-    if threading.current_thread() is not threading.main_thread():
-        raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
     command = [sys.executable, "-m", "zab_chaos.node", "--config", str(config), "--life", str(life)]
     if bootstrap:
         command.append("--bootstrap")
@@ -182,15 +180,22 @@ def spawn(
         command += ["--crash-at", crash_at]
     if lockstep is not None:
         command += ["--lockstep", lockstep]
+    process = launch(node_id, command, log, config.parent.parent, environment())
+    return ProcessLife(node_id, life, process, log, crash_at)
+
+
+def launch(node_id: int, command: list[str], log: Path, folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a node's process, in `folder`. Raises ClusterError if the machine has no process or file descriptor left."""
+    if threading.current_thread() is not threading.main_thread():
+        raise ClusterError("nodes are spawned from the main thread only: they die with the thread that spawned them")
     try:
         with private(), log.open("wb") as output:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
-                cwd=config.parent.parent, env=environment(), start_new_session=True,
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, cwd=folder, env=env,
+                start_new_session=True,
             )  # fmt: skip
     except OSError as error:
         raise ClusterError(f"node {node_id} cannot be started: {error.strerror or error}") from error
-    return ProcessLife(node_id, life, process, log, crash_at)
 
 
 def environment() -> dict[str, str]:

@@ -6,117 +6,75 @@ Entered, everything but the nodes is up; left, nothing is: no process, no port, 
 """
 
 from contextlib import ExitStack
-from pathlib import Path
-from types import TracebackType
-from typing import Self
+from functools import cached_property
 
-from zab_chaos.faults.host import THIS_HOST, Host
-from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
+from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
 from zab_chaos.harness.backends.processes.stale_files import held
-from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
-from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine import file_descriptors
-from zab_chaos.harness.machine.interrupt import Forced, Stopped
-from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.transport import SocketLine
+from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.open_loop import Workload
 from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.thread import Workload
 from zab_chaos.node.net import keys
 
-HOST = "127.0.0.1"
 
-
-class Stage:
-    """`cluster`, `network`, `client_keys` and `toxiproxy_version` are there once it is entered. Raises HarnessError."""
+class Stage(ProcessGround):
+    """`client_keys` is there once it is entered."""
 
     cluster: Nodes
-    network: Network
     client_keys: keys.Keys
-    toxiproxy_version: str
-    host: Host = THIS_HOST
 
-    def __init__(self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool) -> None:
+    def __init__(
+        self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool, display: Display | None = None
+    ) -> None:
         """`defect`: what NodeConfig.defect takes, or None."""
-        self._folder = folder
-        self._scenario = scenario
+        super().__init__(folder, scenario, display or Quiet())
         self._defect = defect
         self._record = record
         self._keys = keys.files_in(folder.file("config"))
-        self._hurry = False
-        self._stack = ExitStack()
 
-    @classmethod
-    def check(cls) -> None:
-        """Raises HarnessError if no stage can be had on this machine at all. Makes nothing."""
-
-    def __enter__(self) -> Self:
-        file_descriptors.require(file_descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
-        self._stack.close()
+    @cached_property
+    def _book(self) -> Book:
+        """What hand-held clients ask is written down here."""
+        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
+        self._stack.callback(book.close)
+        return book
 
     @property
-    def fault_log(self) -> Path:
-        return self._folder.file("faults.jsonl")
+    def addresses(self) -> dict[int, str]:
+        return {node: self.cluster.client_address(node) for node in self.cluster.nodes}
+
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        client = Client(self.addresses, self.client_keys, node, number=number, timeout=timeout)
+        return SocketLine(client, self._book)
 
     def workload(self, seed: int) -> Workload:
         """The scenario's load, against the nodes themselves."""
-        return Workload(
-            {node: self.cluster.client_address(node) for node in self.cluster.nodes},
-            self.client_keys,
-            self._folder.file("ops.jsonl"),
-            load_of(self._scenario),
-            seed,
-        )
+        return Workload(self.addresses, self.client_keys, self.folder.file("ops.jsonl"), load_of(self._scenario), seed)
 
     def _build(self, stack: ExitStack) -> None:
-        for path in keys.create_files(self._folder.file("config")):
+        for path in keys.create_files(self.folder.file("config")):
             stack.enter_context(held(path))
             stack.callback(path.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
         self.client_keys = keys.load(self._keys.clients)
         self._populate(stack)
-        stack.callback(self._end_nodes)
 
     def _populate(self, stack: ExitStack) -> None:
         """Everything but the keys: `cluster`, `network`, `host`, `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
-        pairs = self._pairs()
-        ports = self._ports(3 * len(nodes) + len(pairs), stack)
+        ports = self._ports(3 * len(nodes), stack)
         addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
-        links = {pair: f"{HOST}:{port}" for pair, port in zip(pairs, ports[3 * len(nodes) :], strict=True)}
-        log = self._folder.file("log", "toxiproxy.log")
-        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
-        self.toxiproxy_version = server.version
-        self.network = Network(server.address, server.key)
-        self.network.create_links({pair: (listen, addresses[pair[1]].listen) for pair, listen in links.items()})
-        self.cluster = Processes(self._folder, self._plan(addresses, links))
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        """All links, (from, to)."""
-        nodes = range(1, self._scenario.nodes + 1)
-        return [(source, target) for source in nodes for target in nodes if source != target]
-
-    def _ports(self, count: int, stack: ExitStack) -> list[int]:
-        try:
-            ports = free_ports(count)
-        except NoFreePortError as error:
-            raise HarnessError(str(error)) from error
-        stack.callback(release_ports, ports)
-        return ports
+        links = self._proxies({node: own.listen for node, own in addresses.items()}, stack)
+        self.cluster = Processes(self.folder, self._plan(addresses, links))
 
     def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> Plan:
         scenario = self._scenario
         return Plan(
-            cluster=self._folder.name,
+            cluster=self.folder.name,
             addresses=addresses,
             links=links,
             keys=self._keys,
@@ -126,13 +84,3 @@ class Stage:
             timing=scenario.timing,
             limits=scenario.limits,
         )
-
-    def _end_nodes(self) -> None:
-        """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
-        try:
-            forced = self.cluster.close(ask=not self._hurry)
-        except Stopped:
-            self.cluster.close(ask=False)
-            raise
-        if forced:
-            self._folder.milestone("leftovers", nodes=forced)

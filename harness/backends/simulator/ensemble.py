@@ -14,7 +14,8 @@ from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
 from zab_chaos.harness.backends import ensemble_state
-from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY, START_SECONDS, STOP_SECONDS
+from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
+from zab_chaos.harness.backends.processes.lives import START_SECONDS, STOP_SECONDS
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet, Toxic, Wire
 from zab_chaos.model.world.world import World
@@ -186,9 +187,9 @@ class SimCluster:
         for node, machine in self._machines.items():
             machine.disk.export_to(folder / f"node-{node}")
 
-    def close(self) -> list[int]:
-        """End all nodes: they are asked. Returns those that had to be killed."""
-        up = [machine for machine in self._machines.values() if machine.alive]
+    def close(self, ask: bool = True) -> list[int]:
+        """End all nodes: they are asked, or left where they are. Returns those that had to be killed."""
+        up = [machine for machine in self._machines.values() if ask and machine.alive]
         for machine in up:
             if machine.stopped:
                 machine.resume()

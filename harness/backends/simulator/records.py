@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.log import described, told
 from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.oracle import Oracle
-from zab_chaos.model.world.clients import SimOperation
 from zab_chaos.model.world.trace import as_dict, as_event
 from zab_chaos.model.world.world import Line, World
 from zab_chaos.node.recording import Recording
@@ -34,7 +34,7 @@ class _Recorded(Recording):
 
 
 class Records:
-    """Implements `zab_chaos.model.world.world.Sink`.
+    """Implements `zab_chaos.model.world.world.Sink`, and `zab_chaos.harness.workload.open_loop.Ledger`.
 
     `folder`: a run's folder, or None to write nothing; `record`: also recordings.
     """
@@ -73,37 +73,37 @@ class Records:
 
     # ---- the clients ----
 
-    def invoke(self, client: int, node: int, operation: SimOperation) -> None:
+    def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
         self.invoked += 1
-        t, due, seq, request = operation.submitted_ns, operation.due, operation.seq, operation.request
-        asked = described(request)
-        line = {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked}
-        number = self._keep("ops.jsonl", line)
+        t, number, seq, node = operation.submitted_ns, client.number, operation.seq, client.node
+        asked = described(operation.request)
+        line = {"type": "invoke", "t": t, "due": due, "client": number, "seq": seq, "node": node, **asked}
+        at = self._keep("ops.jsonl", line)
         steps = asked.get("steps")
         self.oracle.take_operation(
             ev.Invoke(
-                t=t, line=number, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
+                t=t, line=at, due=due, client=number, seq=seq, node=node, op=asked["op"], path=asked["path"],
                 value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
                 steps=[ev.Step(**step) for step in steps] if steps is not None else None,
             )
         )  # fmt: skip
 
-    def complete(self, client: int, node: int, operation: SimOperation, outcome: Outcome) -> tuple[str, int]:
-        """The outcome's name, and when it was known."""
+    def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
         fields = told(outcome)
-        t = self._world.stamp()
-        seen = node if operation.node is None else operation.node
-        line = {"type": "complete", "t": t, "client": client, "seq": operation.seq, "node": seen, **fields}
-        number = self._keep("ops.jsonl", line)
+        t, number, seq = self._world.stamp(), client.number, operation.seq
+        node = client.node if operation.node is None else operation.node
+        line = {"type": "complete", "t": t, "client": number, "seq": seq, "node": node, **fields}
+        at = self._keep("ops.jsonl", line)
         self.oracle.take_operation(
             ev.Complete(
-                t=t, line=number, client=client, seq=operation.seq, node=seen, outcome=fields["outcome"],
+                t=t, line=at, client=number, seq=seq, node=node, outcome=fields["outcome"],
                 error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),
                 value=fields.get("value"), path=fields.get("path"), children=fields.get("children"),
                 steps=[(path, version) for path, version in fields["steps"]] if "steps" in fields else None,
             )
         )  # fmt: skip
-        return fields["outcome"], t
+        name: str = fields["outcome"]
+        return name
 
     # ---- the harness ----
 

@@ -4,7 +4,6 @@ Go checks the source against its public checksum database. The binary is checked
 those of the project's own packaging (Shopify/homebrew-shopify, toxiproxy.rb).
 """
 
-import hashlib
 import os
 import platform
 import shutil
@@ -13,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import requests
+import pooch
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 
@@ -32,6 +31,7 @@ DOWNLOAD_SECONDS = 30  # without a byte
 def fetch(target: Path, release: str = RELEASE) -> Path:
     """Put the server at `target`, whole or not at all (two runs may fetch at once). Raises ToxiproxyError."""
     tried = []
+    sys.stderr.write(f"toxiproxy {VERSION} is not on this machine; it is built or downloaded, once: a minute at most\n")
     for way in (_build, lambda folder: _download(folder, release)):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,10 +89,12 @@ def _build(folder: Path) -> Path:
     if not shutil.which("go"):
         raise _FailedError("building it: Go is not installed")
     settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
+    # Some 270 MB of modules and objects that nobody needs afterwards: they go with the folder.
+    caches = {"GOCACHE": f"{folder}/objects", "GOMODCACHE": f"{folder}/modules"}
+    flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()  # or the modules could not be removed
+    environment = {**os.environ, **settings, **caches, "GOFLAGS": flags}
     try:
-        done = subprocess.run(
-            _go_command(), env={**os.environ, **settings}, capture_output=True, text=True, timeout=BUILD_SECONDS
-        )
+        done = subprocess.run(_go_command(), env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
     except subprocess.TimeoutExpired:
         raise _FailedError(f"building it: `go install` took more than {BUILD_SECONDS} s") from None
     if done.returncode != 0:
@@ -104,15 +106,13 @@ def _download(folder: Path, release: str) -> Path:
     asset = platform_asset()
     if asset is None:
         raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
-    binary, digest = folder / asset, hashlib.sha256()
-    with requests.get(f"{release}/{asset}", stream=True, timeout=DOWNLOAD_SECONDS) as answer, binary.open("wb") as file:
-        answer.raise_for_status()
-        for chunk in answer.iter_content(1 << 20):
-            digest.update(chunk)
-            file.write(chunk)
-    if digest.hexdigest() != SHA256[asset]:
-        raise _FailedError(f"downloading it: {asset} has sha256 {digest.hexdigest()}, but {SHA256[asset]} was expected")
-    return binary
+    pooch.get_logger().setLevel("WARNING")
+    patient = pooch.HTTPDownloader(timeout=DOWNLOAD_SECONDS)
+    try:
+        kept = pooch.retrieve(f"{release}/{asset}", f"sha256:{SHA256[asset]}", asset, folder, downloader=patient)
+    except ValueError as error:  # another sum than the pinned one
+        raise _FailedError(f"downloading it: {error}") from None
+    return Path(kept)
 
 
 def main() -> int:

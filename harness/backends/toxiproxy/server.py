@@ -31,9 +31,9 @@ class ToxiproxyError(HarnessError):
     """The server could not be found, fetched or started. The text ends with what mends it."""
 
 
-def cached(environment: Mapping[str, str] = os.environ) -> Path:
+def cached() -> Path:
     """Where a fetched server is kept."""
-    return cache.folder(environment) / "toxiproxy" / VERSION / "toxiproxy-server"
+    return cache.folder() / "toxiproxy" / VERSION / "toxiproxy-server"
 
 
 def find(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -52,14 +52,14 @@ def find(environment: Mapping[str, str] = os.environ) -> Path | None:
     on_path = shutil.which("toxiproxy-server", path=environment.get("PATH", os.defpath))
     if on_path:
         return Path(on_path)
-    return cached(environment) if os.access(cached(environment), os.X_OK) else None
+    return cached() if os.access(cached(), os.X_OK) else None
 
 
 def locate(environment: Mapping[str, str] = os.environ) -> Path:
     """The server, fetched into the cache if it has to be (about half a minute, once). Raises ToxiproxyError."""
     from zab_chaos.harness.backends.toxiproxy.fetch import fetch  # only a first run needs it
 
-    return find(environment) or fetch(cached(environment))
+    return find(environment) or fetch(cached())
 
 
 class ToxiproxyServer:

@@ -14,8 +14,8 @@ import psutil
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.harness.backends.ensemble_state import names
-from zab_chaos.harness.backends.processes.ensemble import Ended
 from zab_chaos.harness.backends.processes.life import Life
+from zab_chaos.harness.backends.processes.lives import Ended
 from zab_chaos.harness.backends.zookeeper import words
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way

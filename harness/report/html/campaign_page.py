@@ -1,4 +1,4 @@
-"""The page of a campaign: what held where, how fast it recovered, what was hit when, which runs to look at."""
+"""The page of a campaign: verdicts, recovery times, what the faults hit, and which runs to look at."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ REASON = 200  # characters of a reason: a listed digest more shows nothing
 
 
 def campaign_page(runs: list[Run], title: str, summary: dict[str, Any] | None = None) -> str:
-    """The whole file. `summary`: what the pipeline says of all of them (its summary.json), if it was asked."""
+    """The whole file. `summary`: the pipeline's summary.json, if there is one."""
     verdicts = Counter(run.verdict for run in runs)
     counts = [join(badge(word), f" {count} ") for word, count in sorted(verdicts.items())]
     meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
@@ -89,12 +89,12 @@ def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
         return ""
     counts = Counter(judgements)
     words = SIGNS[worst] + (f" {counts[worst]}/{len(judgements)}" if worst in WORST[:2] else "")
-    told = ", ".join(f"{counts[word]} {word}" for word in WORST if counts[word])
-    return element("span", words, class_=f"cell {worst.lower()}", data_tip=f"{scenario}, {name}: {told}", tabindex=0)
+    counted = ", ".join(f"{counts[word]} {word}" for word in WORST if counts[word])
+    return element("span", words, class_=f"cell {worst.lower()}", data_tip=f"{scenario}, {name}: {counted}", tabindex=0)
 
 
 def _recovery(runs: list[Run]) -> Html | None:
-    """By kind of fault and role of what it hit, the times from its injection to the next commit."""
+    """The times from a fault to the next commit, by kind of fault and role of the node that it hit."""
     times: dict[tuple[str, str], list[tuple[float | None, Run]]] = {}
     for run in runs:
         for it in run.recoveries:
@@ -120,19 +120,19 @@ def _recovery(runs: list[Run]) -> Html | None:
 
 
 def _coverage(runs: list[Run]) -> Html | None:
-    """How often each kind of fault hit a node in each role and phase; an empty place was never tried."""
+    """How often each kind of fault hit a node in each role and phase; an empty cell was never tried."""
     hits = Counter(hit for run in runs for hit in run.hits)
     places = sorted({place for _, place in hits})
     most = max(hits.values(), default=1)
     rows = [
         (do, *(_hit(do, place, hits[do, place], most) for place in places)) for do in sorted({do for do, _ in hits})
     ]
-    caption = "What a node was when a fault hit it, and how often"
+    caption = "Role and phase of the nodes that faults hit, and how often"
     return table(caption, ("fault", *places), rows, range(1, len(places) + 1)) if rows else None
 
 
 def _hit(do: str, place: str, count: int, most: int) -> Html | str:
-    """The number, on a shade of five that says the same."""
+    """A cell with the number, shaded in one of five steps."""
     if not count:
         return ""
     shade = min(4, int(5 * count / most))
@@ -140,8 +140,8 @@ def _hit(do: str, place: str, count: int, most: int) -> Html | str:
 
 
 def _slowest(runs: Iterable[Run]) -> Html | None:
-    """The runs in which writes stood still for the longest time."""
+    """The runs with the longest times without a successful write."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
     rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run)) for run in slow]
-    heads = ("scenario", "verdict", "longest without a write, s", "again", "folder")
-    return table(f"The {len(rows)} runs in which writes stood still longest", heads, rows, [2]) if rows else None
+    heads = ("scenario", "verdict", "longest pause, s", "again", "folder")
+    return table(f"The {len(rows)} runs with the longest pauses of writes", heads, rows, [2]) if rows else None

@@ -11,7 +11,10 @@ from zab_chaos.harness.report.abridged import brief
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.html.source import Source
 from zab_chaos.model.verdict import Evidence, Property, Verdict
+from zab_chaos.node.core import digest as dg
 
+ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
+FOLLOWED = 4  # transactions at once; more of them hide each other
 TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
 
 
@@ -30,10 +33,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One violation in words, with the marks that show it."""
+    """One violation in words, with the marks that show it; `follow`: what the diagram is asked for, by mark and for all."""
 
     words: str
     marks: list[Mark]
+    follow: list[str | None]
+    together: str
 
 
 @dataclass(slots=True)
@@ -64,7 +69,8 @@ def read_verdict(source: Source) -> Judged:
                 known.setdefault((one.file, one.line), _mark(len(known) + 1, one, short))
                 for one, short in zip(violation.evidence, shown, strict=True)
             ]
-            findings.append(Finding(violation.words, marks))
+            follow = [_asked(one, violation.words) for one in violation.evidence]
+            findings.append(Finding(violation.words, marks, follow, _together(violation.words, follow)))
         if findings:
             judged.findings.append((item, findings))
     judged.marks = list(known.values())
@@ -83,3 +89,28 @@ def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
         words=in_words(cited.file, cited.event),
         text=json.dumps(short, ensure_ascii=False),
     )
+
+
+def _asked(cited: Evidence, words: str) -> str | None:
+    """The transaction or the request of a cited line, as the diagram's search wants it. Of a batch the one that the words
+    name."""
+    line = cited.event
+    match line:
+        case {"client": int(client), "seq": int(seq)} if cited.file == "ops.jsonl":
+            return f"client {client} seq {seq}"
+        case {
+            "event": "broadcast" | "accept" | "deliver",
+            "epoch": int(epoch),
+            "first": int(first),
+            "digests": str(digests),
+        }:
+            batch = range(first, first + dg.count(digests))
+            named = (int(counter) for e, counter in ZXID.findall(words) if int(e) == epoch)
+            return f"{epoch}:{next((counter for counter in named if counter in batch), first)}"
+    return None
+
+
+def _together(words: str, follow: list[str | None]) -> str:
+    """All transactions that the words or the lines name, at most FOLLOWED."""
+    named = [":".join(one) for one in ZXID.findall(words)] + [one for one in follow if one and ZXID.fullmatch(one)]
+    return " ".join(list(dict.fromkeys(named))[:FOLLOWED])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-VOID = {"meta", "br", "hr"}
+VOID = {"meta", "br", "hr", "input"}
 
 
 class Html(str):

@@ -1,17 +1,29 @@
 """The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import msgspec
 
 from zab_chaos.harness.report.answer import answer
 from zab_chaos.harness.report.html import tables
+from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
-from zab_chaos.harness.report.html.markup import Html, element
+from zab_chaos.harness.report.html.markup import Html, element, join
 from zab_chaos.harness.report.html.run_data import RunData
 
-SCRIPTS = ("data.js", "view.js", "paint.js", "lanes.js", "load.js", "pointer.js", "main.js")
+SCRIPTS = (
+    "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
+    "main.js",
+)  # fmt: skip
 PANELS = (
     ("faults", "Faults and cut links", "from inject to heal; a link is named from→to"),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
+    (
+        "messages",
+        "Messages",
+        "an arrow from the line of who sent it to the line of who took it; point at one, click it",
+    ),
     (
         "latency",
         "Latency",
@@ -43,7 +55,7 @@ KEYS = (
 def page(story: RunData) -> str:
     """The whole file."""
     title = f"{story.facts.get('scenario', story.folder.name)}: {_verdict(story)}"
-    return document(title, _header(story), _main(story), _data(story), scripts=SCRIPTS)
+    return document(title, _header(story), _main(story), data(story.as_json()), scripts=SCRIPTS)
 
 
 def _verdict(story: RunData) -> str:
@@ -83,7 +95,7 @@ def _main(story: RunData) -> Html:
         "main",
         tables.damages(story),
         tables.violations(story),
-        _pictures(),
+        pictures("The run over time", PANELS, story.diagram),
         tables.latencies(story),
         tables.outages(story),
         tables.faults(story),
@@ -93,11 +105,12 @@ def _main(story: RunData) -> Html:
     )
 
 
-def _pictures() -> Html:
+def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagram) -> Html:
+    """The pictures, with what moves them. `panels`: canvas, name, explanation."""
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
         "section",
-        element("h2", "The run over time"),
+        element("h2", title),
         element(
             "div",
             *(
@@ -110,25 +123,46 @@ def _pictures() -> Html:
             class_="tools",
         ),
         element("noscript", element("p", "The pictures need JavaScript; the tables do not.")),
-        *(_picture(*panel) for panel in PANELS),
+        *(_picture(*panel, _following(diagram) if panel[0] == "messages" else ()) for panel in panels),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
         id="pictures",
     )
 
 
-def _picture(name: str, title: str, explanation: str) -> Html:
+def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None] = ()) -> Html:
+    """`more`: what stands above the picture, and then, as one, what stands below it."""
     legend = [element("li", element("span", class_=f"swatch {style}"), words) for style, words in LEGENDS.get(name, ())]
     return element(
         "figure",
         element("figcaption", element("b", title), f" {explanation}"),
         element("ul", *legend, class_="legend") if legend else None,
+        *more[:-1],
         element("canvas", id=name, tabindex=0, role="img", aria_label=f"{title}: {explanation}"),
+        *more[-1:],
     )
 
 
-def _data(story: RunData) -> Html:
+def _following(diagram: Diagram) -> tuple[Html | None, ...]:
+    """What is missing, and the search; below the picture the way of what is followed, in words, and the legend."""
+    gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
+    hint = "1:402, /key-3, client 3, client 3 seq 35, node 2" if diagram.requests else "1:2, node 2"
+    form = element(
+        "div",
+        element("label", "Follow ", element("input", id="wanted", type="search", placeholder=hint, autocomplete="off")),
+        element("button", "follow", type="button", id="search"),
+        element("label", element("input", id="pings", type="checkbox"), " PING", hidden=not diagram.requests),
+        element("span", id="followed", role="status", aria_live="polite"),
+        id="follow",
+        class_="follow-tools",
+        role="search",
+    )
+    way = element("details", element("summary", "Its way in words"), element("ol", id="way"), id="told", hidden=True)
+    return (*gaps, form, join(way, element("ul", id="kinds", class_="legend")))
+
+
+def data(shown: dict[str, Any]) -> Html:
     """The data as an inert script; no character in it can end the element."""
-    text = msgspec.json.encode(story.as_json()).decode()
+    text = msgspec.json.encode(shown).decode()
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return element("script", Html(text), type="application/json", id="data")

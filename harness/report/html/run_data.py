@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zab_chaos.harness.report.html.commits import Lag, lags
+from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import Judged, read_verdict
 from zab_chaos.harness.report.html.fault_spans import MENDS, Span, cut_links, pauses, read_spans
 from zab_chaos.harness.report.html.lanes import Stretch, stretches
@@ -13,7 +14,9 @@ from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
 from zab_chaos.harness.results.run_folder import read_json
+from zab_chaos.node.core.peer import Peer
 
+REAL = ("processes", "containers")  # backends whose nodes have the host's clock, as long as no fault touches it
 WINDOW = 100_000_000  # nanoseconds; a shorter time without a successful write is not called unavailable
 LETTER = 0.006  # of the run's length on a screen; a fault's name stands inside its bar, or beside it
 
@@ -35,6 +38,7 @@ class RunData:
     windows: list[tuple[int, int]]
     lags: list[Lag]
     milestones: list[MilestoneLine]
+    diagram: Diagram
     zero: int
     begin: int
     end: int
@@ -78,6 +82,7 @@ class RunData:
                 for mark in self.judged.marks
                 if mark.t is not None
             ],
+            "diagram": self.diagram.as_json(self.zero),
         }
 
     def _micros(self, t: int) -> int:
@@ -122,8 +127,11 @@ class RunData:
         return found
 
 
-def read_story(folder: Path) -> RunData:
-    """Read all of it. Nothing that is missing or damaged stops it; `source.damages` says what was."""
+def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
+    """Read all of it. Nothing that is missing or damaged stops it; `source.damages` says what was.
+
+    `core`: what the nodes were built with, or why that is not known; their recorded messages are re-executed with it.
+    """
     source = Source(folder)
     facts = read_json(folder / "run.json")
     if not facts:
@@ -141,6 +149,7 @@ def read_story(folder: Path) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
+    own_clocks = facts.get("backend") not in REAL or any(span.do.startswith("clock") for span in spans)
     return RunData(
         folder=folder,
         facts=facts,
@@ -155,6 +164,7 @@ def read_story(folder: Path) -> RunData:
         windows=operations.windows(worked_until, WINDOW),
         lags=lags(lives, end - begin),
         milestones=milestones,
+        diagram=read_diagram(folder, core, own_clocks=own_clocks),
         zero=zero,
         begin=begin,
         end=end,

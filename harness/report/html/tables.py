@@ -1,4 +1,4 @@
-"""The parts of the page that are text: they say the same as the pictures, and need no script."""
+"""The tables of the page: they show the data of the pictures as text, without a script."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ MEANINGS = {
 
 
 def badge(word: str) -> Html:
-    """A verdict: a sign, a colour and the word, so that none of them is needed."""
+    """A verdict as a sign, a colour and a word, each of which is enough."""
     style = re.sub(r"[^a-z]+", "-", word.lower())
     return element("span", f"{SIGNS.get(word, '!')} {word}", class_=f"badge {style}")
 
@@ -42,10 +42,10 @@ def violations(story: RunData) -> Html | None:
 
 def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:
     """The first violation is shown, the others can be opened: one bug often shows many times."""
-    state = "is violated" if item.verdict is Judgement.VIOLATION else "is not certain"
+    state = "is violated" if item.verdict is Judgement.VIOLATION else "is uncertain"
     first, *others = (_found(story, finding) for finding in findings)
     rest = element("details", element("summary", f"{len(others)} more like this"), *others) if others else None
-    unlisted = element("p", f"and {item.more} more that the verdict counts but does not list") if item.more else None
+    unlisted = element("p", f"and {item.more} more, which the verdict does not list") if item.more else None
     return element(
         "article",
         element("h3", f"{item.name} {state}"),
@@ -59,12 +59,25 @@ def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:
 
 def _found(story: RunData, finding: Finding) -> Html:
     return join(
-        element("p", finding.words, class_="words"),
-        element("ol", *(_cited(story, mark) for mark in finding.marks)),
+        element(
+            "p", finding.words, " ", _follow(finding.together) if " " in finding.together else None, class_="words"
+        ),
+        element("ol", *(_cited(story, mark, asked) for mark, asked in zip(finding.marks, finding.follow, strict=True))),
     )
 
 
-def _cited(story: RunData, mark: Mark) -> Html:
+def _follow(asked: str) -> Html:
+    """A button that lights the way of transactions in the diagram."""
+    return element(
+        "button",
+        f"follow {asked.replace(' ', ' and ') if ':' in asked else asked}",
+        type="button",
+        class_="follow",
+        data_follow=asked,
+    )
+
+
+def _cited(story: RunData, mark: Mark, asked: str | None) -> Html:
     at = None
     if mark.t is not None:
         at = link_to(story, mark.t - 50_000_000, mark.t + 50_000_000, f"{story.seconds(mark.t):.3f} s")
@@ -74,6 +87,7 @@ def _cited(story: RunData, mark: Mark) -> Html:
         " ",
         at,
         f" {mark.words} ",
+        _follow(asked) if asked else None,
         element("details", element("summary", f"{mark.file}:{mark.line}"), element("code", mark.text)),
     )
 
@@ -88,7 +102,7 @@ def properties(story: RunData) -> Html:
 
 
 def faults(story: RunData) -> Html | None:
-    """Every fault, with a button to see it."""
+    """Every fault, with a button that shows its time in the pictures."""
     if not story.spans:
         return None
     rows = []
@@ -103,7 +117,7 @@ def faults(story: RunData) -> Html | None:
 
 
 def latencies(story: RunData) -> Html | None:
-    """The quantiles from the due time."""
+    """Latency quantiles, from the due time."""
     rows = [(name, count, *(f"{one:.2f}" for one in values)) for name, count, values in story.operations.quantiles()]
     heads = ("operations", "succeeded", "p50, ms", "p90, ms", "p99, ms", "p99.9, ms", "longest, ms")
     return (
@@ -114,7 +128,7 @@ def latencies(story: RunData) -> Html | None:
 
 
 def outages(story: RunData) -> Html | None:
-    """When no write got through, the longest first."""
+    """The times without a successful write, the longest first."""
     windows = sorted(story.windows, key=lambda one: one[0] - one[1])
     rows = [
         (
@@ -130,14 +144,14 @@ def outages(story: RunData) -> Html | None:
 
 
 def lives(story: RunData) -> Html | None:
-    """Each process: its disk, how long it lived, how it ended."""
+    """Each process: its disk, when it began and ended, and why it ended."""
     rows = []
     for life in story.lives:
         boot = next((event for event in life.events if event.event == "boot"), None)
         end = "" if life.end is None else f"{story.seconds(life.end):.3f}"
         disk = boot.disk if boot else "?"
         rows.append((life.node, life.number, disk, f"{story.seconds(life.begin):.3f}", end, life.why))
-    heads = ("node", "life", "disk", "from, s", "to, s", "its end")
+    heads = ("node", "life", "disk", "from, s", "to, s", "why it ended")
     return table("Lives", heads, rows, [0, 1, 3, 4]) if rows else None
 
 
@@ -159,7 +173,7 @@ def damages(story: RunData) -> Html | None:
 
 
 def experiment(story: RunData) -> Html:
-    """What was run, where, and with what."""
+    """Seed, backend, machine, versions and the like."""
     facts = story.facts
     versions, machine = _dict(facts.get("versions")), _dict(facts.get("machine"))
     rows = [

@@ -1,5 +1,6 @@
 """Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
 
+from zab_chaos.model.events import HISTORY, TRACES
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
@@ -7,6 +8,7 @@ from zab_chaos.model.oracle.properties.disk import DiskKeeps
 from zab_chaos.model.oracle.properties.durability import CommittedStays, Durability
 from zab_chaos.model.oracle.properties.epochs import Epochs
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
+from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, Serves
 from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from zab_chaos.model.oracle.properties.links import Channels, Sanity
 from zab_chaos.model.oracle.properties.once import ExactlyOnce
@@ -46,3 +48,17 @@ ALL: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
+CLIENTS: tuple[type[Checker], ...] = (
+    LinearizableKeys,
+    ReadableInTheEnd,
+    Recovery,
+    Serves,
+    FaultTookEffect,
+    TraceIntegrity,
+)
+BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS}
+
+
+def judged_by(evidence: str) -> list[str]:
+    """The names of the properties that can be judged by this evidence (`zab_chaos.model.events.Run`)."""
+    return [checker.name for checker in BY_EVIDENCE[evidence]]

@@ -17,7 +17,7 @@ class Integrity(Checker):
 
     name = "integrity"
     source = "DSN 2011"
-    statement = "What is delivered was broadcast by the primary of its epoch, with the same bytes."
+    statement = "Every delivered transaction was broadcast by the primary of its epoch, with the same bytes."
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries
@@ -61,7 +61,7 @@ class TotalOrder(Checker):
 
     name = "total order"
     source = "DSN 2011"
-    statement = "If a is delivered before b somewhere, then wherever b is delivered, a was delivered before it."
+    statement = "If one node delivers a before b, every node that delivers b delivers a before it."
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries
@@ -99,7 +99,7 @@ class Agreement(Checker):
 
     name = "agreement"
     source = "DSN 2011"
-    statement = "Of any two delivered sequences one is a prefix of the other."
+    statement = "Of the delivered sequences of any two nodes, one is a prefix of the other."
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries

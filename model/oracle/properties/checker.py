@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import msgspec
+
 from zab_chaos.model.oracle.evidence import Findings
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.verdict import Judgement, Property
@@ -62,4 +64,5 @@ class Checker:
             checked=self.checked,
             violations=listed,
             more=self.found.more if listed else 0,
+            why=self.not_applicable if self.not_applicable is not None else msgspec.UNSET,
         )

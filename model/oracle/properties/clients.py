@@ -39,8 +39,8 @@ class ClientOrder(Checker):
     name = "client order"
     source = "LADIS 2008"
     statement = (
-        "A client's answers and effects come in its order, also those of unknown writes and on other nodes; the reads of "
-        "a session, and those at a node, never go back."
+        "A client's answers and effects come in its order, also those of unknown writes and across nodes. The reads of a "
+        "session, and those at a node, never go back in time."
     )
     rests_on_absence = False
 

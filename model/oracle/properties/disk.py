@@ -23,7 +23,7 @@ class DiskKeeps(Checker):
     name = "disk"
     source = "zab-chaos"
     statement = (
-        "What was durable is there at the next boot, nothing that was never written, and no disk is lost by itself."
+        "A restarted node finds all that was durable and nothing that was never written. Only faults lose disks."
     )
 
     def __init__(self, facts: Facts) -> None:

@@ -18,7 +18,7 @@ class Durability(Checker):
 
     name = "durability"
     source = "LADIS 2008"
-    statement = "Every write that a client saw succeed is delivered by every node that is up to date at the end."
+    statement = "Every acknowledged write is delivered by every node that is up to date at the end."
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():
@@ -68,7 +68,7 @@ class CommittedStays(Checker):
 
     name = "committed stays"
     source = "Remix"
-    statement = "What was ever delivered is never truncated and never missing in a new epoch's history."
+    statement = "A delivered transaction is never truncated, and never missing from the history of a new epoch."
     rests_on_absence = False
 
     def on_truncate(self, event: Truncate) -> None:

@@ -27,7 +27,7 @@ class Epochs(Checker):
 
     name = "epochs"
     source = "DSN 2011"
-    statement = "f.a <= f.p, and neither goes back."
+    statement = "A node's f.a (current epoch) is at most its f.p (accepted epoch), and neither ever decreases."
     rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:

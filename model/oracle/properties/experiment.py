@@ -20,7 +20,7 @@ class FaultTookEffect(Checker):
 
     name = "fault took effect"
     source = "zab-chaos"
-    statement = "A killed process is gone, no frame crosses a cut link, and every fault is confirmed."
+    statement = "Every killed process is gone, no frame crosses a cut link, and every fault is confirmed."
     rests_on_absence = False
     if_broken = Judgement.UNKNOWN
 
@@ -90,10 +90,10 @@ class TraceIntegrity(Checker):
 
     name = "trace integrity"
     source = "zab-chaos"
-    statement = "Every event is there and can be read; only a killed process leaves an incomplete last line."
+    statement = "Every event is present and readable. Only a killed process leaves an incomplete last line."
     if_broken = Judgement.UNKNOWN
 
     def at_end(self) -> None:
-        self.checked = len(self.facts.lives)
+        self.checked = len(self.facts.lives) or len(self.facts.requests)
         for damage in self.facts.damages:
             self.found.add(str(damage), [])

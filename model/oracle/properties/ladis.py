@@ -16,7 +16,7 @@ class Prefix(Checker):
 
     name = "prefix"
     source = "LADIS 2008"
-    statement = "What is delivered of a leader's proposals is a prefix of them."
+    statement = "The delivered proposals of a leader are a prefix of its proposals."
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries
@@ -83,7 +83,7 @@ class ReliableDelivery(Checker):
 
     name = "reliable delivery"
     source = "LADIS 2008"
-    statement = "After healing, what one node delivered is delivered by every node that is up."
+    statement = "After healing, every node that is up delivers what any node delivered."
     liveness = True
 
     def at_end(self) -> None:

@@ -16,7 +16,9 @@ class Channels(Checker):
 
     name = "channels"
     source = "DSN 2011"
-    statement = "Within a session frames are taken from the first on, in order, without gaps; sessions never go back."
+    statement = (
+        "Within a session, frames are accepted in order from the first on, without gaps. Old sessions never return."
+    )
     rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:
@@ -49,7 +51,7 @@ class Sanity(Checker):
 
     name = "sanity"
     source = "LADIS 2008"
-    statement = "No node's own sanity check fails."
+    statement = "No sanity check of a node fails."
     rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:

@@ -23,7 +23,7 @@ class ExactlyOnce(Checker):
     name = "exactly once"
     source = "LADIS 2008"
     statement = (
-        "A request takes effect at most once, a failed one never, a successful one exactly as its client was told."
+        "A request takes effect at most once, a failed one never, and a successful one exactly as its client was told."
     )
     rests_on_absence = False  # where it does, `_absent` sees to it
 

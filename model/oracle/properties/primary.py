@@ -85,7 +85,8 @@ class PrimaryIntegrity(Checker):
     name = "primary integrity"
     source = "DSN 2011"
     statement = (
-        "Before its first broadcast, the primary of e has delivered all that anyone delivers of epochs before e."
+        "Before its first broadcast, the primary of epoch e has delivered every transaction of earlier epochs that any node "
+        "ever delivers."
     )
 
     def on_broadcast(self, step: Step) -> None:
@@ -148,7 +149,7 @@ class OneLeader(Checker):
 
     name = "one leader an epoch"
     source = "DSN 2011"
-    statement = "At most one process is ever established for an epoch."
+    statement = "At most one process is ever established as the leader of an epoch."
     rests_on_absence = False
 
     def on_established(self, event: Established) -> None:

@@ -30,7 +30,9 @@ class Progress(Checker):
 
     name = "progress"
     source = "LADIS 2008"
-    statement = "While a quorum is up and can reach a possible leader, writes go on within the bound, also in mid-run."
+    statement = (
+        "While a quorum is up and reaches a possible leader, writes succeed within the time bound, also during the run."
+    )
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -46,12 +48,12 @@ class Progress(Checker):
         except ValueError as error:
             self.unknown.append(f"run.json, expect.progress_within: {error}")
             return
-        served = sorted([*facts.ledger.growth(), *facts.refusals])
+        served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
         if not idle and not livelocks:
             return
-        windows = list(Reach(facts, bound // 5).windows())
+        windows = list(self._windows(bound))
         for window in windows:
             for start, end in self._stalls(window, idle, bound):
                 self._tell(
@@ -63,6 +65,14 @@ class Progress(Checker):
                 if high - low > bound and begun > ELECTIONS:
                     self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
 
+    def _served(self) -> list[int]:
+        """When somebody was served."""
+        return sorted([*self.facts.ledger.growth(), *self.facts.refusals])
+
+    def _windows(self, bound: int) -> Iterator[Window]:
+        """When somebody could have led."""
+        return Reach(self.facts, bound // 5).windows()
+
     def _tell(self, window: Window, start: int, end: int, what: str) -> None:
         if any(low <= start and end <= high for low, high in self._told):
             return  # another node could have led in the same time
@@ -73,9 +83,10 @@ class Progress(Checker):
             if zero
             else f"{start} to {end}"
         )
-        self.found.add(
-            f"{what} ({since}); node {window.node} could have led, it reached {named(sorted(window.peers))}", []
-        )
+        self.found.add(f"{what} ({since}); {self._who(window)}", [])
+
+    def _who(self, window: Window) -> str:
+        return f"node {window.node} could have led, it reached {named(sorted(window.peers))}"
 
     def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
         """When nothing was served for longer than the bound."""

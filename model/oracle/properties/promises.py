@@ -22,7 +22,7 @@ class Promises(Checker):
     name = "promises"
     source = "DSN 2011"
     statement = (
-        "A node promises an epoch once, to one leader; a leader is established by members that promised and joined."
+        "A node promises an epoch once, to one leader. A leader is established by members that promised and joined."
     )
 
     def __init__(self, facts: Facts) -> None:

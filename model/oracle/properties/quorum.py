@@ -20,7 +20,7 @@ class QuorumDurability(Checker):
 
     name = "quorum durability"
     source = "DSN 2011"
-    statement = "When a transaction is first delivered, a quorum holds it durably, the delivering node among them."
+    statement = "When a transaction is first delivered, a quorum holds it durably, including the node that delivers it."
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)

@@ -26,8 +26,8 @@ class ValuesAndVersions(Checker):
     name = "values and versions"
     source = "LADIS 2008"
     statement = (
-        "The delivered transactions follow from one another, reads and refusals are true at their zxid, and "
-        "acknowledged writes keep their order in time."
+        "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid. Acknowledged "
+        "writes keep their order in time."
     )
 
     def at_end(self) -> None:

@@ -58,7 +58,7 @@ class FakeNode:
                 self._lead()
                 self._deliver()
             for client, answers in self._sessions.answers():
-                self._port.send(client, answers)
+                self._port.connections.send(client, answers)
         self._port.close()
 
     def _take(self) -> None:
@@ -69,7 +69,7 @@ class FakeNode:
                 self._ensemble.witness(event)
                 why = self._sessions.receive(event.client, event.items)
                 if why is not None:
-                    self._port.drop(event.client, why)
+                    self._port.connections.drop(event.client, why)
                     self._sessions.gone(event.client)
             elif isinstance(event, ClientGone):
                 self._sessions.gone(event.client)

@@ -6,11 +6,12 @@ import pytest
 import zmq
 
 from tests.unit.clients.fake_ensemble import FakeEnsemble
-from zab_chaos.harness.client.core import Client, Failed, Ok, Operation, Outcome, Unknown
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.leaderless import LEADERLESS_NS, Leaderless
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.tree.outcomes import Stat
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
 from zab_chaos.node.tree.requests import Check, Create, Get, Set, Step
 from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, SetTxn, decode
 
@@ -31,7 +32,7 @@ def test_every_operation_and_its_answer(ensemble: FakeEnsemble) -> None:
         steps: list[Step] = [Check("/a", 1), Create("/b"), Set("/a", b"z")]
         assert client.multi(steps) == Ok(zxid(1, 6), steps=[Stat("/a", 1), Stat("/b", 0), Stat("/a", 2)])
         assert client.node == 2
-        assert client.seen == zxid(1, 6)
+        assert client.core.seen == zxid(1, 6)
 
 
 def test_many_outstanding_are_answered_in_their_order(ensemble: FakeEnsemble) -> None:
@@ -113,7 +114,7 @@ def test_an_unknown_write_has_taken_effect_before_the_look_up_or_never_will(ense
         assert isinstance(client.create("/a", b"old"), Ok)
         ensemble.nodes[1].passing = False
         assert isinstance(client.set("/a", b"lost"), Unknown)
-        assert client.fence == 2
+        assert client.core.fence == 2
         found = client.get("/a")
         assert isinstance(found, Ok)
         assert (client.node, found.data) == (2, b"old")
@@ -171,7 +172,7 @@ def test_the_only_node_is_not_left(ensemble: FakeEnsemble) -> None:
     with Client({1: ensemble.addresses[1]}, ensemble.keys) as client:
         assert isinstance(client.create("/a"), Ok)
         ensemble.nodes[1].leaderless = True
-        while not client._leaderless.given_up:
+        while not client.core._leaderless.given_up:
             assert isinstance(client.set("/a", b"1"), Failed)
         assert isinstance(client.set("/a", b"1"), Failed)
         assert client.connected

@@ -11,14 +11,8 @@ import msgspec
 import pytest
 import zmq
 
-from zab_chaos.node.config import Limits
-from zab_chaos.node.core.zxid import ZERO, Zxid
-from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
-from zab_chaos.node.net import clients
-from zab_chaos.node.net.address import AddressInUse
-from zab_chaos.node.net.clients import ClientPort
-from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.protocol import (
+from zab_chaos.node.clients import connections
+from zab_chaos.node.clients.protocol import (
     VERSION,
     Answers,
     Bye,
@@ -30,6 +24,13 @@ from zab_chaos.node.net.protocol import (
     decode_from_node,
     encode,
 )
+from zab_chaos.node.config import Limits
+from zab_chaos.node.core.zxid import ZERO, Zxid
+from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
+from zab_chaos.node.net import clients
+from zab_chaos.node.net.address import AddressInUse
+from zab_chaos.node.net.clients import ClientPort
+from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.node.tree.requests import Get, Set
 
@@ -97,7 +98,7 @@ def test_hello_requests_answers_bye(port: ClientPort, dial: Dial) -> None:
     assert heard(dealer) == Welcome()
     dealer.send(encode(Requests([(1, Set("/a", b"x")), (2, Get("/a"))])))
     assert events(port, 1) == [ClientRequests(2**64 - 1, [(1, Set("/a", b"x")), (2, Get("/a"))])]
-    port.send(2**64 - 1, [(1, Ok(Zxid(6), 1))])
+    port.connections.send(2**64 - 1, [(1, Ok(Zxid(6), 1))])
     assert heard(dealer) == Answers([(1, Ok(Zxid(6), 1))])
     dealer.send(encode(Bye()))
     assert events(port, 1) == [ClientGone(2**64 - 1, "it said BYE")]
@@ -180,7 +181,7 @@ def test_a_client_that_is_gone_is_noticed_when_it_is_answered(port: ClientPort, 
     dealer.close(0)
     got: list[ClientEvent] = []
     while not got:
-        port.send(1, [])
+        port.connections.send(1, [])
         port.socket.poll(10)  # the connection's end is noticed by ZeroMQ's own thread
         got = port.receive()
     assert got == [ClientGone(1, "its connection is gone")]
@@ -190,7 +191,7 @@ def until_gone(port: ClientPort) -> list[ClientEvent]:
     """What is told once the port has looked often enough; nothing is sent to any client."""
     got: list[ClientEvent] = []
     for second in range(1, 1000):
-        port.tick(second * clients.TICK_NS)
+        port.tick(second * connections.TICK_NS)
         port.socket.poll(10)
         got = port.receive()
         if got:
@@ -212,9 +213,9 @@ def test_a_client_that_is_gone_is_noticed_although_there_is_nothing_to_tell_it(p
 def test_it_looks_once_a_second(port: ClientPort, dial: Dial) -> None:
     dealer = dial()
     greet(port, dealer)
-    for now in (1, clients.TICK_NS, clients.TICK_NS + 1, 2 * clients.TICK_NS):
+    for now in (1, connections.TICK_NS, connections.TICK_NS + 1, 2 * connections.TICK_NS):
         port.tick(now)
-    port.send(1, [(1, Ok(ZERO))])
+    port.connections.send(1, [(1, Ok(ZERO))])
     told = [heard(dealer) for _ in range(3)]
     assert told == [Answers([]), Answers([]), Answers([(1, Ok(ZERO))])]
 
@@ -223,7 +224,7 @@ STOPPED = """
 import sys, zmq
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.protocol import VERSION, Hello, encode
+from zab_chaos.node.clients.protocol import VERSION, Hello, encode
 dealer = zmq.Context().socket(zmq.DEALER)
 Keys(sys.argv[2].encode(), b"").client(dealer)
 dealer.connect("tcp://" + sys.argv[1])
@@ -269,21 +270,21 @@ def test_a_client_that_does_not_read_is_dropped_and_others_are_not(port: ClientP
     greet(port, good, 2)
     got: list[ClientEvent] = []
     for _ in range(1000):
-        port.send(1, [(1, Ok(ZERO, data=bytes(2**18)))])
+        port.connections.send(1, [(1, Ok(ZERO, data=bytes(2**18)))])
         got = port.receive()
         if got:
             break
     assert [type(event) for event in got] == [Refused, ClientGone]
     assert got[1] == ClientGone(1, "it does not read its answers")
-    port.send(1, [])  # forgotten: no error
-    port.send(2, [(1, Ok(ZERO))])
+    port.connections.send(1, [])  # forgotten: no error
+    port.connections.send(2, [(1, Ok(ZERO))])
     assert heard(good) == Answers([(1, Ok(ZERO))])
 
 
 def test_dropping_a_client_tells_it_why(port: ClientPort, dial: Dial) -> None:
     dealer = dial()
     greet(port, dealer)
-    port.drop(1, "it floods")
+    port.connections.drop(1, "it floods")
     assert heard(dealer) == Rejected("it floods")
     assert port.receive() == [Refused("client", "it floods", None, 1)]
 
@@ -301,7 +302,7 @@ def test_a_number_that_comes_again_ends_the_older_connection(port: ClientPort, d
 def test_a_full_port_forgets_who_is_gone_and_refuses_the_rest(
     port: ClientPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "CLIENTS_MAX", 2)
+    monkeypatch.setattr(connections, "CLIENTS_MAX", 2)
     one, two, three = dial(), dial(), dial()
     greet(port, one, 1)
     greet(port, two, 2)

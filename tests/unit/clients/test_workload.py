@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.clients.fake_ensemble import FakeEnsemble
 from zab_chaos.faults.scenario import OPERATIONS, Operation
-from zab_chaos.harness.workload.open_loop import Workload, WorkloadError
 from zab_chaos.harness.workload.operations import Load, key_path
+from zab_chaos.harness.workload.thread import Workload, WorkloadError
 from zab_chaos.node.events import ClientRequests
 from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.node.tree.requests import Get

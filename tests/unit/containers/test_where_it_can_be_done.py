@@ -7,9 +7,11 @@ import pytest
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.containers import NetDisconnect
 from zab_chaos.faults.kind import FaultError, Scene
-from zab_chaos.faults.registry import KINDS, impossible
+from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.containers.ensemble import Containers
+from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.backends.processes.ensemble import Processes
 from zab_chaos.harness.cli.app import main
 
@@ -46,11 +48,10 @@ def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
 
 
 def test_containers_can_do_all_kinds() -> None:
-    assert impossible(parse(SCENARIO), "containers") == []
+    assert mistakes(registry.find("containers"), parse(SCENARIO)) == []
     simulated = {"late-frames"}  # toxiproxy moves bytes, it knows no frames
-    assert all(
-        not kind.only_on or "containers" in kind.only_on for name, kind in KINDS.items() if name not in simulated
-    )
+    able = registry.find("containers").abilities
+    assert {name for name, kind in KINDS.items() if not kind.needs <= able} == simulated
 
 
 def test_the_two_ensembles_are_told_apart_by_what_they_can() -> None:

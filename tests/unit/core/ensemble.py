@@ -8,56 +8,18 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from zab_chaos.model.transcripts.disk import recover
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import EMPTY, fold, txn_digest
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import (
     Deliver,
-    EpochRecord,
     Install,
-    MemberRecord,
-    NewLeaderRecord,
     Ready,
     Record,
-    Recovered,
-    SnapRecord,
-    TruncRecord,
-    TxnRecords,
 )
 from zab_chaos.node.core.settings import MS, Settings
-
-
-def recover(records: list[Record], snapshot: tuple[int, int, bytes] | None, amnesiac: bool) -> Recovered:
-    """What a disk with these durable records says at boot (the store's rules, on a list)."""
-    open_group = None
-    for i, record in enumerate(records):
-        if isinstance(record, TruncRecord | SnapRecord) and open_group is None:
-            open_group = i
-        elif isinstance(record, NewLeaderRecord):
-            open_group = None
-    del records[len(records) if open_group is None else open_group :]
-    accepted = current = 0
-    base: tuple[int, int, bytes] | None = None
-    txns: list[tuple[int, bytes]] = []
-    for record in records:
-        match record:
-            case EpochRecord(epoch):
-                accepted = epoch
-            case NewLeaderRecord(epoch):
-                current = epoch
-            case TxnRecords(first, payloads, _):
-                txns += [(first + i, data) for i, data in enumerate(payloads)]
-            case TruncRecord(keep):
-                txns = [t for t in txns if t[0] <= keep]
-            case SnapRecord(z, digest, state):
-                base, txns = (z, digest, state), []
-            case MemberRecord():
-                amnesiac = False
-    if snapshot is not None and (base is None or snapshot[0] > base[0]):
-        base = snapshot
-    floor = base[0] if base else 0
-    return Recovered(accepted, current, base, [(zx.Zxid(z), [d]) for z, d in txns if z > floor], amnesiac)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.model.transcripts.lockstep import Lockstep
 from zab_chaos.node.core.agreement import REMEMBERED, Agreement
 from zab_chaos.node.core.zxid import Zxid
 

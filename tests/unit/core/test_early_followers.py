@@ -1,6 +1,6 @@
 """A quorum that has decided for a node before it has itself is not kept waiting."""
 
-from tests.unit.transcripts.lockstep import Lockstep
+from zab_chaos.model.transcripts.lockstep import Lockstep
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import Cepoch, Phase, Role, Vote
 from zab_chaos.node.core.zxid import ZERO

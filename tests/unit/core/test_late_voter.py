@@ -48,3 +48,37 @@ def test_nobody_joins_where_a_quorum_would_still_be_missing_or_the_leader_has_no
 def test_who_lost_its_disk_completes_no_quorum() -> None:
     assert told(looking(3, amnesiac=True), LEADER).role == Role.LOOKING
     assert told(looking(3, amnesiac=True), LEADER, FOLLOWER).role == Role.FOLLOWING
+
+
+def decided_for_2(members: int = 4) -> Peer:
+    """Node 1, which has joined node 2 in discovery."""
+    peer = looking(members)
+    for voter in (2, 3):
+        peer.step(voter, Vote(peer.round, 2, 0, 0, Role.LOOKING, False))
+    peer.tick(peer.settings.finalize)
+    assert (peer.role, peer.leader) == (Role.FOLLOWING, 2)
+    return peer
+
+
+@pytest.mark.parametrize("leader", [3, 0])
+def test_who_was_decided_for_may_change_its_mind(leader: int) -> None:
+    """Swarm seed 2978: of three nodes that need each other, 1 decided for 2 just before 2 heard of 3. The others waited for
+    node 1, and node 1 for the deadline of discovery, five seconds."""
+    peer = decided_for_2()
+    peer.step(2, Vote(peer.round, leader, 0, 0, Role.LOOKING, False))
+    assert peer.role is Role.LOOKING
+
+
+@pytest.mark.parametrize(
+    ("source", "leader", "role"),
+    [
+        (2, 2, Role.LOOKING),  # it has not decided yet
+        (3, 3, Role.LOOKING),  # what others want is no matter of this node's any more
+        (3, 3, Role.FOLLOWING),
+        (2, 2, Role.LEADING),
+    ],
+)
+def test_other_votes_change_nothing(source: int, leader: int, role: Role) -> None:
+    peer = decided_for_2()
+    peer.step(source, Vote(peer.round, leader, 0, 0, role, False))
+    assert (peer.role, peer.leader) == (Role.FOLLOWING, 2)

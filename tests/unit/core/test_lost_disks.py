@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.unit.transcripts.lockstep import Lockstep
 from zab_chaos.faults.defects.counting import StaleAdmission
+from zab_chaos.model.transcripts.lockstep import Lockstep
 from zab_chaos.node.core.discovery import Choosing
 from zab_chaos.node.core.followers import Inquiry
 from zab_chaos.node.core.messages import Confirm, Confirmed, NewEpoch, Phase

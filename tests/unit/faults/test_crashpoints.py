@@ -85,4 +85,4 @@ def test_a_file_is_told_where_a_disk_can_fail() -> None:
 
 def test_enough_needs_a_point_to_get_to() -> None:
     told = mistakes('do = "restart"\ntarget = "all"\nenough = "one"')
-    assert "enough says how many must get to the point of crash-at, and there is none" in told
+    assert "enough says how many targets must reach the point of crash-at, but crash-at is not given" in told

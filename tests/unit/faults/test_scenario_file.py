@@ -383,7 +383,7 @@ def test_every_mistake_of_disks_and_expectations_is_told() -> None:
     for part in (
         "there is no node 4",
         "current_epoch 2 was never promised. Allowed: at most accepted_epoch, 0",
-        "the disk of node 1 is told twice",
+        "the disk of node 1 is given twice",
         "a transaction of epoch 1 is not of the epochs up to current_epoch",
         "[1, 2] does not follow [0, 0]",
         "the key node is missing",
@@ -396,3 +396,10 @@ def test_every_mistake_of_disks_and_expectations_is_told() -> None:
 def test_the_properties_that_may_be_expected_are_those_that_are_judged() -> None:
     judged = {checker.name for checker in ALL} - {"fault took effect", "trace integrity"}
     assert judged <= set(PROPERTIES)
+
+
+def test_a_scenario_may_say_nothing_about_itself() -> None:
+    scenario = parse('[scenario]\nname = "silent"\n')
+    assert scenario.about == ""
+    assert parse(scenario.to_toml()) == scenario
+    assert "about" not in scenario.to_toml()

@@ -105,11 +105,12 @@ def test_a_build_that_fails_is_told_and_the_release_is_tried(
 
 def test_a_built_server_is_put_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = executable(tmp_path / "bin" / "go")
-    go.write_text('#!/bin/sh\necho "$@" > "$GOBIN/server"\n')
+    go.write_text('#!/bin/sh\nmkdir "$GOCACHE" "$GOMODCACHE"\necho "$@" > "$GOBIN/server"\n')
     monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
     target = tmp_path / "cache" / "toxiproxy-server"
     fetch.fetch(target)
     assert "Version=2.12.0 github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0" in target.read_text()
+    assert list(target.parent.iterdir()) == [target]  # what the build left is gone
     assert os.access(target, os.X_OK)
 
 

@@ -15,9 +15,11 @@ from zab_chaos.harness.bench import MEASUREMENTS, Measurement, measure, store
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.cli.bench import bench as run_bench
 from zab_chaos.harness.cli.bench import chosen, show, shown
-from zab_chaos.harness.client.core import Client, Failed, Ok, Operation, Then, Unknown
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.core import Operation, Then
 from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.tree.outcomes import Failed, Ok, Unknown
 from zab_chaos.node.tree.requests import Request
 
 
@@ -150,7 +152,7 @@ def test_what_cannot_be_measured_costs_only_itself(
     measured = json.loads(out)["measurements"]
     assert measured["x"]["figures"] == []
     assert len(measured["y"]["figures"]) == 1
-    assert "x: not measured, since it lost its leader" in err
+    assert "x: not measured: it lost its leader" in err
 
 
 def test_what_gives_no_figures_has_failed_and_is_not_tried_for_ever(
@@ -176,7 +178,7 @@ def test_what_this_machine_lacks_something_for_is_left_out_with_words_and_fails_
     measured = json.loads(out)["measurements"]["containers"]
     assert (measured["figures"], measured["failed"]) == ([], [])
     assert f"there is no container engine at {tmp_path}/docker.sock" in measured["lacking"]
-    assert "containers: left out, since there is no container engine" in err
+    assert "containers: skipped: there is no container engine" in err
 
 
 def test_a_folder_that_cannot_be_used_is_a_clean_error(tmp_path: Path) -> None:

@@ -38,12 +38,31 @@ def test_a_bar_in_a_cell_does_not_end_it() -> None:
     assert table(("a",), [("x|y",)]).splitlines()[2] == "| x\\|y |"
 
 
-@pytest.mark.parametrize("page", PAGES)
+LINKED = (*PAGES, "results/README.md", "examples/ci/README.md")
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", LINKED)
 def test_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
-    links = re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+    text = path.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    missing = []
+    for link in links:
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            missing.append(link)
     assert missing == []
+
+
+def test_an_anchor_is_made_of_a_heading() -> None:
+    assert anchors("# A page\n\n## What is `judged`?\n") == {"a-page", "what-is-judged"}
 
 
 @pytest.mark.parametrize("page", PAGES)

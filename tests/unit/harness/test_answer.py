@@ -44,13 +44,22 @@ def test_what_was_kept() -> None:
     ("changed", "expected"),
     [
         ({"unknown_with_effect": 0}, "542 of unknown outcome, none of them took effect"),
-        ({"longest_unavailability_s": 0.042, "longest_unavailability_fault": None}, "; longest pause 42 ms"),
+        ({"longest_unavailability_s": 0.142, "longest_unavailability_fault": None}, "; longest pause 142 ms"),
         ({"longest_unavailability_s": 0.0}, "took effect"),
         ({"unknown_with_effect": None}, "542 of unknown outcome; longest"),  # of a verdict that does not say
     ],
 )
 def test_it_says_what_is_known(changed: dict[str, Any], expected: str) -> None:
     assert expected in answer(judged(Outcome.PASS, **KEPT | changed))
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.099, False), (0.1, True)])
+def test_a_short_pause_is_none(seconds: float, said: bool) -> None:
+    assert ("pause" in answer(judged(Outcome.PASS, **KEPT | {"longest_unavailability_s": seconds}))) == said
+
+
+def test_a_single_write_is_no_plural() -> None:
+    assert answer(judged(Outcome.PASS, writes_acked=1)) == "1 write acknowledged"
 
 
 def test_that_nothing_was_lost_is_said_only_if_it_was_judged() -> None:

@@ -116,13 +116,18 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_runs(
     assert "file/run.xml cannot be written" in capsys.readouterr().err
     assert not place.joinpath("results").exists()
     assert main(["explore", "lab-flapping", "--junit", "lab.xml"]) == 4
-    assert "--junit tells of runs of a scenario" in capsys.readouterr().err
+    assert "--junit reports runs of a scenario" in capsys.readouterr().err
 
 
 def test_nothing_breaks_out_of_its_place() -> None:
     """Words come from traces: what XML cannot carry is replaced, and no text ends its fence or its tag."""
     case = Case(
-        scenario="a<b", seed=1, on="sim", verdict="VIOLATION", violated=["x"], told="a\x00b\x1b[1m ``` </details> ]]>"
+        scenario="a<b",
+        seed=1,
+        on="sim",
+        verdict="VIOLATION",
+        violated=["x"],
+        details="a\x00b\x1b[1m ``` </details> ]]>",
     )
     root = ElementTree.fromstring(xml("zab & co", [case]))
     assert next(root.iter("failure")).text == "a�b�[1m ``` </details> ]]>"

@@ -52,4 +52,4 @@ def test_what_is_missing_is_followed_by_its_remedy() -> None:
     out = io.StringIO()
     doctor.show(findings, Console(file=out, width=80))
     assert "disk: df -h" in out.getvalue()
-    assert out.getvalue().rstrip().endswith("Not ready: mend what is missing.")
+    assert out.getvalue().rstrip().endswith("Not ready: fix what is missing.")

@@ -100,14 +100,14 @@ def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -
     text = shown(run)
     assert text.rstrip().endswith("zab run leader-crash --seed 7")
     assert text.index("PASS  (exit 0)") < text.index(str(run.path)) < text.index("zab run")
-    assert f"picture  zab report {run.path}" in text
+    assert f"report   zab report {run.path}" in text
 
 
 def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> None:
     judge(run)
     lines = shown(run).splitlines()
     assert any("crash" in line and "leader = 2" in line and "790 ms" in line and "yes" in line for line in lines)
-    assert any("partition" in line and "1.50" in line and "for good" in line and "NO" in line for line in lines)
+    assert any("partition" in line and "1.50" in line and "to the end" in line and "NO" in line for line in lines)
     assert any("total order" in line and "1200" in line and "PASS" in line for line in lines)
     assert all(len(line) <= 80 for line in lines if str(run.path) not in line)
 

@@ -57,10 +57,24 @@ def test_trace_prints_a_line_a_message(capsys: pytest.CaptureFixture[str]) -> No
     assert all("(lost: the link is cut)" in line for line in lines if "0->1" in line)
 
 
+def test_without_arguments_it_has_sensible_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    typed("")
+    alone = capsys.readouterr().out
+    typed("--seed 1 --nodes 3 --rounds 1000 --proposals 10")
+    assert capsys.readouterr().out == alone
+
+
+def test_on_a_terminal_the_hash_ends_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    typed("")
+    assert len(capsys.readouterr().out) == 65
+
+
 def test_every_mistake_is_told_at_once() -> None:
     assert mistakes("--seed -1 --nodes x --proposals 1.5 --partition 0,b,9 --dump /no/such/folder/dump") == [
         "--nodes is 'x'; it needs a whole number",
-        "--rounds is missing; it needs a whole number",
         "--proposals is '1.5'; it needs a whole number",
         "--partition has 'b' where node ids belong (from,to,from,to,...)",
         "--partition lists pairs from,to,from,to,...; of 3 entries the last has no partner",
@@ -73,7 +87,7 @@ def test_a_world_that_there_is_not_is_one_more_mistake() -> None:
     found = mistakes("--seed 1 --nodes 2 --rounds x --proposals 3 --on nowhere")
     assert found == [
         "--rounds is 'x'; it needs a whole number",
-        "--on is 'nowhere'; the lab's nodes are in sim or lockstep",
+        "--on is 'nowhere'; the lab runs on sim or lockstep",
     ]
 
 

@@ -87,11 +87,11 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert answer["full_protocol"] == "PASS"
     assert load(file).operations
     assert main(["shrink", "lab-flapping", "--defect", "gap-accepted", "--swarm"]) == 4
-    assert "leave --defect, --swarm out" in capsys.readouterr().err
+    assert "leave out --defect, --swarm" in capsys.readouterr().err
 
 
 def test_links_that_break_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     whole = replace(lab_flapping(1), schedule=())
     monkeypatch.setattr("zab_chaos.harness.cli.lab_flapping.lab_flapping", lambda seed: whole)
     assert main(["shrink", "lab-flapping", "--seed", "1"]) == 4
-    assert "breaks nothing: there is nothing to shrink" in capsys.readouterr().err
+    assert "violates nothing: there is nothing to shrink" in capsys.readouterr().err

@@ -10,10 +10,13 @@ import pytest
 import zmq
 
 from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.node.channel import frame
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.config import Limits
-from zab_chaos.node.net import frame, keys
-from zab_chaos.node.net.link import LinkDown, Links, LinkUp, Received, Refused
+from zab_chaos.node.events import LinkDown, LinkUp, Received, Refused
+from zab_chaos.node.net import keys
+from zab_chaos.node.net.link import Links
 
 PATIENCE_S = 30  # only a failing test waits that long
 
@@ -64,6 +67,13 @@ class FakePeer:
         self.out.close()
 
 
+class Driven(Links):
+    """Links with their channels' methods at hand."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.channels, name)
+
+
 class Net:
     """A few nodes, driven as the server's loop drives them; what each was told is in `told`."""
 
@@ -71,17 +81,20 @@ class Net:
         self.context: zmq.Context[Any] = zmq.Context()
         self.keys = keys.create(folder / "secret")
         self.ports = dict(zip(range(1, 5), free_ports(4), strict=True))
-        self.links: dict[int, Links] = {}
+        self.links: dict[int, Driven] = {}
         self.fakes: list[FakePeer] = []
         self.pollers: dict[int, zmq.Poller] = {}
         self.told: dict[int, list[Any]] = {}
 
     def start(
-        self, me: int, peers: dict[int, int], *, kind: type[Links] = Links, life: int = 1, **limits: int
-    ) -> Links:
+        self, me: int, peers: dict[int, int], *, kind: type[ChannelSet] = ChannelSet, life: int = 1, **limits: int
+    ) -> Driven:
         """Start node `me`; `peers` says to which port it connects for which peer."""
-        self.links[me] = kind(
+        self.pollers[me] = zmq.Poller()
+        self.links[me] = Driven(
             self.context,
+            self.pollers[me],
+            kind,
             me=me,
             cluster="test",
             incarnation=life,
@@ -92,12 +105,10 @@ class Net:
             heartbeat_ms=20,
             decoder=msgspec.msgpack.Decoder(list[int | str]),
         )
-        self.pollers[me] = zmq.Poller()
-        self.links[me].register(self.pollers[me])
         self.told.setdefault(me, [])
         return self.links[me]
 
-    def pair(self, **limits: int) -> tuple[Links, Links]:
+    def pair(self, **limits: int) -> tuple[Driven, Driven]:
         """Nodes 1 and 2, up for each other."""
         one, two = self.start(1, {2: self.ports[2]}, **limits), self.start(2, {1: self.ports[1]}, **limits)
         self.until(lambda: self.up(1, 2) and self.up(2, 1))

@@ -8,11 +8,11 @@ from zlib import crc32
 import msgspec
 import pytest
 
+from zab_chaos.node.channel import frame
+from zab_chaos.node.channel.frame import HEADER_BYTES, BadFrame
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.core.messages import Ack, Message, Propose, Run, Vote
 from zab_chaos.node.core.zxid import zxid
-from zab_chaos.node.net import frame
-from zab_chaos.node.net.frame import HEADER_BYTES, BadFrame
 
 CLUSTER = frame.cluster_hash("ours")
 LIMIT = 2**20

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import zmq
 
-from zab_chaos.node.net.link import AddressInUse, LinkDown, LinkUp, Received
+from zab_chaos.node.events import LinkDown, LinkUp, Received
+from zab_chaos.node.net.address import AddressInUse
 
 
 def downs(net: Any, me: int) -> list[str]:

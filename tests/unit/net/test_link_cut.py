@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.node.net.link import ChannelRun, LinkDown, LinkUp, Received
+from zab_chaos.node.channel.runs import ChannelRun
+from zab_chaos.node.events import LinkDown, LinkUp, Received
 
 
 class Relay:
@@ -141,7 +142,7 @@ def test_a_link_through_relays_that_flap_stays_sound(net: Any, relayed: tuple[Re
     net.stop(1)
     net.stop(2)
     for me, links in ((1, one), (2, two)):
-        runs = links.runs()
+        runs = links.runs.fetch()
         runs_are_sound(runs)
         assert len(runs) > CUTS
         got = [m for m in net.messages(me, 3 - me) if isinstance(m, int)]

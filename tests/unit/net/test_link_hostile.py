@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import zmq
 
+from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import Kind
-from zab_chaos.node.net import frame
+from zab_chaos.node.events import LinkDown, LinkUp, Received, Refused
 from zab_chaos.node.net.keys import Keys
-from zab_chaos.node.net.link import LinkDown, LinkUp, Received, Refused
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.header import Header, Kind
-from zab_chaos.node.channel.runs import Runs
+from zab_chaos.node.channel.runs import ChannelRun, Runs
 from zab_chaos.node.channel.session import Outcome, Session
-from zab_chaos.node.net.link import ChannelRun, LinkDown, Links
+from zab_chaos.node.events import LinkDown
 
 
 class RawSession(Session):
@@ -19,7 +20,7 @@ class RawSession(Session):
         return Outcome(opened=opened, accepted=True)
 
 
-class RawLinks(Links):
+class RawChannels(ChannelSet):
     """Plain ZeroMQ: reconnects by itself, keeps what is queued, and says nothing."""
 
     session_type = RawSession
@@ -28,7 +29,7 @@ class RawLinks(Links):
     def redial(self, peer: int) -> None:
         """The socket outlives the session."""
 
-    def disconnected(self, peer: int) -> None:
+    def disconnected(self, peer: int, host_ns: int) -> None:
         """Nobody is told."""
 
 
@@ -65,14 +66,14 @@ def test_a_links_runs_begin_at_zero_and_end_with_the_session_or_the_process(net:
     for i in range(5):
         two.send(1, [i])
     net.until(lambda: len(net.messages(1, 2)) == 5)
-    assert one.runs() == []
+    assert one.runs.fetch() == []
     one.reset(2, "a new iteration")
     net.until(lambda: bool(net.of(1, LinkDown)) and net.up(1, 2) and net.up(2, 1))
-    assert one.runs() == [ChannelRun(2, 1, 1, 0, 4, "closed")]
+    assert one.runs.fetch() == [ChannelRun(2, 1, 1, 0, 4, "closed")]
     two.send(1, ["a", "b"])
     net.until(lambda: len(net.messages(1, 2)) == 7)
     net.stop(1)
-    assert one.runs() == [ChannelRun(2, 1, 2, 0, 0, "exit")]
+    assert one.runs.fetch() == [ChannelRun(2, 1, 2, 0, 0, "exit")]
 
 
 def test_what_was_taken_but_not_handed_out_is_not_in_a_run(net: Any) -> None:
@@ -88,12 +89,12 @@ def test_what_was_taken_but_not_handed_out_is_not_in_a_run(net: Any) -> None:
     net.until(lambda: len(net.of(1, LinkDown)) == 2)
     net.stop(1)
     assert net.messages(1, 2) == []
-    assert one.runs() == []
+    assert one.runs.fetch() == []
 
 
 def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show_it(net: Any) -> None:
     fake = net.fake()
-    one = net.start(1, {2: net.ports[2]}, kind=RawLinks)
+    one = net.start(1, {2: net.ports[2]}, kind=RawChannels)
     fake.welcome()
     net.until(lambda: net.up(1, 2))
     fake.say(0, "first")
@@ -103,7 +104,7 @@ def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show
     net.until(lambda: len(net.messages(1, 2)) == 3)
     assert not net.of(1, LinkDown)
     net.stop(1)
-    assert one.runs() == [
+    assert one.runs.fetch() == [
         ChannelRun(2, 1, 1, 0, 0, "gap"),
         ChannelRun(2, 1, 1, 4, 4, "session"),
         ChannelRun(2, 1, 0, 9, 9, "exit"),
@@ -111,13 +112,13 @@ def test_a_link_without_checks_hands_out_gaps_and_old_sessions_and_its_runs_show
 
 
 def test_a_link_without_checks_delivers_what_it_queued_for_a_peers_former_life(net: Any) -> None:
-    one = net.start(1, {2: net.ports[2]}, kind=RawLinks)
-    net.start(2, {1: net.ports[1]}, kind=RawLinks)
+    one = net.start(1, {2: net.ports[2]}, kind=RawChannels)
+    net.start(2, {1: net.ports[1]}, kind=RawChannels)
     net.until(lambda: net.up(1, 2) and net.up(2, 1))
     net.stop(2)
     for i in range(50):
         net.round()
         one.send(2, [i])
-    net.start(2, {1: net.ports[1]}, kind=RawLinks, life=2)
+    net.start(2, {1: net.ports[1]}, kind=RawChannels, life=2)
     net.until(lambda: 49 in net.messages(2, 1))
     net.stop(2)

@@ -12,9 +12,10 @@ from zmq.utils.monitor import recv_monitor_message
 
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.__main__ import live
+from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.config import NodeConfig
-from zab_chaos.node.net import frame, keys
+from zab_chaos.node.net import keys
 from zab_chaos.node.net.keys import KeyFiles, Keys
 from zab_chaos.node.server import Server
 from zab_chaos.node.trace import Trace
@@ -105,11 +106,11 @@ def test_frames_forged_with_the_clients_key_do_not_arrive(node: Node) -> None:
     with node.call("links", zmq.PUSH, keys.load(node.files.clients)) as socket:
         socket.send(frame.pack(forged, []))
         node.until(lambda: bool(node.refused()))
-        assert node.server.links.frames == {2: 0, 3: 0}
+        assert node.server.links.channels.frames == {2: 0, 3: 0}
         socket.disable_monitor()
         node.monitor.close()
     with node.call("links", zmq.PUSH, keys.load(node.files.links)) as socket:  # as the test would see them otherwise
         socket.send(frame.pack(forged, []))
-        node.until(lambda: node.server.links.frames[2] == 1)
+        node.until(lambda: node.server.links.channels.frames[2] == 1)
         socket.disable_monitor()
         node.monitor.close()

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.oracle.edits import edited
 from zab_chaos.faults.scenario import parse
-from zab_chaos.harness.backends.simulator.run import run_sim
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import run
 from zab_chaos.model import manifest
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Outcome
@@ -41,7 +41,7 @@ NOTICED_AT_LEAST = 0.92  # of the edits that change what traces, operations and 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that ended with PASS."""
     wish = RunOptions(seed=1, results=tmp_path_factory.mktemp("results"), command="again", on="sim")
-    ran = run_sim(parse(SCENARIO), wish, Quiet())
+    ran = run(parse(SCENARIO), wish, Quiet())
     assert ran.verdict.verdict is Outcome.PASS, ran.verdict.reasons
     assert judge(ran.folder.path).to_json() == judge(ran.folder.path, stored=False).to_json()
     return ran.folder.path

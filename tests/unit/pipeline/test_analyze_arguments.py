@@ -19,10 +19,10 @@ def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     wrong = ["--master", "sparkle", "--memory", "lots", "--out", str(file), "--compare", "a", str(file)]
     said = told(["analyze", str(tmp_path / "none"), *wrong], capsys)
     for words in (
-        "name the RESULTS to analyze, or two campaigns with --compare A B, not both",
+        "give the RESULTS to analyze, or two campaigns with --compare A B, not both",
         f"{tmp_path / 'none'}: there is no such file or folder",
         "a: there is no such file or folder",
-        f"{file} is a file; name the folder of a run",
+        f"{file} is a file; give a run folder",
         "--master is 'sparkle'; it needs a Spark master's URL",
         "--memory is 'lots'; it needs a number and k, m or g",
         f"--out is {file}, which is a file",
@@ -31,7 +31,7 @@ def test_all_mistakes_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_nothing_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name the RESULTS to analyze" in told(["analyze"], capsys)
+    assert "give the RESULTS to analyze" in told(["analyze"], capsys)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,7 @@ def test_a_pattern_may_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_uri_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(["analyze", "hdfs://host/runs", "--out", "s3://bucket/x"], capsys)
-    assert (
-        "hdfs://host/runs: a URI can't be analyzed; name a path under which this machine and all executors see it"
-        in said
-    )
+    assert "hdfs://host/runs: a URI can't be analyzed; give a path that this machine and all executors can read" in said
     assert "--out is s3://bucket/x; it needs a folder" in said
 
 
@@ -60,11 +57,11 @@ def test_a_master_for_an_exploration(capsys: pytest.CaptureFixture[str]) -> None
     said = told(["explore", "lab-flapping", "--seeds", "1", "--jobs", "2", "--master", "here"], capsys)
     assert "--master is 'here'" in said
     assert "--jobs and --master exclude each other" in said
-    assert "lab-flapping runs in this process only" in said
+    assert "lab-flapping runs on this machine only" in said
 
 
 def test_what_goes_with_a_comparison_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--fail-if-worse goes with --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)
+    assert "--fail-if-worse needs --compare A B" in told(["analyze", str(tmp_path), "--fail-if-worse"], capsys)
 
 
 def test_without_the_packages_of_the_pipeline(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-import zab_chaos.harness.backends.simulator.run
+import zab_chaos.harness.backends.simulator.backend
 import zab_chaos.harness.testing.resources  # noqa: F401  every session in this process would import them anew
 from tests.unit.plugin.sessions import results
 
@@ -87,7 +87,7 @@ def test_results_go_where_the_option_says_seen_from_where_pytest_is_called(pytes
     ("option", "words"),
     [
         ("--zab-seeds=3-5", "*seeds is '3-5'; it needs a whole number, or two as in 1..1000"),
-        ("--zab-on=moon", "*on 'moon': there is no such world. Known: *"),
+        ("--zab-on=moon", "*no backend is called 'moon'. Known: *"),
         ("--zab-record=maybe", "*invalid choice: 'maybe'*"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_scenario_fails_by_its_verdict_with_the_command_that_repeats_it(pytest
         ("", 'zab_run needs a scenario: @pytest.mark.zab(scenario="power-outage")'),
         ("@pytest.mark.zab(scenario='no-such')", "no scenario is called 'no-such'*"),
         ("@pytest.mark.zab(scenario='power-outage', timing={})", "there is no key 'timing'*"),
-        ("@pytest.mark.zab(scenario='power-outage', on='moon')", "*there is no such world*"),
+        ("@pytest.mark.zab(scenario='power-outage', on='moon')", "*no backend is called*"),
     ],
 )
 def test_a_scenario_that_cannot_be_run(pytester: pytest.Pytester, marker: str, words: str) -> None:

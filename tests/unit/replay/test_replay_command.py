@@ -67,7 +67,7 @@ def test_nothing_recorded_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str
     for file in (run / "record").iterdir():
         file.unlink()
     assert main(["replay", str(run), "--json"]) == 2
-    assert "nothing is recorded" in answer(capsys)["why"]
+    assert "has no recordings" in answer(capsys)["why"]
 
 
 def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,8 +84,8 @@ def test_a_defect_that_is_not_here_is_exit_2(run: Path, capsys: pytest.CaptureFi
         (["--until", "-3", "--node", "2"], "--until -3"),
         (["--until", "3"], "node 1 life 1, 2; node 2 life 1; node 3 life 1, 2"),
         (["--show", "--node", "1"], "node 1 life 1, 2"),
-        (["--node", "9"], "Recorded are node 1 life 1, 2"),
-        (["--node", "2", "--life", "2"], "Recorded are"),
+        (["--node", "9"], "Recorded: node 1 life 1, 2"),
+        (["--node", "2", "--life", "2"], "Recorded: "),
         (["--node", "2", "--until", "99999"], "node 2, life 1 ends before that"),
         (["--node", "2", "--until", "i99999"], "its last input i"),
         (["--node", "two"], "--node"),
@@ -105,7 +105,7 @@ def test_two_mistakes_are_told_at_once(original: Path, capsys: pytest.CaptureFix
     assert main(["replay", str(original), "--node", "9", "--until", "soon"]) == 4
     err = capsys.readouterr().err
     assert "soon" in err
-    assert "Recorded are" in err
+    assert "Recorded: " in err
 
 
 def test_a_run_that_is_not_there_is_exit_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

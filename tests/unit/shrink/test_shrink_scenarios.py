@@ -10,8 +10,8 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Scenario, load, parse
-from zab_chaos.harness.backends.simulator.run import simulate
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
 from zab_chaos.harness.shrink.times import earlier, rounder, shorter
 
@@ -163,12 +163,12 @@ def test_a_run_that_passed_has_nothing_to_shrink(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["lossy"], "with seed 1 ends as expected in the simulated world (PASS)"),
+        (["lossy"], "with seed 1 ends as expected in the simulator (PASS)"),
         (["lossy", "--budget", "soon"], "--budget is 'soon'; it needs a number of tries"),
         (["lossy", "--budget", "0"], "--budget is '0'"),
         (["lossy", "--defect", "gap"], "no defect is called 'gap'"),
         (["lossy", "--out", "/nowhere/there.toml"], "there is no folder /nowhere"),
-        (["nowhere"], "Nor is there a run with a run.json at nowhere"),
+        (["nowhere"], "There is no run folder nowhere either"),
     ],
 )
 def test_mistakes_are_told(
@@ -184,7 +184,7 @@ def test_mistakes_are_told(
 def test_a_run_has_its_own_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.json").write_text("{}")
     assert main(["shrink", str(tmp_path), "--seed", "3", "--swarm"]) == 4
-    assert "leave --seed, --swarm out" in capsys.readouterr().err
+    assert "leave out --seed, --swarm" in capsys.readouterr().err
 
 
 # ---- the candidates ----

@@ -117,5 +117,5 @@ def test_all_mistakes_in_the_words_are_told_at_once() -> None:
     with pytest.raises(BadInput) as error:
         read(["crush", "leader", "for=1", "for=2"])
     assert all(
-        wrong in str(error.value) for wrong in ("Did you mean crash", "'leader' is no KEY=VALUE", "for is said twice")
+        wrong in str(error.value) for wrong in ("Did you mean crash", "'leader' is not KEY=VALUE", "for is given twice")
     )

@@ -191,7 +191,7 @@ def test_all_mistakes_of_a_wish_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as told:
         Ensemble(on="moon", nodes=0, timing={"heartbeat": 3}, defect="none", results=tmp_path)
     words = str(told.value)
-    for part in ("on 'moon'", "nodes", "'heartbeat' is no key", "defect"):
+    for part in ("no backend is called 'moon'", "nodes", "'heartbeat' is no key", "defect"):
         assert part in words
     assert not list(tmp_path.iterdir())
 

@@ -1,19 +1,14 @@
-"""The protocol's transcripts: `tests/testdata/*.txt` says what is done, and line for line what the protocol does then.
+"""The protocol does what its transcripts say (`model/transcripts/*.txt`).
 
-A file is a paragraph; `nodes N [setting=value ...]`; then numbered steps, each a command (a method of `Lockstep`) with its
-indented lines below it, and remarks between them that begin with `#`. `pytest --rewrite` writes the indented lines anew; who
-changes the protocol reviews them as a diff. `1->2 NEWEPOCH e=2` has arrived, `1-x2 NEWEPOCH e=2` is lost, `2: accepted_epoch 2`
-happened at node 2.
+`pytest --rewrite` writes the indented lines anew; who changes the protocol reviews them as a diff.
 """
 
 import difflib
-import re
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.unit.transcripts.lockstep import Disagreement, Lockstep
 from zab_chaos.faults.defects import (
     AckBeforeSync,
     AckLeaderBeforeSync,
@@ -22,74 +17,16 @@ from zab_chaos.faults.defects import (
     NoTruncate,
     PromiseNotDurable,
 )
+from zab_chaos.model.transcripts.lockstep import Disagreement, Lockstep
+from zab_chaos.model.transcripts.transcript import FOLDER, performed
 from zab_chaos.node.core.peer import Peer
 
-FOLDER = Path(__file__).resolve().parents[2] / "testdata"
 FILES = sorted(FOLDER.glob("*.txt"))
 PHASES = (
     ("f.1.1", "l.1.1", "f.1.2", "l.1.2"),
     ("l.2.1", "f.2.1", "l.2.2", "f.2.2"),
     ("l.3.1", "l.3.2", "f.3.1", "f.3.2", "f.3.3", "l.3.3", "l.3.4"),
 )
-STEP = re.compile(r"(\d+)\. (.+)")
-NUMBERS = ("start", "crash", "wipe", "promise", "isolate", "stick", "unstick", "snapshot", "tick", "show")
-COMMANDS = ("begin", *NUMBERS, "heal", "hold", "release", "submit", "refuses", "quietly COMMAND")
-
-
-def perform(world: Lockstep, command: str) -> None:
-    """One step. Raises ValueError with what is allowed."""
-    name, *words = command.split()
-    if name in NUMBERS:
-        getattr(world, name)(*map(int, words))
-    elif name == "quietly":
-        perform(world, " ".join(words))
-        world.lines.clear()
-    elif name in ("begin", "heal") and not words:
-        getattr(world, name)()
-    elif name == "release":
-        world.release(*words)
-    elif name == "hold":
-        pairs = [tuple(map(int, pair.split("->"))) for pair in words[1:]]
-        world.hold(words[0], *((a, b) for a, b in pairs))
-    elif name in ("submit", "refuses"):
-        getattr(world, name)(int(words[0]), *words[1:])
-    else:
-        raise ValueError(f"{command!r} is no command; there are {', '.join(COMMANDS)}")
-
-
-def world_of(line: str) -> Lockstep:
-    """`nodes 3 counter_max=3`."""
-    words = line.split()
-    settings = dict(word.split("=") for word in words[2:])
-    return Lockstep(int(words[1]), **{name: int(value) for name, value in settings.items()})
-
-
-def performed(text: str) -> str:
-    """The file as it should be: the same steps, with what happens now."""
-    world: Lockstep | None = None
-    done: list[str] = []
-    steps = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if world is None:
-            done.append(line)
-            if line.startswith("nodes "):
-                world = world_of(line)
-            continue
-        match = STEP.fullmatch(line)
-        if match is not None:
-            steps += 1
-            assert int(match[1]) == steps, f"line {number}: step {steps} comes here"
-            done += ["", line] if done[-1] and not done[-1].startswith("#") else [line]
-            perform(world, match[2])
-            done += [f"   {told}" for told in world.lines]
-            world.lines.clear()
-        elif line.startswith("#"):
-            done += ["", line] if done[-1] and not done[-1].startswith("#") else [line]
-        else:
-            assert not line or line.startswith("   "), f"line {number}: {line!r} is neither step, remark nor transcript"
-    assert world is not None, "no line `nodes N`"
-    world.check()
-    return "\n".join(done).rstrip() + "\n"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -63,7 +63,7 @@ def test_weights_are_kept_and_decide_what_is_drawn(tmp_path: Path, shipped: Call
 )
 def test_a_file_without_weights_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(text)
-    with pytest.raises(BadInput, match="holds no weights"):
+    with pytest.raises(BadInput, match="does not contain weights"):
         read_weights(tmp_path / "w.json")
 
 

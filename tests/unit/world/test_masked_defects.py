@@ -8,7 +8,8 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.defects.choosing import PushesOwnHistory, VotesByZxid
 from zab_chaos.faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness.backends.simulator.run import plan_of, simulate
+from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement, Verdict
 from zab_chaos.model.world.server import SimServer

@@ -12,10 +12,11 @@ import pytest
 
 from zab_chaos.faults.scenario import Scenario, Workload
 from zab_chaos.harness.backends.lockstep.compare import first_difference
-from zab_chaos.harness.backends.lockstep.run import run_lockstep
-from zab_chaos.harness.backends.simulator.run import plan_of, run_sim, simulate
+from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import run
 from zab_chaos.model.world.client_port import SimPort
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Broadcasting
@@ -100,7 +101,7 @@ def test_a_process_in_lockstep_ends_as_in_the_simulator(broken: str, tmp_path: P
         run(replace(SCENARIO, source=""), RunOptions(
             seed=1, results=tmp_path / on, command=on, keep_data=True, on=on, defect=("broken", f"{broken}:AT_ACK")
         ), Quiet())
-        for on, run in (("sim", run_sim), ("lockstep", run_lockstep))
+        for on in ("sim", "lockstep")
     )  # fmt: skip
     assert "sanity" in simulated.verdict.violated
     assert first_difference(simulated.folder.path, ran.folder.path) is None

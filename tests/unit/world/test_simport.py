@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
-from zab_chaos.harness.backends.simulator.run import SimGround
-from zab_chaos.model.world.clients import SimClient, SimOperation
+from zab_chaos.harness.backends.simulator.backend import SimGround
+from zab_chaos.harness.backends.simulator.client import SimClient
+from zab_chaos.harness.client.core import Operation
 from zab_chaos.node.clients.sessions import SHARE
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Ok, Outcome, Unknown
-from zab_chaos.node.tree.requests import Create, Get
+from zab_chaos.node.tree.requests import Create, Get, Request
 
 SECOND = 1_000_000_000
 ME, YOU = 6666, 7777
@@ -30,19 +31,18 @@ class Ensemble:
         self.known: dict[int, list[Outcome]] = {ME: [], YOU: []}
         assert self.world.until(lambda: self.ground.cluster.leader() is not None, 20 * SECOND)
 
-    def client(self, number: int, seen: Zxid = ZERO) -> SimClient:
-        """At node 1, which it says HELLO to with what it has `seen`."""
-
-        def done(operation: SimOperation, outcome: Outcome) -> None:
-            self.known[number].append(outcome)
-
-        client = SimClient(self.world, self.machines[:1], 0, number, 100 * SECOND, done, lambda: None)
-        assert self.world.until(lambda: client.connected, 10 * SECOND)
-        if seen:
-            client.seen = seen
-            client._move_on("it begins again")
-            assert self.world.until(lambda: client.connected, 10 * SECOND)
+    def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
+        """At node 1, which it says HELLO to with what it has `seen`. It knows the first so many `nodes`."""
+        client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND)
+        client.core.seen = seen
+        assert self.world.until(lambda: client.core.connected, 10 * SECOND)
         return client
+
+    def submit(self, client: SimClient, request: Request) -> None:
+        def known(operation: Operation, outcome: Outcome) -> None:
+            self.known[client.core.number].append(outcome)
+
+        client.submit(request, known)
 
     def sessions(self) -> Any:
         server: Any = self.machines[0].server
@@ -58,20 +58,21 @@ def test_a_connection_that_is_gone_is_noticed_although_there_is_nothing_to_tell(
     client = ensemble.client(ME)
     ensemble.world.pass_time(3 * SECOND)
     assert ME in ensemble.sessions()._sessions
-    client.attempt += 1  # its machine is gone: no BYE
+    assert client.core.connection is not None
+    client.core.connection.close()  # its machine is gone: no BYE
     assert ensemble.world.until(lambda: ME not in ensemble.sessions()._sessions, 2 * SECOND)
 
 
 def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile(ensemble: Ensemble) -> None:
     liar, other = ensemble.client(ME, seen=zxid(2**30, 9)), ensemble.client(YOU)
     for _ in range(WAITING // SHARE + 5):
-        liar.submit(Get("/"), 0)
-    liar.flush()
+        ensemble.submit(liar, Get("/"))
+    liar.turn()
     ensemble.world.pass_time(SECOND // 10)
     assert ensemble.sessions().waiting == WAITING // SHARE + 5
     for number in range(WAITING // SHARE):
-        other.submit(Create(f"/{number}"), 0)
-    other.flush()
+        ensemble.submit(other, Create(f"/{number}"))
+    other.turn()
     assert ensemble.world.until(lambda: len(ensemble.known[YOU]) == WAITING // SHARE, SECOND // 2)
     assert {type(outcome) for outcome in ensemble.known[YOU]} == {Ok}
     assert not ensemble.known[ME]
@@ -79,3 +80,42 @@ def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile
     assert isinstance(ensemble.known[ME][0], Unknown)
     assert "has seen 1073741824:9" in ensemble.known[ME][0].why
     assert ensemble.sessions().waiting == 0
+
+
+def test_what_no_frame_may_hold_makes_the_node_drop_the_client_with_words(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME)
+    ensemble.submit(client, Create("/huge", bytes(5 * 2**20)))
+    client.turn()
+    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    (outcome,) = ensemble.known[ME]
+    assert isinstance(outcome, Unknown)
+    assert "at most 4194304 are allowed" in outcome.why
+    assert ensemble.world.until(lambda: client.core.connected, SECOND)
+
+
+def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME)
+    ensemble.submit(client, Create("/huger", bytes(17 * 2**20)))
+    client.turn()
+    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    assert ensemble.known[ME] == [Unknown("the connection broke")]
+
+
+def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble: Ensemble) -> None:
+    client = ensemble.client(ME, nodes=3)
+    ensemble.ground.network.cut([(1, 2), (1, 3), (2, 1), (3, 1)], "disable")
+    for _ in range(50):
+        ensemble.submit(client, Create("/a"))
+        client.turn()
+        ensemble.world.pass_time(SECOND // 10)
+    assert client.core.node != 1
+    assert client.core.last_trouble == "node 1 has no leader"
+    assert client.core.last_trouble == "node 1 has no leader"
+
+
+def test_a_number_that_comes_again_ends_the_older_connection(ensemble: Ensemble) -> None:
+    older = ensemble.client(ME)
+    newer = ensemble.client(ME)
+    assert ensemble.world.until(lambda: not older.core.connected, SECOND)
+    assert "connected again" in older.core.last_trouble
+    assert newer.core.connected

@@ -11,13 +11,14 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness.backends.simulator.run import SimGround, run_sim
-from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimGround
+from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.run import run
 
 RUN = """
 import sys
@@ -27,16 +28,16 @@ from zab_chaos.faults.scenario import load
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.backends.simulator.run import run_sim
+from zab_chaos.harness.runs.run import run
 scenario = load(catalogue.shipped()[sys.argv[1]])
 scenario = replace(scenario, workload=replace(scenario.workload, rate=40.0))
 wish = RunOptions(seed=int(sys.argv[2]), results=Path(sys.argv[3]), command="again", keep_data=True, on="sim")
-run_sim(scenario, wish, Quiet())
+run(scenario, wish, Quiet())
 """
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def run(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
+def digests(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str]:
     """Every file's digest. The commit is taken out of run.json: somebody may be at work in this checkout."""
     subprocess.run(
         [sys.executable, "-c", RUN, scenario, str(seed), str(folder)],
@@ -54,9 +55,9 @@ def run(folder: Path, scenario: str, seed: int, hash_seed: str) -> dict[str, str
 
 @pytest.mark.parametrize("scenario", ["power-outage-torn", "defects/stale-epoch-accepted"])
 def test_same_seed_same_bytes(tmp_path: Path, scenario: str) -> None:
-    one = run(tmp_path / "one", scenario, 3, "0")
-    assert one == run(tmp_path / "two", scenario, 3, "12345")
-    other = run(tmp_path / "three", scenario, 4, "0")
+    one = digests(tmp_path / "one", scenario, 3, "0")
+    assert one == digests(tmp_path / "two", scenario, 3, "12345")
+    other = digests(tmp_path / "three", scenario, 4, "0")
     assert {name for name in one if one[name] != other.get(name)} > {"ops.jsonl", "faults.jsonl", "verdict.json"}
     kinds = {name.split("/")[0] for name in one}
     assert {"trace", "record", "data", "ops.jsonl", "harness.jsonl", "run.json", "scenario.toml"} <= kinds
@@ -67,7 +68,7 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
     name = scenario if defect is None else f"defects/{scenario}"
     bug = (defect, DEFECTS[defect].path) if defect is not None else None
     wish = RunOptions(seed=2, results=tmp_path, command="", defect=bug, on="sim")
-    ran = run_sim(load(catalogue.shipped()[name]), wish, Quiet())
+    ran = run(load(catalogue.shipped()[name]), wish, Quiet())
     assert (ran.verdict.exit == 1) == (defect is not None)
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
 
@@ -75,27 +76,30 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
 class Damaged(SimGround):
     """A world in which one bit of a node's recording has flipped when the run is over."""
 
-    def close(self) -> None:
-        super().close()
+    path: Path
+
+    def finish(self) -> None:
+        super().finish()
         path = self.path / "record" / "node-2-1.bin"
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
 
-    @staticmethod
-    def opened(scenario: Scenario, wish: RunOptions, folder: RunFolder) -> "Damaged":
-        ground = Damaged(scenario, wish.seed, None, folder, wish.record)
-        ground.path = folder.path
-        return ground
 
-    path: Path
+def opened(_backend: SimBackend, scenario: Scenario, wish: RunOptions, folder: RunFolder, _screen: Display) -> Damaged:
+    ground = Damaged(scenario, wish.seed, None, folder, wish.record)
+    ground.path = folder.path
+    return ground
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(tmp_path: Path, damaged: bool) -> None:
+def test_a_recorded_run_is_replayed_and_a_damaged_recording_is_found(
+    tmp_path: Path, damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wish = RunOptions(seed=2, results=tmp_path, command="", on="sim")
-    more = {"open_ground": Damaged.opened} if damaged else {}
-    verdict = run_sim(load(catalogue.shipped()["leader-pause"]), wish, Quiet(), **more).verdict
+    if damaged:
+        monkeypatch.setattr(SimBackend, "open", opened)
+    verdict = run(load(catalogue.shipped()["leader-pause"]), wish, Quiet()).verdict
     found = verdict.property("replay equality")
     assert found.checked > 1000
     assert (found.verdict, verdict.exit) == (("VIOLATION", 1) if damaged else ("PASS", 0))

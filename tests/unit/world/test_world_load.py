@@ -1,7 +1,7 @@
 """The load in the simulated world, while it sets up."""
 
 from zab_chaos.faults.scenario import Scenario, Workload, load
-from zab_chaos.harness.backends.simulator.run import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimGround
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
@@ -19,11 +19,11 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     load = SimLoad(ground.world, machines, ground.records, load_of(scenario), 1)
     load.start()
     ground.world.pass_time(20 * AGAIN_NS)
-    assert 0 < load.counts["failed"] <= 20 * 4
-    assert not load.begun
+    assert 0 < load.counters.failed <= 20 * 4
+    assert not load.wait_begun(0)
     for machine in machines[1:]:
         machine.spawn()
-    assert ground.world.until(lambda: load.begun, 5_000_000_000)
+    assert ground.world.until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:

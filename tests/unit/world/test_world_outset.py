@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zab_chaos.faults.scenario import Disk, Expect, Operation, Scenario, Workload
-from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results.final_state import judge_state
 from zab_chaos.harness.runs.initial_disks import write_disk
 from zab_chaos.model.verdict import Judgement
@@ -37,7 +37,7 @@ def test_the_state_at_the_end_is_what_was_expected() -> None:
 def test_another_state_is_a_violation_that_says_who_holds_what() -> None:
     verdict = simulate(ends_with(key_0=("c", None)), 1, None).verdict
     assert verdict.violated == ["expected state"]
-    assert "node 1 'b', node 2 'b', node 3 'b'; all are to have 'c' or no such znode" in verdict.reasons[0]
+    assert "node 1 'b', node 2 'b', node 3 'b'; all must have 'c' or no such znode" in verdict.reasons[0]
 
 
 def test_without_an_expected_state_nothing_is_asked() -> None:

@@ -10,7 +10,7 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.nemesis import draw_params
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import Expect, FaultStep, Scenario, load
-from zab_chaos.harness.backends.simulator.run import simulate
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.config import Limits

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from zab_chaos.faults.scenario import Scenario, parse
-from zab_chaos.harness.backends.simulator.run import simulate
 from zab_chaos.harness.explore import swarm
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.config import Limits
 

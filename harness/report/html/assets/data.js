@@ -43,10 +43,15 @@ function lowerBound(column, value) {
   return low;
 }
 
-function seconds(micros) {
-  return `${(micros / 1e6).toFixed(3)} s`;
+// A time as it is shown. A transcript has no time: there a second is one thing after another.
+function timeWords(micros, digits) {
+  return run.steps ? `step ${Math.max(0, Math.round(micros / 1e6))}` : `${(micros / 1e6).toFixed(digits)} s`;
 }
 
+const seconds = (micros) => timeWords(micros, 3);
+const precise = (micros) => timeWords(micros, 6);
+
 function duration(micros) {
+  if (run.steps) return `${Math.round(micros / 1e6)} steps`;
   return Math.abs(micros) >= 1e6 ? `${(micros / 1e6).toFixed(2)} s` : `${(micros / 1e3).toFixed(micros < 1e4 ? 2 : 0)} ms`;
 }

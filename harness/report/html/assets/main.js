@@ -1,8 +1,9 @@
 // Puts the panels together: what is drawn, and when it is drawn anew.
 let printing = false;
 const PRINTED = 1000; // CSS pixels wide; paper is as wide as it is
-const panels = Object.entries({ faults: faultsPanel, lanes: lanesPanel, latency: latencyPanel, throughput: throughputPanel, lag: lagPanel })
-  .map(([id, panel]) => Object.assign(panel, { canvas: document.getElementById(id) }));
+const panels = Object.entries({ faults: faultsPanel, lanes: lanesPanel, messages: messagesPanel, latency: latencyPanel, throughput: throughputPanel, lag: lagPanel })
+  .map(([id, panel]) => Object.assign(panel, { canvas: document.getElementById(id) }))
+  .filter((panel) => panel.canvas); // a transcript's page has two
 
 function draw() {
   for (const panel of panels) {
@@ -61,3 +62,9 @@ for (const button of document.querySelectorAll("button.show"))
 
 readTheme();
 view.all();
+readExchange().then(() => {
+  showLegend();
+  listenToFollowing();
+  pictures.dataset.exchange = "ready";
+  draw();
+});

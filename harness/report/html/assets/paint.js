@@ -36,12 +36,13 @@ function paintTime(area) {
   const { ctx } = area;
   const step = roundStep(view.end - view.begin, Math.max(area.width / 110, 2));
   const digits = Math.max(0, Math.ceil(6 - Math.log10(step)));
+  if (run.steps && step < 1e6) return;
   ctx.textAlign = "center";
   for (let t = Math.ceil(view.begin / step) * step; t <= view.end; t += step) {
     const x = Math.round(area.x(t)) + 0.5;
     line(ctx, theme.line, x, 0, x, area.bottom + 4);
     ctx.fillStyle = theme.faint;
-    ctx.fillText(`${(t / 1e6).toFixed(digits)} s`, x, area.height - 8);
+    ctx.fillText(timeWords(t, digits), x, area.height - 8);
   }
 }
 

@@ -62,6 +62,7 @@ function listenTo(panel) {
     selection.hidden = true;
     const [begin, end] = [drag ? drag.x : 0, event.offsetX].sort((a, b) => a - b);
     if (drag && !drag.moves && end - begin > 4) view.show(panel.area.t(begin), panel.area.t(end));
+    else if (drag && !drag.moves && panel.act) panel.act(panel.area, event.offsetX, event.offsetY);
     drag = null;
   });
   canvas.addEventListener("pointercancel", () => ((drag = null), (selection.hidden = true)));
@@ -89,6 +90,7 @@ function onKey(panel, event) {
   else if (event.key === "+" || event.key === "=") view.zoom(area.t(x), 0.5);
   else if (event.key === "-") view.zoom(area.t(x), 2);
   else if (event.key === "0" || event.key === "Home") view.all();
+  else if (event.key === "Enter" && panel.act) panel.act(area, x, y);
   else if (event.key === "Escape") hideTip();
   else return;
   event.preventDefault();

@@ -29,10 +29,14 @@ from zab_chaos.node.channel.header import Header, Kind
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
 NUMBER_MAX = 2**62  # of a session or a life: out of reach for honest counting, and the next one still fits the header
-_HEADER = Struct(">4sIQBIIQQQQI")
-_SUMMED = 8  # offset from which on the checksum counts
-HEADER_BYTES = _HEADER.size
-_ENCODER = msgspec.msgpack.Encoder()
+_UNSUMMED = Struct(">4sI")  # magic and checksum
+_SUMMED = Struct(">QBIIQQQQI")  # what the checksum counts, with the payload
+_WHOLE = Struct(">4sIQBIIQQQQI")
+_SUMMED_FROM = _UNSUMMED.size
+HEADER_BYTES = _WHOLE.size
+_LAST_KIND = int(Kind.THANKS)
+_encode = msgspec.msgpack.Encoder().encode
+_new = tuple.__new__
 
 
 class BadFrame(Exception):
@@ -49,14 +53,11 @@ def cluster_hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def pack(header: Header, messages: list[Any]) -> bytearray:
-    """The frame's bytes; `header.length` is filled in. Messages are what msgspec can encode."""
-    data = bytearray(HEADER_BYTES)
-    _ENCODER.encode_into(messages, data, HEADER_BYTES)
-    _HEADER.pack_into(data, 0, MAGIC, 0, *header[:-1], len(data) - HEADER_BYTES)
-    with memoryview(data) as view:
-        data[4:_SUMMED] = crc32(view[_SUMMED:]).to_bytes(4, "big")
-    return data
+def pack(header: tuple[int, ...], messages: Any) -> bytes:
+    """The frame's bytes. `header`: a Header, whose `length` need not be there. Messages are what msgspec can encode."""
+    payload = _encode(messages)
+    summed = _SUMMED.pack(*header[:8], len(payload)) + payload
+    return _UNSUMMED.pack(MAGIC, crc32(summed)) + summed
 
 
 def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
@@ -64,31 +65,34 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
     size = len(data)
     if size < HEADER_BYTES:
         raise BadFrame(f"truncated: {size} bytes, and a header alone has {HEADER_BYTES}")
-    magic, checksum, *fields = _HEADER.unpack_from(data)
-    header = Header._make(fields)
+    fields = _WHOLE.unpack_from(data)
+    magic, checksum, ensemble, kind, sender, to_node, incarnation, to, session, _, length = fields
     if magic != MAGIC:
         raise BadFrame("not a frame of this protocol and version")
-    if header.cluster != cluster:
+    if ensemble != cluster:
         raise BadFrame("from another ensemble")
     if size > limit:
-        raise BadFrame(f"oversized: {size} bytes, and a frame has at most {limit}", header.sender)
-    if header.length != size - HEADER_BYTES:
-        raise BadFrame(f"{header.length} bytes of payload announced, {size - HEADER_BYTES} there", header.sender)
-    if crc32(memoryview(data)[_SUMMED:]) != checksum:
-        raise BadFrame("the checksum does not fit", header.sender)
-    if header.kind > Kind.THANKS or (header.kind and data[HEADER_BYTES:] != EMPTY):
-        raise BadFrame("neither messages nor an empty greeting", header.sender)
-    for name, number in (("session", header.session), ("life", header.incarnation), ("life", header.to)):
-        if number > NUMBER_MAX:
-            raise BadFrame(f"{name} {number} is out of range", header.sender)
-    if header.receiver != receiver:
-        raise BadFrame(f"addressed to node {header.receiver}", header.sender)
-    return header
+        raise BadFrame(f"oversized: {size} bytes, and a frame has at most {limit}", sender)
+    if length != size - HEADER_BYTES:
+        raise BadFrame(f"{length} bytes of payload announced, {size - HEADER_BYTES} there", sender)
+    if crc32(data[_SUMMED_FROM:]) != checksum:
+        raise BadFrame("the checksum does not fit", sender)
+    if kind and (kind > _LAST_KIND or data[HEADER_BYTES:] != EMPTY):
+        raise BadFrame("neither messages nor an empty greeting", sender)
+    if session > NUMBER_MAX or incarnation > NUMBER_MAX or to > NUMBER_MAX:
+        raise BadFrame(_out_of_range(session=session, life=max(incarnation, to)), sender)
+    if to_node != receiver:
+        raise BadFrame(f"addressed to node {to_node}", sender)
+    return _new(Header, fields[2:])  # what Header(*fields) does, in half the time
+
+
+def _out_of_range(**numbers: int) -> str:
+    return next(f"{name} {number} is out of range" for name, number in numbers.items() if number > NUMBER_MAX)
 
 
 def messages(data: bytes, header: Header, decoder: msgspec.msgpack.Decoder[list[Any]]) -> list[Any]:
     """The messages of a frame whose header `parse` accepted. Raises BadFrame and nothing else."""
     try:
-        return decoder.decode(memoryview(data)[HEADER_BYTES:])
+        return decoder.decode(data[HEADER_BYTES:])
     except Exception as error:  # whatever a peer sent, it must not end this node
         raise BadFrame(f"the messages cannot be decoded: {error}", header.sender) from None

@@ -8,24 +8,24 @@ from typing import Self
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import Scheduler
+from zab_chaos.harness.backends.backend import Load
 from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
-from zab_chaos.harness.backends.processes.ensemble import Ended, Nodes
+from zab_chaos.harness.backends.processes.lives import Ended, Lives
 from zab_chaos.harness.report.progress import Display, Now
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.open_loop import Workload
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
-STATES = {"LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
+STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
 class Watch:
     """The run says what `phase` it is in and sets `scheduler`, `workload` and `begun` as they come into being."""
 
-    def __init__(self, cluster: Nodes, folder: RunFolder, display: Display, duration: float) -> None:
+    def __init__(self, cluster: Lives, folder: RunFolder, display: Display, duration: float) -> None:
         self.phase = "starting"
         self.begun: float | None = None  # time.monotonic() at the schedule's zero
         self.scheduler: Scheduler | None = None
-        self.workload: Workload | None = None
+        self.workload: Load | None = None
         self.error: Exception | None = None
         self._cluster = cluster
         self._folder = folder

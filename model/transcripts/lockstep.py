@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble import recover
-
 from zab_chaos.model.replay import descriptions as words
+from zab_chaos.model.transcripts.disk import recover
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.errors import NotLeading
 from zab_chaos.node.core.messages import NAMES, Message, Ping
 from zab_chaos.node.core.peer import Peer
-from zab_chaos.node.core.ready import Deliver, EpochRecord, Event, Ready, Record
+from zab_chaos.node.core.ready import Deliver, EpochRecord, Event, Install, Ready, Record
 from zab_chaos.node.core.settings import MS, Settings
 from zab_chaos.node.core.zxid import Zxid
 
@@ -63,13 +62,20 @@ class Lockstep:
         self.held: set[tuple[str, Channel]] = set()
         self.lines: list[str] = []
 
+    def begins(self, step: str) -> None:
+        """The next step of a transcript, for whoever draws it."""
+
     # ---- commands ----
 
     def begin(self) -> None:
         """A new ensemble, up to an established epoch; only that is told."""
-        self.start(*self.members)
-        self.lines.clear()
+        self.quietly(lambda: self.start(*self.members))
         self.show(*self.members)
+
+    def quietly(self, act: Callable[[], None]) -> None:
+        """Do it, and tell nothing of it."""
+        act()
+        self.lines.clear()
 
     def start(self, *ids: int) -> None:
         for i in ids:
@@ -282,16 +288,20 @@ class Lockstep:
         self.tell_events(i, ready.events_after_sync)
         self.send(i, ready.messages_after_sync)
         for delivery in ready.deliveries:
-            if isinstance(delivery, Deliver):
-                payloads = [txn.decode() for txn in delivery.txns]
-                node.state += payloads
-                self.tell(i, f"deliver {words.span(delivery.first, len(payloads))}: {' '.join(payloads)}")
-            else:
-                node.state = delivery.state.decode().split()
-                self.tell(i, f"restored from the snapshot at {zx.show(delivery.zxid)}: {' '.join(node.state)}")
+            self.apply(i, delivery)
         if ready.abort is not None:
             self.tell(i, f"aborts: {ready.abort}")
             node.peer = None
+
+    def apply(self, i: int, delivery: Deliver | Install) -> None:
+        node = self.nodes[i]
+        if isinstance(delivery, Deliver):
+            payloads = [txn.decode() for txn in delivery.txns]
+            node.state += payloads
+            self.tell(i, f"deliver {words.span(delivery.first, len(payloads))}: {' '.join(payloads)}")
+        else:
+            node.state = delivery.state.decode().split()
+            self.tell(i, f"restored from the snapshot at {zx.show(delivery.zxid)}: {' '.join(node.state)}")
 
     def send(self, i: int, messages: Iterable[tuple[int, Message]]) -> None:
         for other, message in messages:

@@ -13,6 +13,11 @@ class Refusals:
         self._seen: set[tuple[str, int | None]] = set()
         self._next_ns = 0
 
+    @property
+    def waiting(self) -> bool:
+        """Something has not been reported yet."""
+        return bool(self._open)
+
     def add(self, what: str, why: str, peer: int | None) -> Refused | None:
         """Count one; the report, if it is the first of its kind."""
         key = (what, peer)

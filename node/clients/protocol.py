@@ -14,6 +14,9 @@ from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
 from zab_chaos.node.tree.requests import Request
 
 VERSION = 2
+# A stopped process, or a machine that is gone, leaves its connections open: heartbeats show it, on both sides.
+HEARTBEAT_MS = 500
+SILENCE_MS = 2000
 
 
 class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
@@ -76,6 +79,8 @@ def decode_from_node(data: bytes) -> FromNode:
 
 
 __all__ = [
+    "HEARTBEAT_MS",
+    "SILENCE_MS",
     "VERSION",
     "Answer",
     "Answers",

@@ -1,0 +1,93 @@
+"""`--on examplekv`: the store beside this file, run through zab-chaos. docs/backends.md goes through it line by line."""
+
+import json
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from zab_chaos.harness.backends.system import (
+    BlockingClient,
+    Failed,
+    Get,
+    Outcome,
+    Place,
+    Request,
+    Set,
+    SystemBackend,
+    Unknown,
+    done,
+)
+
+STORE = Path(__file__).with_name("store.py")
+
+
+class ExampleKV(SystemBackend):
+    name = "examplekv"
+    operations = frozenset({"get", "set"})
+    defects: ClassVar = {
+        "early-ack": "--early-ack",
+        "no-write-back": "--no-write-back",
+    }  # its known bugs, by their flags
+
+    def command(self, place: Place, defect: str | None) -> Sequence[str]:
+        command = [sys.executable, str(STORE), "--node", str(place.node), "--data", str(place.data)]
+        command += ["--listen", place.listen, "--client", place.client]
+        for number, address in place.peers.items():
+            command += ["--peer", f"{number}={address}"]
+        return [*command, defect] if defect is not None else command
+
+    def client(self, place: Place, timeout: float) -> "KVClient":
+        return KVClient(place.client, timeout)
+
+    def received(self, place: Place) -> Mapping[int, int]:
+        with Connection(place.client, 1.0) as connection:
+            counted = connection.ask({"op": "received"})["received"]
+        return {int(peer): count for peer, count in counted.items()}
+
+
+class Connection:
+    """A line of JSON out, a line of JSON in. Raises OSError."""
+
+    def __init__(self, address: str, timeout: float) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout)
+        self._lines = self._socket.makefile("rb")
+
+    def ask(self, question: dict) -> dict:
+        self._socket.sendall(json.dumps(question).encode() + b"\n")
+        line = self._lines.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionError("the node has hung up")
+        return json.loads(line)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class KVClient(BlockingClient):
+    def __init__(self, address: str, timeout: float) -> None:
+        self._connection = Connection(address, timeout)
+        super().__init__()
+
+    def ask(self, request: Request) -> Outcome:
+        if isinstance(request, Set):
+            answer = self._connection.ask({"op": "set", "key": request.path, "value": request.data.decode("latin-1")})
+            return Unknown(answer["error"]) if "error" in answer else done()
+        assert isinstance(request, Get)
+        answer = self._connection.ask({"op": "get", "key": request.path})
+        if "error" in answer:
+            return Unknown(answer["error"])
+        if answer["value"] is None:
+            return Failed("no node", f"there is no key {request.path}")
+        return done(answer["value"].encode("latin-1"))
+
+    def hang_up(self) -> None:
+        self._connection.close()

@@ -1,0 +1,23 @@
+"""What a fault needs of the ensemble that it is done to, beyond nodes that can be started, killed and stopped."""
+
+from enum import Enum
+
+
+class Ability(Enum):
+    """The value completes the sentence "this backend has no ..."."""
+
+    PAUSE = "way to hold a node's process"
+    LINKS = "proxies between its nodes"
+    LEADER = "leader that it can name"
+    WIPE = "disk that can be taken from a node"
+    DISK_FILES = "disk whose files can be damaged while its node is down"
+    UNSYNCED = "disk that loses unsynced bytes with its process"
+    DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
+    CRASH_POINTS = "points at which a node can be made to die, pause or fail"
+    CLOCKS = "clock of its own in each node"
+    LATE_FRAMES = "links that can repeat a frame later"
+    CONTAINERS = "containers"
+    FIRST_DISKS = "disks that can be filled before the first start"
+    TUNING = "timing and limits that a scenario could set"
+    RECORDING = "recording of its nodes' inputs"
+    FINAL_STATE = "way to read one node's state at the end"

@@ -1,0 +1,189 @@
+"""What a backend is: a kind of ensemble that scenarios are run on. docs/backends.md explains how to bring your own.
+
+A `Backend` says what it can do, and opens a `Ground` for each run: the ensemble, its links, its clients and its records.
+Everything else is the same for all of them (`zab_chaos.harness.runs`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.cluster import Cluster
+from zab_chaos.faults.host import THIS_HOST, Host
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.scenario import OPERATIONS, Scenario
+from zab_chaos.faults.scheduler import Scheduler
+from zab_chaos.harness.backends import ensemble_state
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.client.session import Line
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.final_state import Held, judge_records
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.workload.open_loop import Counters
+from zab_chaos.model.events import TRACES
+from zab_chaos.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the user wants of a run beside the scenario. `command` repeats it; `defect` is (name, what the backend knows it
+    by), for our own nodes NodeConfig.defect."""
+
+    seed: int
+    results: Path
+    command: str
+    defect: tuple[str, str] | None = None
+    record: bool = True
+    keep_data: bool = False
+    on: str = "processes"
+
+    @property
+    def defect_path(self) -> str | None:
+        """What the backend knows the defect by."""
+        return self.defect[1] if self.defect is not None else None
+
+
+class Ensemble(Cluster, Protocol):
+    """A cluster that can say what a node said before it ended."""
+
+    def last_words(self, node: int) -> str: ...
+
+
+class Load(Protocol):
+    """A workload: see `zab_chaos.harness.workload.thread.Workload`."""
+
+    @property
+    def counters(self) -> Counters: ...
+    def start(self) -> None: ...
+    def wait_begun(self, timeout: float) -> bool: ...
+    def took_effect(self, faults: frozenset[str]) -> None: ...
+    def held(self, paths: Sequence[str]) -> Held: ...
+    def stop(self, grace: float = ...) -> Counters: ...
+
+
+class Records(Protocol):
+    """Where a run's milestones go."""
+
+    def milestone(self, event: str, **fields: Any) -> None: ...
+
+
+class Onlooker(Protocol):
+    """Whom the run tells how far it is: see `zab_chaos.harness.backends.processes.monitor.Watch`."""
+
+    phase: str
+    begun: float | None
+    scheduler: Scheduler | None
+    workload: Any
+
+
+@dataclass(slots=True)
+class NobodyLooks:
+    """The onlooker of a run that nobody looks at from another thread."""
+
+    phase: str = "starting"
+    begun: float | None = None
+    scheduler: Scheduler | None = None
+    workload: Any = None
+
+
+class Ground(AbstractContextManager["Ground"], ABC):
+    """What one run stands on. Entered, everything but the nodes is up; left, nothing of it is.
+
+    Left with `Stopped` or `Forced`, the nodes are killed at once; else they are asked to end. `records`: there from the
+    beginning; the other attributes once it is entered.
+    """
+
+    cluster: Ensemble
+    network: Network | None = None
+    host: Host = THIS_HOST
+    onlooker: Onlooker
+    records: Records
+    tally: OutcomeCounts  # of hand-held clients
+
+    @property
+    @abstractmethod
+    def fault_log(self) -> Any:
+        """See `zab_chaos.faults.scheduler.Scheduler`."""
+
+    @abstractmethod
+    def workload(self, seed: int) -> Load:
+        """The scenario's load."""
+
+    @abstractmethod
+    def line(self, number: int, node: int, timeout: float) -> Line:
+        """A new hand-held client's, which begins at `node`; after `timeout` seconds an operation is unknown."""
+
+    @abstractmethod
+    def judge(self, outcome: str) -> Verdict:
+        """The verdict on what is recorded, without a replay. Once it was left."""
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Where each node takes clients, `host:port`; empty where nobody else can connect."""
+        return {}
+
+    @property
+    def versions(self) -> dict[str, str | None]:
+        """Of what was used beside our own code, for run.json."""
+        return {}
+
+    def formed(self) -> bool:
+        """Whether the ensemble serves: a leader is established."""
+        return self.cluster.leader() is not None
+
+    def disagreement(self) -> str | None:
+        """Why the ensemble has not come together, in words; None when it has."""
+        return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)
+
+    def check(self) -> None:
+        """Raise what went wrong beside the walk."""
+
+    def finish(self) -> None:
+        """Write what is not written yet: nothing happens any more."""
+
+    def keep(self) -> dict[str, Any]:
+        """Leave in the folder what is made of a run that is over; what run.json says of that."""
+        return {}
+
+
+class FolderGround(Ground):
+    """A ground whose records are the files of the run's folder, written as things happen."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.records = folder
+        self.tally = OutcomeCounts()
+
+    @property
+    def fault_log(self) -> Path:
+        return self.folder.file("faults.jsonl")
+
+    def judge(self, outcome: str) -> Verdict:
+        return judge_records(self.folder.path, stored=False)
+
+
+class Backend(ABC):
+    """One kind of ensemble. Found by its name: an entry point of the group `zab_chaos.backends`, or one of ours."""
+
+    name: ClassVar[str]
+    abilities: ClassVar[frozenset[Ability]]
+    operations: ClassVar[frozenset[str]] = frozenset(OPERATIONS)  # what its clients can ask for
+    evidence: ClassVar[str] = TRACES  # what its runs are judged by, see `zab_chaos.model.events.Run`
+    exact: ClassVar[bool] = False  # only the ensemble itself takes time, and nothing depends on the machine
+
+    @property
+    def defects(self) -> Mapping[str, str]:
+        """The known bugs that its nodes can be built with: by name, what it knows them by."""
+        return {}
+
+    def check(self) -> None:
+        """Raise HarnessError if this machine lacks what it needs. Makes nothing."""
+        return
+
+    @abstractmethod
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        """The ground of one run; not entered yet."""

@@ -1,0 +1,26 @@
+"""Nodes are containers, each with a disk and a network interface of its own."""
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import Ground, RunOptions
+from zab_chaos.harness.backends.processes.backend import ZabBackend
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+
+
+class ContainerBackend(ZabBackend):
+    """The engine's SDK takes its time to load: only a run needs it. Raises MissingExtra."""
+
+    name = "containers"
+    abilities = frozenset(Ability) - {Ability.LATE_FRAMES}
+
+    def check(self) -> None:
+        with extra("containers", "--on containers"):
+            from zab_chaos.harness.backends.containers.stage import ContainerStage
+        ContainerStage.check_machine()
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        with extra("containers", "--on containers"):
+            from zab_chaos.harness.backends.containers.stage import ContainerStage
+        return ContainerStage(folder, scenario, options.defect_path, options.record, display)

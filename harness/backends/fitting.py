@@ -1,0 +1,85 @@
+"""A scenario held against what a backend can do: what it asks for in vain, and how its defaults are fitted."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.registry import KINDS, missing
+from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.harness.backends.backend import Backend
+from zab_chaos.harness.backends.registry import ours
+from zab_chaos.model.events import TRACES
+from zab_chaos.model.oracle.properties import judged_by
+
+
+def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
+    """What of this scenario the backend can't do, and why; empty if it can do all.
+
+    What the scenario does not say itself is no mistake: `fitted` replaces it.
+    """
+    return list(
+        dict.fromkeys([*_faults(backend, scenario), *_tables(backend, scenario), *_expectations(backend, scenario)])
+    )
+
+
+def refusal(backend: Backend, what: str, need: Ability) -> str:
+    """In words, with those of ours that can."""
+    able = [other.name for other in ours() if need in other.abilities]
+    there = f"; it can be done on {', '.join(able)}" if able else ""
+    return f"{what} can't be done on {backend.name}{there} ({backend.name} has no {need.value})"
+
+
+def fitted(backend: Backend, scenario: Scenario) -> Scenario:
+    """The scenario with those of its defaults replaced that the backend can't do."""
+    has = backend.abilities
+    mix = {name: weight for name, weight in scenario.workload.mix.items() if name in backend.operations}
+    return replace(
+        scenario,
+        disk=scenario.disk if Ability.UNSYNCED in has else "ordinary",
+        record=scenario.record and Ability.RECORDING in has,
+        workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
+    )
+
+
+def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
+    """What of one fault the backend can't do."""
+    return [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+
+
+def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
+    for step in scenario.faults:
+        yield from step_mistakes(backend, step)
+    for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
+        for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
+            yield refusal(backend, name, need)
+
+
+def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
+    said = tomllib.loads(scenario.source)
+    head = said.get("scenario", {})
+    for what, asked, need in (
+        ('disk = "faithful"', head.get("disk") == "faithful", Ability.UNSYNCED),
+        ("record = true", head.get("record") is True, Ability.RECORDING),
+        ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
+        ("[timing]", "timing" in said, Ability.TUNING),
+        ("[limits]", "limits" in said, Ability.TUNING),
+        ("[expect] state", bool(scenario.expect.state), Ability.FINAL_STATE),
+    ):
+        if asked and need not in backend.abilities:
+            yield refusal(backend, what, need)
+    asked_for = [*said.get("workload", {}).get("mix", ()), *(one.do for one in scenario.operations)]
+    for name in dict.fromkeys(asked_for):
+        if name not in backend.operations:
+            yield f"{name} can't be asked for on {backend.name}; its clients know {', '.join(sorted(backend.operations))}"
+
+
+def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:
+    """A run can only be expected to violate what it is judged by."""
+    expected = scenario.expect.violates
+    judged = judged_by(backend.evidence)
+    if expected is not None and backend.evidence != TRACES and expected not in judged:
+        yield f"[expect] violates = {expected!r} can't be judged on {backend.name}; what can is {', '.join(judged)}"
+    if scenario.defect is not None and scenario.defect not in backend.defects:
+        known = ", ".join(sorted(backend.defects)) or "none"
+        yield f"the defect {scenario.defect!r} can't be built into the nodes on {backend.name}; known there: {known}"

@@ -1,0 +1,68 @@
+"""The simulated world, with processes for its nodes: `zab run --on lockstep`."""
+
+from functools import partial
+from types import TracebackType
+
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import Ground, RunOptions
+from zab_chaos.harness.backends.lockstep.hub import Hub
+from zab_chaos.harness.backends.lockstep.server import LockstepNode
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimGround
+from zab_chaos.harness.backends.simulator.ensemble import SimCluster
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.final_state import judge_records
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world.machine import SimNode
+from zab_chaos.model.world.world import World
+from zab_chaos.node.lockstep.wire import Answer, decode_answer
+from zab_chaos.node.net import keys
+
+
+class LockstepCluster(SimCluster):
+    """What is done to real processes, as long as they do as they are told."""
+
+    def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool, hub: Hub[Answer]) -> None:
+        super().__init__(world, machines, faithful)
+        self.hub = hub
+
+    def close(self, ask: bool = True) -> list[int]:
+        return super().close(ask and not self.hub.broken)
+
+
+class LockstepGround(SimGround):
+    """A world whose machines have their disks, traces and recordings in `folder`."""
+
+    def __init__(self, scenario: Scenario, options: RunOptions, folder: RunFolder) -> None:
+        self._keys = keys.files_in(folder.file("config")).control  # a process has no other port here
+        self.hub = Hub(keys.create(self._keys), decode_answer)
+        self._folder = folder
+        defect = options.defect_path
+        make = partial(
+            LockstepNode, hub=self.hub, key_file=self._keys, folder=folder, record=options.record, defect=defect
+        )
+        super().__init__(scenario, options.seed, defect, folder, options.record, make_node=make)
+        self.cluster = LockstepCluster(self.world, self.machines, scenario.faithful, self.hub)
+
+    def judge(self, outcome: str) -> Verdict:
+        """By what the processes have written."""
+        return judge_records(self._folder.path, stored=False)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            super().__exit__(kind, error, at)
+        finally:
+            for machine in self.machines.values():
+                if isinstance(machine, LockstepNode):
+                    machine.end_process()
+            self.hub.close()
+            self._keys.unlink(missing_ok=True)  # nobody needs it any more, and it is a secret
+
+
+class LockstepBackend(SimBackend):
+    """From the main thread only: nodes die with the thread that spawned them."""
+
+    name = "lockstep"
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        return LockstepGround(scenario, options, folder)

@@ -1,0 +1,29 @@
+"""The default backend: nodes are OS processes of this machine, with toxiproxy between them."""
+
+from collections.abc import Mapping
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+
+
+class ZabBackend(Backend):
+    """Base of all whose nodes are ours (`zab_chaos.node`)."""
+
+    @property
+    def defects(self) -> Mapping[str, str]:
+        from zab_chaos.faults.defects import DEFECTS  # brings the whole node with it
+
+        return {name: defect.path for name, defect in DEFECTS.items()}
+
+
+class ProcessBackend(ZabBackend):
+    name = "processes"
+    abilities = frozenset(Ability) - {Ability.LATE_FRAMES, Ability.CONTAINERS}
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        from zab_chaos.harness.backends.processes.stage import Stage
+
+        return Stage(folder, scenario, options.defect_path, options.record, display)

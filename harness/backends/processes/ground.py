@@ -1,0 +1,102 @@
+"""What a run stands on whose nodes are processes that the harness starts, whatever runs in them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from zab_chaos.faults.network import Network
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import FolderGround
+from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.monitor import Watch
+from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine import file_descriptors
+from zab_chaos.harness.machine.interrupt import Forced, Stopped
+from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+
+HOST = "127.0.0.1"
+Link = tuple[int, int]  # (from, to)
+
+
+class ProcessGround(FolderGround):
+    """Entered, everything but the nodes is up; left, nothing is: no process, no port. Raises HarnessError."""
+
+    cluster: Lives
+    onlooker: Watch
+    toxiproxy_version: str | None = None
+
+    def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
+        super().__init__(folder)
+        self._scenario = scenario
+        self._display = display
+        self._hurry = False
+        self._stack = ExitStack()
+
+    @abstractmethod
+    def _build(self, stack: ExitStack) -> None:
+        """Make everything but the nodes; `cluster` is there then. What is put on `stack` is undone after the nodes ended."""
+
+    def __enter__(self) -> Self:
+        file_descriptors.require(file_descriptors.needed(self._scenario.nodes, self._scenario.workload.clients))
+        with ExitStack() as stack:
+            self._build(stack)
+            stack.callback(self._end_nodes)
+            watch = Watch(self.cluster, self.folder, self._display, self._scenario.duration)
+            self.onlooker = stack.enter_context(watch)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._hurry = kind is not None and issubclass(kind, Forced | Stopped)
+        self._stack.close()
+
+    def _end_nodes(self) -> None:
+        """Nodes are asked to end, unless the user is past asking; who does not is killed, and that is on record."""
+        try:
+            forced = self.cluster.close(ask=not self._hurry)
+        except Stopped:
+            self.cluster.close(ask=False)
+            raise
+        if forced:
+            self.folder.milestone("leftovers", nodes=forced)
+
+    @property
+    def versions(self) -> dict[str, str | None]:
+        return {"toxiproxy": self.toxiproxy_version}
+
+    def check(self) -> None:
+        if self.onlooker.error is not None:
+            raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
+
+    # ---- for `_build` ----
+
+    @property
+    def _pairs(self) -> list[Link]:
+        """All links."""
+        nodes = range(1, self._scenario.nodes + 1)
+        return [(source, target) for source in nodes for target in nodes if source != target]
+
+    def _ports(self, count: int, stack: ExitStack) -> list[int]:
+        try:
+            ports = free_ports(count)
+        except NoFreePortError as error:
+            raise HarnessError(str(error)) from error
+        stack.callback(release_ports, ports)
+        return ports
+
+    def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
+        """Start toxiproxy, with a proxy for each link to where each node listens: where the proxies listen. `network` is
+        there then."""
+        ports = self._ports(len(self._pairs), stack)
+        links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
+        log = self.folder.file("log", "toxiproxy.log")
+        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
+        self.toxiproxy_version = server.version
+        self.network = Network(server.address, server.key)
+        self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
+        return links

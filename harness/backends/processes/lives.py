@@ -1,0 +1,207 @@
+"""An ensemble whose nodes the harness starts as processes of this machine, whatever runs in them."""
+
+import shutil
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.harness.backends import ensemble_state as cluster
+from zab_chaos.harness.backends.processes.life import Life
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results.run_folder import RunFolder
+
+START_SECONDS = 30.0  # from the spawn to the first answer; a long recovery on a busy machine is no failure
+ANSWER_SECONDS = 0.5  # for one attempt to reach a node that is starting
+STOP_SECONDS = 10.0  # what a node gets to end by itself
+
+_T = TypeVar("_T")
+
+EXITS = {
+    0: "it was asked to",
+    65: "its disk is corrupt",
+    70: "a sanity check failed",
+    74: "disk error or disk full",
+    75: "its address is in use",
+    78: "its configuration or a key file cannot be used",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A node that ended by itself."""
+
+    node: int
+    life: int
+    code: int
+    armed: bool  # a crash point was armed for this life, and it died of SIGKILL: that is what was asked for
+
+    def __str__(self) -> str:
+        if self.code < 0:
+            return f"node-{self.node} was killed by {signal.Signals(-self.code).name}"
+        return f"node-{self.node} ended by itself with exit code {self.code}: {EXITS.get(self.code, 'see its log')}"
+
+
+class Lives(ABC):
+    """Implements the half of `zab_chaos.faults.cluster.Cluster` that is about processes, and disks that are folders.
+
+    The main thread drives it; any thread may ask how it is.
+    """
+
+    def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool) -> None:
+        self.nodes: Sequence[int] = sorted(nodes)
+        self.faithful = faithful
+        self._folder = folder
+        self._lives: dict[int, Life] = {}
+        self._reported: set[tuple[int, int]] = set()
+
+    @abstractmethod
+    def status(self, node: int, timeout: float = 2.0) -> Status | None: ...
+
+    @abstractmethod
+    def link_address(self, source: int, target: int) -> tuple[str, str]: ...
+
+    @abstractmethod
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+        """Start the node's life of this number."""
+
+    # What is
+
+    def alive(self, node: int) -> bool:
+        life = self._lives.get(node)
+        return life is not None and life.alive
+
+    def pid(self, node: int) -> int | None:
+        life = self._lives.get(node)
+        return life.pid if life is not None and life.alive else None
+
+    def paused(self, node: int) -> bool:
+        life = self._lives.get(node)
+        return life is not None and life.alive and life.stopped
+
+    def leader(self) -> int | None:
+        return cluster.leader_of(cluster.statuses(self), len(self.nodes))
+
+    def ended(self) -> list[Ended]:
+        """Nodes that ended without being told to, since this was last asked."""
+        found = []
+        for node, life in self._lives.items():
+            code = life.code
+            if code is None or life.ending or (node, life.life) in self._reported:
+                continue
+            self._reported.add((node, life.life))
+            life.release()
+            found.append(Ended(node, life.life, code, life.crash_at is not None and code == -signal.SIGKILL))
+        return found
+
+    def last_words(self, node: int) -> str:
+        """The end of the log of the node's latest life."""
+        return self._lives[node].last_words()
+
+    def disk_folder(self, node: int) -> str:
+        return str(self._data(node))
+
+    def _data(self, node: int) -> Path:
+        return self._folder.file("data", f"node-{node}")
+
+    # What is done to it
+
+    def start(self, node: int, crash_at: str | None = None) -> None:
+        """Start the node's next life and wait until it answers, or has ended by itself (which `ended` then reports)."""
+        self._spawn(node, crash_at)
+        self._await([node])
+
+    def start_all(self, nodes: Sequence[int]) -> None:
+        """Start several at once: interpreters take their time, and more than one core has it."""
+        self._together(lambda node: self._spawn(node, None), nodes)
+        self._await(nodes)
+
+    def _spawn(self, node: int, crash_at: str | None) -> None:
+        last = self._lives.get(node)
+        if last is not None and last.alive:
+            raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
+        number = 1 if last is None else last.life + 1
+        log = self._folder.file("log", f"node-{node}-{number}.log")
+        self._lives[node] = self._begin(node, number, crash_at, log)
+
+    def _await(self, nodes: Sequence[int]) -> None:
+        def settled(node: int) -> bool:
+            return not self.alive(node) or self.status(node, ANSWER_SECONDS) is not None
+
+        deadline = time.monotonic() + START_SECONDS
+        for node in nodes:
+            if not wait_until(partial(settled, node), deadline - time.monotonic()):
+                raise ClusterError(
+                    f"node {node} does not answer {START_SECONDS:.0f} s after its start. The end of its log:\n"
+                    + self._lives[node].last_words()
+                )
+
+    def kill(self, node: int) -> int:
+        return self.kill_all([node])[node]
+
+    def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
+        """The signals first, then the waiting: for the nodes it is one instant. One that is gone keeps its status."""
+        missing = [node for node in nodes if node not in self._lives]
+        if missing:
+            raise ClusterError(f"{cluster.names(missing)} cannot be killed: never started")
+        lives = [self._lives[node] for node in nodes]
+        self._together(_strike, lives)
+        return {life.node: life.kill() for life in lives}
+
+    def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+        """Do it to each, as much at one instant as can be."""
+        for item in items:
+            call(item)
+
+    def pause(self, node: int) -> None:
+        self._up(node).pause()
+
+    def resume(self, node: int) -> None:
+        self._up(node).resume()
+
+    def stop(self, node: int) -> int:
+        return self._up(node).end(STOP_SECONDS)
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        life = self._lives.get(node)
+        if life is None or not wait_until(lambda: not life.alive, timeout):
+            return None
+        return life.code
+
+    def wipe(self, node: int) -> None:
+        if self.alive(node):
+            raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        try:
+            shutil.rmtree(self.disk_folder(node))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ClusterError(f"the disk of node {node} cannot be wiped: {error}") from error
+
+    def close(self, ask: bool = True) -> list[int]:
+        """End all nodes: all are asked at once, or killed at once. Returns those that were asked and killed."""
+        up = [life for life in self._lives.values() if life.alive]
+        self._together(Life.ask if ask else _strike, up)
+        deadline = time.monotonic() + STOP_SECONDS
+        exits = {life.node: life.end(max(0.0, deadline - time.monotonic())) for life in up}
+        for life in self._lives.values():
+            life.release()
+        return [node for node, status in exits.items() if status == -signal.SIGKILL and ask]
+
+    def _up(self, node: int) -> Life:
+        life = self._lives.get(node)
+        if life is None or not life.alive:
+            raise ClusterError(f"node {node} is not up")
+        return life
+
+
+def _strike(life: Life) -> None:
+    life.signal(signal.SIGKILL)

@@ -1,0 +1,122 @@
+"""The simulated world: real nodes' code, in virtual time, with the same faults, records and judge.
+
+Everything that is random is drawn from the seed, and no file says when or where it was made: the same scenario, seed and
+commit leave the same bytes.
+"""
+
+import hashlib
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import Ground, NobodyLooks, RunOptions
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.backends.processes.backend import ZabBackend
+from zab_chaos.harness.backends.simulator.ensemble import SimCluster, SimHost, SimNetwork
+from zab_chaos.harness.backends.simulator.line import SimLine
+from zab_chaos.harness.backends.simulator.records import Records
+from zab_chaos.harness.backends.simulator.workload import SimLoad
+from zab_chaos.harness.machine.interrupt import Forced, Stopped
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.final_state import with_state
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.model import events as ev
+from zab_chaos.model.dump import dump_of
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world.machine import MakeNode, SimNode, build
+from zab_chaos.model.world.world import BEGINNING, Plan, World
+from zab_chaos.node.components import parts_with
+
+SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
+
+
+class SimGround(Ground):
+    """A world with its machines, all of them down. `plan`: to be built otherwise; `make_node`: of other machines."""
+
+    cluster: SimCluster
+    records: Records
+
+    def __init__(
+        self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
+        plan: Plan | None = None, make_node: MakeNode = SimNode,
+    ) -> None:  # fmt: skip
+        self.world = World(seed)
+        self.folder = folder
+        self.records = Records(self.world, folder.path if folder is not None else None, record)
+        net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
+        self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
+        self.network = SimNetwork(net)
+        self.host = SimHost(self.world, self.machines)
+        self.onlooker = NobodyLooks()
+        self.tally = OutcomeCounts()
+        self._scenario = scenario
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        late = self.cluster.close(ask=kind is None or not issubclass(kind, Forced | Stopped))
+        if late:
+            self.records.milestone("leftovers", nodes=late)
+
+    @property
+    def fault_log(self) -> Any:
+        return self.records.fault
+
+    def workload(self, seed: int) -> SimLoad:
+        return SimLoad(self.world, self._ordered(), self.records, load_of(self._scenario), seed)
+
+    def line(self, number: int, node: int, timeout: float) -> SimLine:
+        return SimLine(self.world, self._ordered(), self.records, self.tally, number, node, timeout)
+
+    def finish(self) -> None:
+        self.records.close()
+
+    def judge(self, outcome: str) -> Verdict:
+        """By what the nodes did, which needs no reading."""
+        expect = self._scenario.expected(exact=True)
+        verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+        return with_state(verdict, expect, self.records.state)
+
+    def keep(self) -> dict[str, Any]:
+        """The disks, and the canonical dump that is made of them; its sha256."""
+        assert self.folder is not None
+        self.cluster.export_disks(self.folder.file("data"))
+        content = dump_of(self.folder.path, self._scenario.nodes)
+        self.folder.file("dump.bin").write_bytes(content)
+        return {"dump": hashlib.sha256(content).hexdigest()}
+
+    @property
+    def seconds(self) -> float:
+        """How much time has passed in it."""
+        return (self.world.now - BEGINNING) / 1e9
+
+    def _ordered(self) -> list[SimNode]:
+        return [self.machines[node] for node in sorted(self.machines)]
+
+
+class SimBackend(ZabBackend):
+    name = "sim"
+    abilities = frozenset(Ability) - {Ability.CONTAINERS}
+    exact = True
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        return SimGround(scenario, options.seed, options.defect_path, folder, options.record)
+
+
+def plan_of(scenario: Scenario, defect: str | None) -> Plan:
+    """The parts that the nodes are built of. `defect`: as NodeConfig.defect has it."""
+    parts, name = parts_with(defect)
+    limits = scenario.limits
+    return Plan(
+        nodes=scenario.nodes,
+        timing=scenario.timing,
+        limits=msgspec.structs.replace(limits, segment_bytes=min(limits.segment_bytes, SEGMENT_BYTES)),
+        faithful=scenario.faithful,
+        defect=name,
+        peer_type=parts.peer,
+        store_type=parts.store,
+        channels=parts.channels,
+        layers=parts,
+    )

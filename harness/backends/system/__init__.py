@@ -1,0 +1,23 @@
+"""A system that is not ours, started by a command for each node: docs/backends.md explains how to bring it."""
+
+from zab_chaos.harness.backends.system.backend import Place, SystemBackend
+from zab_chaos.harness.backends.system.clients import BlockingClient, Client, done
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
+from zab_chaos.node.tree.requests import Create, Delete, Get, Request, Set
+
+__all__ = [
+    "BlockingClient",
+    "Client",
+    "Create",
+    "Delete",
+    "Failed",
+    "Get",
+    "Ok",
+    "Outcome",
+    "Place",
+    "Request",
+    "Set",
+    "SystemBackend",
+    "Unknown",
+    "done",
+]

@@ -1,0 +1,173 @@
+"""What a run of a system that is not ours stands on: ports, toxiproxy, its processes, and its clients' history."""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import RunOptions
+from zab_chaos.harness.backends.ensemble_state import names
+from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
+from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
+from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.machine import die_with_parent
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.workload.operations import key_path, load_of
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.refusal import NO_NODE
+from zab_chaos.node.tree.requests import Get
+
+if TYPE_CHECKING:
+    from zab_chaos.harness.backends.system.backend import Place, SystemBackend
+
+TIMEOUT_SECONDS = 3.0  # after which an operation of the load is unknown
+READERS = 1_000_000  # the numbers of the clients that read at the end begin here
+
+
+class SystemCluster(Lives):
+    """Its nodes: each a process that the backend's command starts."""
+
+    def __init__(
+        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, defect: str | None
+    ) -> None:
+        super().__init__(folder, list(places), faithful=False)
+        self.places = places
+        self._backend = backend
+        self._defect = defect
+
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        """It is up and takes clients; what it is doing is not known."""
+        if not self.alive(node) or self.paused(node):
+            return None
+        place = self.places[node]
+        try:
+            socket.create_connection(_pair(place.client), timeout).close()
+            frames = dict(self._backend.received(place)) if Ability.LINKS in self._backend.abilities else {}
+        except OSError:
+            return None
+        return Status(node=node, life=self._lives[node].life, frames=frames)
+
+    def leader(self) -> int | None:
+        up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]
+        return self._backend.leader(up)
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        return self.places[source].peers[target], self.places[target].listen
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
+
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+        if crash_at is not None:
+            raise ClusterError(f"node {node} has no crash points")
+        place = self.places[node]
+        place.data.mkdir(parents=True, exist_ok=True)
+        tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
+        command = [*tied, *map(str, self._backend.command(place, self._defect))]
+        process = launch(node, command, log, self._folder.path, self._backend.environment())
+        return ProcessLife(node, number, process, log)
+
+
+class SystemGround(ProcessGround):
+    cluster: SystemCluster
+
+    def __init__(
+        self, backend: "SystemBackend", scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display
+    ) -> None:
+        super().__init__(folder, scenario, display)
+        self._backend = backend
+        self._defect = options.defect_path
+        self._readings = 0
+
+    def _build(self, stack: ExitStack) -> None:
+        from zab_chaos.harness.backends.system.backend import Place
+
+        nodes = range(1, self._scenario.nodes + 1)
+        addresses = [f"{HOST}:{port}" for port in self._ports(2 * len(nodes), stack)]
+        listen, client = dict(zip(nodes, addresses[::2], strict=True)), dict(zip(nodes, addresses[1::2], strict=True))
+        links = {pair: listen[pair[1]] for pair in self._pairs}
+        if Ability.LINKS in self._backend.abilities:
+            links = self._proxies(listen, stack)
+        places = {
+            node: Place(
+                node=node, listen=listen[node], client=client[node], data=self.folder.file("data", f"node-{node}"),
+                peers={target: address for (source, target), address in links.items() if source == node},
+            )
+            for node in nodes
+        }  # fmt: skip
+        self._history = History(self.folder.file("ops.jsonl"), self.tally)
+        stack.callback(self._history.close)
+        self.cluster = SystemCluster(self._backend, places, self.folder, self._defect)
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        return {node: place.client for node, place in self.cluster.places.items()}
+
+    def line(self, number: int, node: int, timeout: float) -> SystemLine:
+        connect = {each: partial(self._backend.client, place, timeout) for each, place in self.cluster.places.items()}
+        return SystemLine(connect, number, node, timeout, self._history)
+
+    def workload(self, seed: int) -> SystemLoad:
+        nodes, load = self.cluster.nodes, load_of(self._scenario)
+
+        def line(number: int) -> SystemLine:
+            return self.line(number, nodes[(number - 1) % len(nodes)], TIMEOUT_SECONDS)
+
+        return SystemLoad(line, load, seed, self.tally, creates="create" in self._backend.operations)
+
+    def formed(self) -> bool:
+        """More than half of its nodes take clients and, if it has leaders, there is one."""
+        up = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is not None]
+        led = Ability.LEADER not in self._backend.abilities or self.cluster.leader() is not None
+        return led and 2 * len(up) > len(self.cluster.nodes)
+
+    def disagreement(self) -> str | None:
+        """Each key is read through each node, on record: all are to say the same."""
+        silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
+        if silent:
+            return f"no answer from {names(silent)}"
+        held = {node: self._read(node) for node in self.cluster.nodes}
+        for key in range(self._scenario.workload.keys):
+            found = {node: values[key] for node, values in held.items()}
+            unread = [node for node, outcome in found.items() if not _says(outcome)]
+            if unread:
+                return f"{key_path(key)} can't be read through {names(unread)}: {found[unread[0]]}"
+            if len({_value(outcome) for outcome in found.values()}) > 1:
+                return f"{key_path(key)} is not the same through {names(self.cluster.nodes)}"
+        return None
+
+    def _read(self, node: int) -> list[Outcome]:
+        self._readings += 1
+        line = self.line(READERS + self._readings, node, TIMEOUT_SECONDS)
+        answers: list[Outcome] = []
+        for key in range(self._scenario.workload.keys):
+            line.submit(Get(key_path(key)), answers.append)
+            line.wait(lambda key=key: len(answers) > key, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
+            line.move(node)  # it may have gone to another one
+        line.close()
+        return answers
+
+
+def _says(outcome: Outcome) -> bool:
+    """Whether an answer says what there is."""
+    return isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NO_NODE)
+
+
+def _value(outcome: Outcome) -> bytes | None:
+    return outcome.data if isinstance(outcome, Ok) else None
+
+
+def _pair(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)

@@ -1,0 +1,49 @@
+"""ops.jsonl of a run whose system is not ours: what its clients asked, and what they were told."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.client.log import described, told
+from zab_chaos.node.tree.outcomes import Outcome
+from zab_chaos.node.tree.requests import Request
+
+_encode = msgspec.json.Encoder().encode
+
+
+class History:
+    """For the clients of several threads. Each line is written at once, an invocation before it can be sent."""
+
+    def __init__(self, path: Path, tally: OutcomeCounts) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._tally = tally
+        self._lock = threading.Lock()
+        self._open = True
+
+    def invoke(self, client: int, seq: int, node: int, request: Request, due_ns: int | None) -> None:
+        """`due_ns`: when it was due; None: now."""
+        now = time.monotonic_ns()
+        line = {"type": "invoke", "t": now, "due": now if due_ns is None else due_ns, "client": client, "seq": seq}
+        self._write(line | {"node": node} | described(request), "invoked")
+
+    def complete(self, client: int, seq: int, node: int, outcome: Outcome) -> None:
+        line = {"type": "complete", "t": time.monotonic_ns(), "client": client, "seq": seq, "node": node}
+        fields = {name: value for name, value in told(outcome).items() if name != "zxid"}  # it has none
+        self._write(line | fields, fields["outcome"])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._open:
+                self._open = False
+                os.close(self._file)
+
+    def _write(self, line: dict[str, Any], name: str) -> None:
+        with self._lock:
+            if self._open:
+                self._tally.add(name)
+                os.write(self._file, _encode(line) + b"\n")

@@ -1,0 +1,134 @@
+"""The open-loop workload of `zab_chaos.harness.workload`, for clients that ask one thing at a time: a thread each."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.backends.system.clients import SystemLine
+from zab_chaos.harness.results.final_state import Held
+from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
+from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
+from zab_chaos.harness.workload.thread import WorkloadError
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.refusal import NODE_EXISTS
+from zab_chaos.node.tree.requests import Create, Request, Set
+
+NAP_SECONDS = 0.05
+
+
+class SystemLoad:
+    """Implements `zab_chaos.harness.backends.backend.Load`.
+
+    First every key is written once, then the load begins. `line`: makes the client of a number, from 1; `creates`: keys
+    are made by `create`, else by `set`.
+    """
+
+    def __init__(
+        self, line: Callable[[int], SystemLine], load: Load, seed: int, tally: OutcomeCounts, *, creates: bool
+    ) -> None:
+        self._line = line
+        self._load = load
+        self._seed = seed
+        self._tally = tally
+        self._creates = creates
+        self._taken: frozenset[str] = frozenset()
+        self._begun = threading.Event()
+        self._stopping = threading.Event()
+        self._start_ns = 0
+        self._grace_end = float("inf")
+        self._error: Exception | None = None
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,), name=f"client-{number}", daemon=True)
+            for number in range(1, load.clients + 1)
+        ]
+
+    @property
+    def counters(self) -> Counters:
+        return self._tally.counters
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def wait_begun(self, timeout: float) -> bool:
+        """Raises WorkloadError."""
+        self._begun.wait(timeout)
+        self._raise()
+        return self._begun.is_set()
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        self._taken = faults
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """Nobody can ask one node alone."""
+        return {}
+
+    def stop(self, grace: float = 5.0) -> Counters:
+        """Ask for no more, wait at most `grace` seconds for what is outstanding. Raises WorkloadError."""
+        self._grace_end = time.monotonic() + grace
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        self._raise()
+        return self.counters
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
+
+    def _run(self, number: int) -> None:
+        line = self._line(number)
+        try:
+            if number == 1:
+                self._make_keys(line)
+                self._start_ns = time.monotonic_ns()
+                self._begun.set()
+            while not self._begun.is_set() and not self._stopping.is_set():
+                self._begun.wait(NAP_SECONDS)
+            self._work(line, Agenda(self._load, self._seed, number))
+        except Exception as error:  # a thread's error must reach whoever started it
+            self._error = error
+            self._begun.set()
+        finally:
+            line.close()
+
+    def _make_keys(self, line: SystemLine) -> None:
+        draw = Draw(self._load, self._seed, client=0)
+        for key in range(self._load.keys):
+            there = False
+            while not there and not self._stopping.is_set():
+                path, data = key_path(key), draw.payload()
+                outcome = self._ask(line, Create(path, data) if self._creates else Set(path, data), None)
+                there = isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)
+                if not there:
+                    self._stopping.wait(AGAIN_NS / 1e9)
+
+    def _work(self, line: SystemLine, agenda: Agenda) -> None:
+        while not self._stopping.is_set():
+            due = agenda.due_ns
+            if due is None or not self._until(self._start_ns + due):
+                return
+            held = agenda.held_ns(self._taken)
+            while held is not None and time.monotonic_ns() < self._start_ns + held and not self._stopping.is_set():
+                self._stopping.wait(NAP_SECONDS)
+                held = agenda.held_ns(self._taken)
+            request, node = agenda.take()
+            if node is not None:
+                line.move(node)
+            outcome = self._ask(line, request, self._start_ns + due)
+            if outcome is not None:
+                agenda.learn(request, outcome)
+
+    def _until(self, at_ns: int) -> bool:
+        """Wait until it is time. False if the load stops before."""
+        return not self._stopping.wait(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
+
+    def _ask(self, line: SystemLine, request: Request, due_ns: int | None) -> Outcome | None:
+        """What became of it; None if the load's time was over before."""
+        answers: list[Outcome] = []
+        line.ask(request, answers.append, due_ns)
+        while not answers and time.monotonic() < self._grace_end:
+            line.wait(lambda: bool(answers), NAP_SECONDS)
+        return answers[0] if answers else None

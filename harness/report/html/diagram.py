@@ -1,0 +1,249 @@
+"""The space-time diagram's data: messages, what the nodes did, what the clients asked for, and which transaction was whose.
+
+Times are nanoseconds until `packed`, there microseconds. Whatever cannot be read is left out, and `gaps` says what and why.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from zab_chaos.harness.report.html.lifetimes import TRACE
+from zab_chaos.harness.report.html.packed import pack, steps
+from zab_chaos.harness.report.html.source import Number, Source, Timed
+from zab_chaos.harness.report.messages import Exchange, Sent, read_messages
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core.peer import Peer
+
+STEPS = (
+    "broadcast", "accept", "deliver", "established", "accepted_epoch", "current_epoch", "truncate", "restored", "boot",
+)  # fmt: skip
+
+
+class StepLine(Timed, kw_only=True):
+    """A trace event, as far as the diagram shows it (results/README.md)."""
+
+    event: str
+    epoch: Number = 0
+    first: Number = 0
+    digests: str = ""
+    txns: Any = None
+    kind: str = ""
+    keep: Any = None
+    last: Any = None
+    zxid: Any = None
+
+
+class RequestLine(Timed, kw_only=True):
+    """Half of an operation."""
+
+    type: str
+    client: Annotated[int, msgspec.Meta(ge=0)]
+    seq: Number
+    node: Number = 0
+    path: Any = ""
+    zxid: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a node did at `t`, with the transactions from `first` to `last` (zxids as numbers; 0: none)."""
+
+    t: int
+    node: int
+    kind: str
+    epoch: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Request:
+    """An operation, in the order of ops.jsonl. `sent` is when the client asked; `answered` None: never."""
+
+    client: int
+    seq: int
+    path: str
+    node: int
+    sent: int
+    answered: int | None = None
+    by: int = 0
+    zxid: int = 0
+
+
+@dataclass(slots=True)
+class Diagram:
+    """`owners`: (zxid, index of the request), in the order of the broadcasts."""
+
+    exchange: Exchange = field(default_factory=Exchange)
+    steps: list[Step] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    owners: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def gaps(self) -> list[str]:
+        return self.exchange.gaps
+
+    def as_json(self, zero: int) -> dict[str, Any]:
+        """For the page: see assets/exchange.js, which reads it."""
+        return {"gaps": self.gaps, "steps": STEPS, "packed": self._packed(zero)}
+
+    def _packed(self, zero: int) -> str:
+        paths, clients, kinds, said = _Words(), _Words(), _Words(), _Words()
+        columns = {
+            **_messages(self.exchange.messages, zero, kinds, said),
+            **_steps(self.steps, zero),
+            **_requests(self.requests, zero, paths, clients),
+            "owner.epoch": steps([zxid >> 32 for zxid, _ in self.owners]),
+            "owner.counter": steps([zxid & 0xFFFFFFFF for zxid, _ in self.owners]),
+            "owner.request": steps([request for _, request in self.owners]),
+        }
+        words = {"kinds": kinds.all, "said": said.all, "paths": paths.all, "clients": clients.all}
+        return pack(columns, words)
+
+
+class _Words:
+    """Each word once; `number` says which it is."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str) -> int:
+        return self._numbers.setdefault(word, len(self._numbers))
+
+    @property
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+def _micros(t: int, zero: int) -> int:
+    return (t - zero) // 1000
+
+
+def _messages(messages: list[Sent], zero: int, kinds: _Words, said: _Words) -> dict[str, list[int]]:
+    """`took` is one more than the microseconds on the way, 0 for what never came."""
+    sent = [_micros(one.sent, zero) for one in messages]
+    took = [
+        0 if one.received is None else _micros(one.received, zero) - at + 1
+        for one, at in zip(messages, sent, strict=True)
+    ]
+    about = [one.about for one in messages]
+    said.number("")
+    return {
+        "message.sent": steps(sent),
+        "message.took": took,
+        "message.source": [one.source for one in messages],
+        "message.target": [one.target for one in messages],
+        "message.kind": [kinds.number(one.kind) for one in about],
+        "message.said": [said.number(one.words) for one in about],
+        "message.epoch": steps([one.epoch for one in about]),
+        **_zxids("message", [(one.first, one.last) for one in about]),
+    }
+
+
+def _zxids(name: str, spans: list[tuple[int, int]]) -> dict[str, list[int]]:
+    """`many` counts the transactions if they are of one epoch; if not, `from` is the first one's epoch."""
+    return {
+        f"{name}.zepoch": steps([last >> 32 for _, last in spans]),
+        f"{name}.counter": steps([last & 0xFFFFFFFF for _, last in spans]),
+        f"{name}.back": [(last >> 32) - (first >> 32) for first, last in spans],
+        f"{name}.many": [(last & 0xFFFFFFFF) - (first & 0xFFFFFFFF) for first, last in spans],
+    }
+
+
+def _steps(all_of: list[Step], zero: int) -> dict[str, list[int]]:
+    return {
+        "step.t": steps([_micros(one.t, zero) for one in all_of]),
+        "step.node": [one.node for one in all_of],
+        "step.kind": [STEPS.index(one.kind) for one in all_of],
+        "step.epoch": [one.epoch for one in all_of],
+        **_zxids("step", [(one.first, one.last) for one in all_of]),
+    }
+
+
+def _requests(requests: list[Request], zero: int, paths: _Words, clients: _Words) -> dict[str, list[int]]:
+    sent = [_micros(one.sent, zero) for one in requests]
+    return {
+        "request.sent": steps(sent),
+        "request.took": [
+            0 if one.answered is None else _micros(one.answered, zero) - at + 1
+            for one, at in zip(requests, sent, strict=True)
+        ],
+        "request.client": [clients.number(str(one.client)) for one in requests],
+        "request.seq": [one.seq for one in requests],
+        "request.path": [paths.number(one.path) for one in requests],
+        "request.node": [one.node for one in requests],
+        "request.by": [one.by for one in requests],
+        "request.epoch": steps([one.zxid >> 32 for one in requests]),
+        "request.counter": steps([one.zxid & 0xFFFFFFFF for one in requests]),
+    }
+
+
+# ---- reading ----
+
+
+def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> Diagram:
+    """Everything that the folder has for the diagram. `core`: what the nodes were built with, or why that is not known."""
+    source = Source(folder)  # what is damaged is listed by those who read these files first
+    found = Diagram(requests=_read_requests(source))
+    asked = {(one.client, one.seq): index for index, one in enumerate(found.requests)}
+    lives = []
+    for path in sorted(folder.glob("trace/node-*.jsonl")):
+        match = TRACE.fullmatch(path.name)
+        if match is None:
+            continue
+        lives.append((int(match[1]), int(match[2])))
+        for _, line in source.lines(f"trace/{path.name}", StepLine, may_be_cut=True):
+            found.steps += _steps_of(int(match[1]), line)
+            found.owners += _owners(line, asked)
+    found.steps.sort(key=lambda step: step.t)
+    if isinstance(core, str):
+        found.exchange.gaps.append(core)
+    else:
+        found.exchange = read_messages(folder, core, lives, own_clocks=own_clocks)
+    return found
+
+
+def _read_requests(source: Source) -> list[Request]:
+    found: list[Request] = []
+    waiting: dict[tuple[int, int], Request] = {}
+    for _, line in source.lines("ops.jsonl", RequestLine):
+        key = (line.client, line.seq)
+        if line.type == "invoke":
+            path = line.path if isinstance(line.path, str) else ""
+            waiting[key] = Request(line.client, line.seq, path, line.node, line.t)
+            found.append(waiting[key])
+        elif (request := waiting.pop(key, None)) is not None:
+            request.answered, request.by, request.zxid = line.t, line.node, _zxid(line.zxid)
+    return found
+
+
+def _zxid(pair: Any) -> int:
+    match pair:
+        case [int(epoch), int(counter)]:
+            return epoch << 32 | counter
+    return 0
+
+
+def _steps_of(node: int, line: StepLine) -> Iterator[Step]:
+    """What of a trace line is drawn, if anything."""
+    kind, first, last = line.event, 0, 0
+    if kind in ("broadcast", "accept", "deliver"):
+        first = line.epoch << 32 | line.first
+        last = first + dg.count(line.digests) - 1
+    elif kind == "truncate":
+        first, last = _zxid(line.keep) + 1, _zxid(line.last)
+    elif kind == "snapshot" and line.kind == "restored":
+        kind, first, last = "restored", 1, _zxid(line.zxid)
+    if kind in STEPS and last >= first:
+        yield Step(line.t, node, kind, line.epoch, first, last)
+
+
+def _owners(line: StepLine, asked: dict[tuple[int, int], int]) -> Iterator[tuple[int, int]]:
+    """Of a broadcast: each transaction's request, as far as the clients' file knows it."""
+    for index, txn in enumerate(line.txns if isinstance(line.txns, list) else []):
+        match txn:
+            case [int(client), int(seq), *_] if (client, seq) in asked:
+                yield (line.epoch << 32 | line.first) + index, asked[client, seq]

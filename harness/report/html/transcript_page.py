@@ -1,0 +1,86 @@
+"""A protocol transcript as a page: the same pictures as a run's, with one thing after another instead of time."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from zab_chaos.harness.report.html.diagram import STEPS, Diagram, Step
+from zab_chaos.harness.report.html.document import document
+from zab_chaos.harness.report.html.lanes import Stretch
+from zab_chaos.harness.report.html.markup import element
+from zab_chaos.harness.report.html.operations import Operations
+from zab_chaos.harness.report.html.page import PANELS, SCRIPTS, data, pictures
+from zab_chaos.harness.report.messages import Exchange, Sent, about
+from zab_chaos.model.transcripts.drawing import Done, Drawn
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core import zxid as zx
+
+STEP = 10**9  # nanoseconds that the pictures take for one thing after another
+SHOWN = ("lanes", "messages")
+
+
+def transcript_page(name: str, text: str, drawn: Drawn) -> str:
+    """The whole file. `text`: the transcript, `drawn`: its performance."""
+    paragraph, _, rest = text.partition("\n\n")
+    diagram = Diagram(_exchange(drawn), [step for done in drawn.done if (step := _step(done)) is not None])
+    header = element("header", element("h1", name), element("p", paragraph.replace("\n", " ")))
+    main = element(
+        "main",
+        pictures("One thing after another", [panel for panel in PANELS if panel[0] in SHOWN], diagram),
+        element("section", element("h2", "The transcript"), element("pre", rest.strip())),
+    )
+    return document(name, header, main, data(_shown(drawn, diagram)), scripts=SCRIPTS)
+
+
+def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
+    nothing = ("pauses", "amnesia", "events", "faults", "cuts", "windows", "lags", "marks")
+    return {
+        **{name: [] for name in nothing},
+        "steps": True,
+        "begin": 0,
+        "end": (drawn.clock + 1) * STEP // 1000,
+        "nodes": list(drawn.members),
+        "lanes": [stretch.as_json(0) for stretch in _stretches(drawn)],
+        "milestones": [{"t": at * STEP // 1000, "words": words} for at, words in drawn.steps],
+        "operations": Operations().as_json(0),
+        "diagram": diagram.as_json(0),
+    }
+
+
+def _exchange(drawn: Drawn) -> Exchange:
+    found = [
+        Sent(
+            one.source,
+            one.target,
+            about(one.message),
+            one.sent * STEP,
+            None if one.received is None else one.received * STEP,
+        )
+        for one in drawn.arrows
+    ]
+    return Exchange(sorted(found, key=lambda one: one.sent))
+
+
+def _step(done: Done) -> Step | None:
+    fields, first, last = done.fields, 0, 0
+    if done.event not in STEPS:
+        return None
+    if "from" in fields:
+        first, last = fields["from"], fields["to"]
+    elif "digests" in fields:
+        first = zx.zxid(fields["epoch"], fields["first"])
+        last = first + dg.count(fields["digests"]) - 1
+    elif done.event == "truncate":
+        first, last = zx.from_pair(fields["keep"]) + 1, zx.from_pair(fields["last"])
+    return Step(done.at * STEP, done.node, done.event, fields.get("epoch", 0), first, last)
+
+
+def _stretches(drawn: Drawn) -> Iterator[Stretch]:
+    """Each node's lane, from what it became one after the other."""
+    for node in drawn.members:
+        states = [state for state in drawn.states if state.node == node]
+        for life, (state, after) in enumerate(pairwise([*states, None]), 1):
+            until = drawn.clock + 1 if after is None else after.at
+            if state is not None and until > state.at:
+                begin, end = state.at * STEP, until * STEP
+                what = "up" if state.role else "down"
+                yield Stretch(node, life, begin, end, what, state.role, state.phase, state.epoch)

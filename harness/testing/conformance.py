@@ -1,0 +1,284 @@
+"""What every backend must do. Who brings one runs it on theirs:
+
+    pytest --pyargs zab_chaos.harness.testing.conformance --zab-on NAME
+
+Without `--zab-on` it runs on the simulator and on processes. What needs an ability that the backend does not have is
+skipped; that it is refused there is a test of its own.
+"""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.backend import Backend
+from zab_chaos.harness.client.session import Done, Failed, Session
+from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.live import Ensemble
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run
+from zab_chaos.node.tree.refusal import NODE_EXISTS
+from zab_chaos.node.tree.requests import Create, Get, Request, Set
+
+SECONDS = 60.0  # a bound for what takes a moment on a machine that has time
+END_SECONDS = 2.0  # from the first Ctrl-C to the end
+SCENARIO = """
+[scenario]
+name = "conformance"
+about = "A node is killed while clients write."
+duration = {duration}
+[workload]
+clients = 3
+rate = 60
+keys = 3
+payload_bytes = 32
+[[fault]]
+at = 0.5
+do = "crash"
+target = "one"
+for = 0.5
+"""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    named = metafunc.config.getoption("zab_on", None)
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", [named] if named else ["sim", "processes"], indirect=True)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """The backend; when the test is over, none of its processes is left."""
+    found = registry.find(request.param)
+    try:
+        found.check()
+    except HarnessError as error:
+        pytest.skip(str(error))
+    before = set(psutil.Process().children(recursive=True))
+    yield found
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert not left, f"left behind: {left}"
+
+
+@pytest.fixture
+def ensemble(backend: Backend, tmp_path: Path) -> Iterator[Ensemble]:
+    with Ensemble(on=backend.name, results=tmp_path, min_acked=0) as made:
+        yield made
+
+
+def put(session: Session, path: str, data: bytes, backend: Backend) -> None:
+    """Write a key, as often as it takes: beside a fault an outcome may be unknown."""
+    if "create" in backend.operations:
+        surely(session, Create(path, b""))
+    surely(session, Set(path, data))
+
+
+def surely(session: Session, request: Request) -> Done | None:
+    """Ask until it is done. None: the key is there already."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        outcome = session.submit(request).outcome()
+        if isinstance(outcome, Done):
+            return outcome
+        if isinstance(outcome, Failed) and outcome.error == NODE_EXISTS:
+            return None
+        assert time.monotonic() < deadline, outcome
+
+
+def needs(backend: Backend, *abilities: Ability) -> None:
+    for one in abilities:
+        if one not in backend.abilities:
+            pytest.skip(f"{backend.name} has no {one.value}")
+
+
+# ---- its nodes ----
+
+
+def test_it_serves_and_its_run_is_judged(backend: Backend, ensemble: Ensemble) -> None:
+    with ensemble.client() as client:
+        put(client, "/a", b"1", backend)
+        assert client.get("/a").value == b"1"
+    assert all(ensemble.alive(node) for node in ensemble.nodes)
+    verdict = ensemble.finish()
+    assert (verdict.exit, verdict.reasons) == (0, [])
+    folder = ensemble.folder
+    assert folder is not None
+    facts = folder.read_run()
+    assert (facts["backend"], facts["outcome"], facts["nodes"]) == (backend.name, "finished", 3)
+    for name in ("scenario.toml", "harness.jsonl", "ops.jsonl", "verdict.json", "manifest.json"):
+        assert folder.file(name).is_file(), name
+    assert folder.path.stat().st_mode & 0o077 == 0
+    assert judge(folder.path).verdict == verdict.verdict
+
+
+def test_a_killed_node_is_gone_and_comes_back(backend: Backend, ensemble: Ensemble) -> None:
+    killed = ensemble.crash("one")
+    (node,) = killed.nodes
+    assert not ensemble.alive(node)
+    with ensemble.client(node=node % 3 + 1) as client:
+        put(client, "/a", b"1", backend)
+        killed.heal()
+        assert ensemble.alive(node)
+        ensemble.until_converged()
+    assert ensemble.finish().exit == 0
+
+
+def test_a_stopped_node_ends_by_itself(ensemble: Ensemble) -> None:
+    with ensemble.stopped("one") as stopped:
+        assert not any(ensemble.alive(node) for node in stopped.nodes)
+    ensemble.until_converged()
+    assert ensemble.finish().violated == []
+
+
+def test_a_paused_node_is_there_and_silent_until_it_is_woken(backend: Backend, ensemble: Ensemble) -> None:
+    needs(backend, Ability.PAUSE)
+    with ensemble.paused("one") as paused:
+        (node,) = paused.nodes
+        assert ensemble.alive(node)
+        assert ensemble.asleep(node)
+        assert node not in ensemble.status()
+    assert not ensemble.asleep(node)
+    ensemble.until_converged()
+
+
+def test_a_wiped_node_comes_back_with_nothing(backend: Backend, ensemble: Ensemble) -> None:
+    needs(backend, Ability.WIPE)
+    wiped = ensemble.wipe("one")
+    assert not any(ensemble.alive(node) for node in wiped.nodes)
+    wiped.heal()
+    ensemble.until_converged()
+    assert all(ensemble.alive(node) for node in ensemble.nodes)
+
+
+def test_the_leader_is_one_of_the_nodes_and_is_replaced(backend: Backend, ensemble: Ensemble) -> None:
+    needs(backend, Ability.LEADER)
+    first = ensemble.until_established()
+    assert first in ensemble.nodes
+    with ensemble.crashed("leader") as crashed:
+        assert crashed.nodes == [first]
+        ensemble.until(lambda: ensemble.leader not in (None, first), SECONDS)
+    ensemble.until_converged()
+
+
+def test_a_node_that_is_cut_off_comes_back(backend: Backend, ensemble: Ensemble) -> None:
+    """The cut is confirmed by those who would have received something: else the verb raises."""
+    needs(backend, Ability.LINKS)
+    with ensemble.partitioned("one") as cut, ensemble.client(node=cut.nodes[0] % 3 + 1) as client:
+        put(client, "/a", b"1", backend)
+    ensemble.until_converged()
+    assert ensemble.finish().exit == 0
+
+
+def test_no_acknowledged_write_is_lost_by_crashes_one_after_the_other(backend: Backend, ensemble: Ensemble) -> None:
+    with ensemble.client() as client:
+        put(client, "/a", b"0", backend)
+        for node in ensemble.nodes:
+            with ensemble.crashed(node), ensemble.client(node=node % 3 + 1) as other:
+                put(other, "/a", b"%d" % node, backend)
+            ensemble.until_converged()
+        found = surely(client, Get("/a"))
+        assert found is not None
+        assert found.value == b"3"
+    assert ensemble.finish().exit == 0
+
+
+# ---- its runs ----
+
+
+def scenario_in(folder: Path, duration: float) -> Path:
+    path = folder / "conformance.toml"
+    path.write_text(SCENARIO.format(duration=duration))
+    return path
+
+
+def test_a_scenario_is_run_and_judged_alike_from_its_folder(backend: Backend, tmp_path: Path) -> None:
+    name = str(scenario_in(tmp_path, 2))
+    scenario = read(name, on=backend.name, nodes=None, defect=None)
+    options = options_for(name, scenario, seed=1, results=tmp_path / "results", on=backend.name)
+    ran = run(scenario, options, Quiet())
+    assert (ran.verdict.exit, ran.verdict.reasons) == (0, [])
+    assert ran.verdict.metrics["writes_acked"] > 10
+    assert [fault["do"] for fault in ran.verdict.metrics["faults"]] == ["crash"]
+    assert judge(ran.folder.path).to_json() == ran.verdict.to_json()
+    assert not list(ran.folder.file("config").glob("*keys*"))  # secrets go with the run
+
+
+def test_what_it_can_not_do_is_refused_before_anything_is_made(backend: Backend, tmp_path: Path) -> None:
+    path = tmp_path / "refused.toml"
+    for kind in KINDS.values():
+        required = any(key.default is REQUIRED for key in kind.keys)
+        if kind.needs <= backend.abilities or required or kind.name == "resume":
+            continue
+        path.write_text(
+            f'[scenario]\nname = "refused"\nabout = "no"\n[[fault]]\nat = 1\ndo = "{kind.name}"\ntarget = "one"\n'
+        )
+        with pytest.raises(BadInput, match=f"{kind.name} can't be done on {backend.name}"):
+            read(str(path), on=backend.name, nodes=None, defect=None)
+    with pytest.raises(BadInput, match="no defect is called 'none'"):
+        Ensemble(on=backend.name, results=tmp_path / "results", defect="none")
+    assert not (tmp_path / "results").exists()
+
+
+def test_by_hand_too_it_is_refused(backend: Backend, ensemble: Ensemble) -> None:
+    lacking = [kind for kind in KINDS.values() if not kind.needs <= backend.abilities]
+    for kind in lacking:
+        said = {key.name: 1 for key in kind.keys if key.default is REQUIRED}
+        with pytest.raises(BadInput):
+            ensemble.inject(kind, {"target": "one", **said})
+    assert ensemble.faults == []
+
+
+@pytest.fixture
+def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`zab run` of a long scenario, under load."""
+    words = ["run", str(scenario_in(tmp_path, 600)), "--on", backend.name, "--results", str(tmp_path / "results")]
+    process = subprocess.Popen([sys.executable, "-m", "zab_chaos.harness", *words], stdout=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def under_way(process: subprocess.Popen[bytes], folder: Path) -> list[psutil.Process]:
+    """Wait until clients work; all its processes then. The simulator writes at the end, so it gets a second there."""
+    assert wait_until(lambda: bool(list(folder.glob("results/*/*/run.json"))), SECONDS)
+    (run_folder,) = (path.parent for path in folder.glob("results/*/*/run.json"))
+    begun = time.monotonic()
+
+    def works() -> bool:
+        written = run_folder.joinpath("ops.jsonl").is_file() and run_folder.joinpath("ops.jsonl").stat().st_size > 2000
+        return written or (not psutil.Process(process.pid).children() and time.monotonic() > begun + 1)
+
+    assert wait_until(works, SECONDS)
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_ctrl_c_ends_it_in_time_with_what_it_has(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    processes = under_way(command, tmp_path)
+    begun = time.monotonic()
+    command.send_signal(signal.SIGINT)
+    assert command.wait(SECONDS) == 2
+    assert time.monotonic() - begun < END_SECONDS + 1  # of the interpreter's own end, on a busy machine
+    assert psutil.wait_procs(processes, 5)[1] == []
+    (verdict,) = tmp_path.glob("results/*/*/verdict.json")
+    assert b"interrupted" in verdict.read_bytes()
+
+
+def test_nothing_survives_a_harness_that_is_killed(command: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    processes = under_way(command, tmp_path)
+    command.kill()
+    command.wait()
+    assert psutil.wait_procs(processes, 10)[1] == []

@@ -1,0 +1,148 @@
+"""The workload against real nodes: a thread drives the open loop, with its clients over ZeroMQ."""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.log import OpsFile
+from zab_chaos.harness.results.final_state import Held, text_of
+from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
+from zab_chaos.harness.workload.operations import Load
+from zab_chaos.node.net.keys import Keys
+
+PUBLISH_NS = 200_000_000
+NAP_NS = 50_000_000  # longest sleep: a stop is noticed after it
+
+
+class WorkloadError(Exception):
+    """The workload could not go on; its words say why."""
+
+
+class Workload:
+    """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`.
+
+    `timeout`: seconds after which an operation is unknown.
+    """
+
+    def __init__(
+        self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int, timeout: float = 10.0
+    ) -> None:
+        if not addresses:
+            raise ValueError("a workload needs the address of at least one node")
+        self.counters = Counters()
+        self._addresses = addresses
+        self._keys = keys
+        self._ops = OpsFile(ops)
+        self._load = load
+        self._seed = seed
+        self._timeout = timeout
+        self._publish_ns = 0
+        self._grace_s = 0.0
+        self._taken: frozenset[str] = frozenset()
+        self._begun = threading.Event()
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with the setup."""
+        self._thread.start()
+
+    def wait_begun(self, timeout: float) -> bool:
+        """Wait until the keys are there and the load runs. Raises WorkloadError if it came to grief."""
+        self._begun.wait(timeout)
+        self._raise()
+        return self._begun.is_set()
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """These faults have taken effect, and what awaits them may go."""
+        self._taken = faults
+
+    def held(self, paths: Sequence[str]) -> Held:
+        """What each node holds now, asked by a client of its own. When the load has stopped."""
+        found: Held = {}
+        for node, address in sorted(self._addresses.items()):
+            with Client({node: address}, self._keys, timeout=self._timeout) as client:
+                answers = {path: text_of(client.get(path)) for path in paths}
+            found[node] = {path: value for path, (known, value) in answers.items() if known}
+        return found
+
+    def stop(self, grace: float = 5.0) -> Counters:
+        """Ask for no more operations, wait at most `grace` seconds for the outstanding ones (the rest are unknown),
+        and end. Returns the final counters. Raises WorkloadError if the workload had come to grief before."""
+        self._grace_s = grace
+        self._stopping.set()
+        if self._thread.ident is None:
+            self._ops.close()
+        else:
+            self._thread.join()
+        self._raise()
+        return self.counters
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
+
+    def _run(self) -> None:
+        context: zmq.Context[Any] = zmq.Context()
+        poller = zmq.Poller()
+        clients = [self._client(number, context, poller) for number in range(self._load.clients)]
+        loop = OpenLoop(self._load, self._seed, self._ops, [client.core for client in clients])
+        try:
+            while not self._stopping.is_set():
+                self._round(loop, clients, poller)
+            self._finish(clients, poller)
+        except Exception as error:  # a thread's error must reach whoever started it
+            self._error = error
+        finally:
+            self._begun.set()
+            self._end(loop, clients, context)
+
+    def _client(self, number: int, context: zmq.Context[Any], poller: zmq.Poller) -> Client:
+        nodes = sorted(self._addresses)
+        node = nodes[number % len(nodes)]
+        return Client(
+            self._addresses, self._keys, node, number=number + 1, timeout=self._timeout, context=context, poller=poller
+        )
+
+    def _round(self, loop: OpenLoop, clients: list[Client], poller: zmq.Poller) -> None:
+        """Send what is due, take what came, sleep until something is due or comes."""
+        loop.taken = self._taken
+        now = time.monotonic_ns()
+        dues = [loop.submit_due(lane, now) for lane in loop.lanes]
+        if loop.begun:
+            self._begun.set()
+        self._turn(clients)
+        if now >= self._publish_ns:
+            self._publish_ns = now + PUBLISH_NS
+            self.counters = loop.counters(now)
+        next_due = min([now + NAP_NS, *(due for due in dues if due is not None)])
+        poller.poll(max(1, (next_due - time.monotonic_ns()) // 1_000_000))
+
+    def _turn(self, clients: list[Client]) -> None:
+        """What was invoked is on record before it can leave; then it leaves, and answers come in."""
+        self._ops.flush()
+        for client in clients:
+            client.poll()
+
+    def _finish(self, clients: list[Client], poller: zmq.Poller) -> None:
+        end = time.monotonic() + self._grace_s
+        while any(client.outstanding for client in clients) and time.monotonic() < end:
+            self._turn(clients)
+            poller.poll(10)
+
+    def _end(self, loop: OpenLoop, clients: list[Client], context: zmq.Context[Any]) -> None:
+        """Whatever is outstanding becomes unknown, on record too."""
+        for client in clients:
+            client.close()
+        try:
+            self._ops.close()
+        except OSError as error:
+            self._error = self._error or error
+        self.counters = loop.counters(time.monotonic_ns())
+        context.term()

@@ -1,0 +1,210 @@
+"""Whether one key's history is linearizable: whether some order of its operations, each at one instant between its call and
+its return, explains every answer (Herlihy and Wing, 1990).
+
+Linearizability is local: each key is judged by itself. Where a key is only read and written, each value once, no search is
+needed: a value's operations must be together in the order, so when they had to be and when they could be is all that
+counts (Gibbons and Korach, 1997). Else there is a search, just in time (Lowe, 2017): an operation is put in its place only
+when one must return, so what is kept are the states that may be, each with those of the outstanding operations that have
+taken effect in it. An operation whose outcome is unknown stays outstanding for good: it may take effect at any time after
+its call, or never.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
+
+MOST = 200_000  # configurations of one key that are looked at, at most
+BEFORE, NEVER = -1, 2**63  # times
+TELLING = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that say something of the key's state
+
+State = tuple[int | None, int] | None  # the value's CRC-32 and the version; None: there is no such key
+Configuration = tuple[State, frozenset[int]]  # and the outstanding operations that have taken effect
+
+
+class Call(Struct, frozen=True, gc=False):
+    """One operation of one key, and what was told of it. `answer` None, or "unknown": nothing."""
+
+    invoke: Invoke
+    answer: Complete | None
+
+    @property
+    def known(self) -> bool:
+        return self.answer is not None and self.answer.outcome != "unknown"
+
+
+class GaveUp(Exception):
+    """There are too many possibilities."""
+
+
+def unexplained(calls: Sequence[Call]) -> Call | None:
+    """The first operation whose answer no order explains; None if the history is linearizable. Raises GaveUp."""
+    kept = _worth_trying(calls)
+    return by_zones(kept) if _plain(kept) else by_search(kept)
+
+
+def by_zones(calls: Sequence[Call]) -> Call | None:
+    """Likewise, for plain reads and writes of values that are written once."""
+    writes = {call.invoke.value: call for call in calls if call.invoke.op == "set"}
+    clusters: dict[int | None, list[Call]] = {value: [call] for value, call in writes.items()}
+    for call in calls:
+        if call.invoke.op == "get" and call.answer is not None:
+            value = (
+                call.answer.value if call.answer.outcome == "ok" else None
+            )  # None: what is there before the first write
+            writer = writes.get(value)
+            if value is not None and (writer is None or call.answer.t < writer.invoke.t):
+                return call
+            clusters.setdefault(value, []).append(call)
+    zones = [_Zone.of(cluster, first=value is None) for value, cluster in clusters.items()]
+    forward = sorted((zone for zone in zones if zone.begin < zone.end), key=lambda zone: zone.begin)
+    for one, other in pairwise(forward):
+        if other.begin < one.end:
+            return one.last  # called when the other was there already
+    begins = [zone.begin for zone in forward]
+    for zone in zones:
+        around = bisect_left(begins, zone.end) - 1  # the last that begins before the other could be
+        if zone.begin >= zone.end and around >= 0 and zone.begin < forward[around].end:
+            return forward[around].last
+    return None
+
+
+class _Zone(Struct, frozen=True, gc=False):
+    """When a value was there for certain, if `begin` is before `end`; else it could be at any instant from `end` to `begin`.
+
+    `begin`: the first return of its operations; `end`: the last call, of `last`.
+    """
+
+    begin: int
+    end: int
+    last: Call
+
+    @classmethod
+    def of(cls, cluster: Sequence[Call], *, first: bool) -> "_Zone":
+        returns = [call.answer.t for call in cluster if call.known and call.answer is not None]
+        last = max(cluster, key=lambda call: call.invoke.t)
+        return cls(BEFORE if first else min(returns, default=NEVER), last.invoke.t, last)
+
+
+def by_search(kept: Sequence[Call]) -> Call | None:
+    """Likewise, for all operations."""
+    versions = any(call.invoke.version is not None or _version(call) is not None for call in kept)
+    outstanding: dict[int, Call] = {}
+    possible: set[Configuration] = {(None, frozenset())}
+    looked = 0
+    for number, returns in _in_time(kept):
+        if not returns:
+            outstanding[number] = kept[number]
+            continue
+        possible, more = _returned(number, outstanding, possible, versions)
+        looked += more
+        if not possible:
+            return kept[number]
+        if looked > MOST:
+            raise GaveUp(f"more than {MOST:,} possibilities")
+        del outstanding[number]
+    return None
+
+
+def _worth_trying(calls: Sequence[Call]) -> list[Call]:
+    """Without what can't matter: reads and refusals that tell nothing, and unknown writes that nobody can have noticed."""
+    told = [call for call in calls if not _tells_nothing(call)]
+    seen = {call.answer.value for call in told if call.invoke.op == "get" and call.answer is not None}
+    plain = _plain(told)
+    return [call for call in told if call.known or not plain or call.invoke.value in seen]
+
+
+def _plain(calls: Sequence[Call]) -> bool:
+    """Whether there are only reads and writes without conditions, of values that are written once."""
+    written = [call.invoke.value for call in calls if call.invoke.op == "set"]
+    return len(set(written)) == len(written) and all(
+        call.invoke.op in ("get", "set") and call.invoke.version is None and _version(call) is None
+        and (call.answer is None or call.answer.error != NODE_EXISTS)
+        and not (call.invoke.op == "set" and call.known and call.answer is not None and call.answer.outcome == "failed")
+        for call in calls
+    )  # fmt: skip
+
+
+def _tells_nothing(call: Call) -> bool:
+    if not call.known:
+        return call.invoke.op in ("get", "exists", "check")
+    assert call.answer is not None
+    return call.answer.outcome == "failed" and call.answer.error not in TELLING
+
+
+def _in_time(calls: Sequence[Call]) -> Iterator[tuple[int, bool]]:
+    """(number, whether it returns), in time; of what is at one instant, calls come before returns: they overlap."""
+    moments = [(call.invoke.t, False, number) for number, call in enumerate(calls)]
+    moments += [(call.answer.t, True, number) for number, call in enumerate(calls) if call.known and call.answer]
+    for _, returns, number in sorted(moments):
+        yield number, returns
+
+
+def _returned(
+    number: int, outstanding: dict[int, Call], possible: set[Configuration], versions: bool
+) -> tuple[set[Configuration], int]:
+    """The configurations that may be after this operation has returned, and how many were looked at."""
+    found: set[Configuration] = {(state, done - {number}) for state, done in possible if number in done}
+    open_ones = [one for one in possible if number not in one[1]]
+    seen = set(open_ones)
+    while open_ones:
+        state, done = open_ones.pop()
+        for other, call in outstanding.items():
+            if other in done:
+                continue
+            legal, after = _effect(call, state, versions)
+            if not legal:
+                continue
+            if other == number:
+                found.add((after, done))
+            elif (reached := (after, done | {other})) not in seen:
+                seen.add(reached)
+                open_ones.append(reached)
+        if len(seen) > MOST:
+            raise GaveUp(f"more than {MOST:,} possibilities")
+    return found, len(seen)
+
+
+def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
+    """Whether the operation may take effect in this state, with the answer that it got, and the state afterwards. A `set` of
+    a missing key makes it."""
+    answer = call.answer if call.known else None
+    if answer is not None and answer.outcome == "failed":
+        return _refused(call, state, answer.error), state
+    wanted = call.invoke.version
+    if wanted is not None and (state is None or state[1] != wanted):
+        return False, state
+    match call.invoke.op:
+        case "get":
+            told = answer is not None and state is not None and state[0] == answer.value
+            return told and _fits(answer, state), state
+        case "exists" | "check":
+            there = state is not None
+            return _fits(answer, state) if there else call.invoke.op == "exists" and _version(call) is None, state
+        case "delete":
+            return state is not None, None
+        case "create" if state is not None:
+            return False, state
+    after = (call.invoke.value, state[1] + 1 if state is not None and versions else 0)
+    return _fits(answer, after), after
+
+
+def _refused(call: Call, state: State, error: str | None) -> bool:
+    if error == NODE_EXISTS:
+        return state is not None
+    if error == NO_NODE:
+        return state is None
+    return state is not None and state[1] != call.invoke.version
+
+
+def _fits(answer: Complete | None, state: State) -> bool:
+    """Whether the version that was told is the key's."""
+    return answer is None or answer.version is None or (state is not None and state[1] == answer.version)
+
+
+def _version(call: Call) -> int | None:
+    return call.answer.version if call.answer is not None else None

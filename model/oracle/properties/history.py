@@ -1,0 +1,155 @@
+"""What can be judged of a system of which only the clients' history is known."""
+
+from collections.abc import Iterable, Iterator
+
+from zab_chaos.model.events import Complete
+from zab_chaos.model.oracle.facts import READS, Request
+from zab_chaos.model.oracle.linearization import Call, GaveUp, unexplained
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.progress import Progress
+from zab_chaos.model.oracle.reach import Window
+from zab_chaos.model.oracle.spans import FOREVER, Span, merged, without
+from zab_chaos.node.tree.refusal import NO_NODE
+
+SINGLE = frozenset({"get", "set", "create", "delete", "exists", "check"})  # operations of one key
+
+
+class LinearizableKeys(Checker):
+    """Herlihy and Wing 1990: each operation seems to take effect at one instant between its call and its return.
+
+    Verifies, for each key by itself, that some order of its operations explains every answer, where what is unknown may take
+    effect at any time after its call, or never, and what failed never does. Of a refusal it takes into account that a key
+    is there, is not there, or has another version. Does not verify operations of several keys (a multi, children), and says
+    UNKNOWN of a key that has too many possibilities.
+    """
+
+    name = "linearizable keys"
+    source = "Herlihy and Wing 1990"
+    statement = (
+        "Each operation on a key takes effect at one instant between its call and its return, if it does at all."
+    )
+
+    def at_end(self) -> None:
+        others = {request.invoke.op for request in self.facts.requests.values()} - SINGLE
+        if others:
+            self.unknown.append(f"{', '.join(sorted(others))}: operations of several keys can't be judged key by key")
+        for path, requests in sorted(by_key(self.facts.requests.values())):
+            calls = [Call(request.invoke, request.complete) for request in requests]
+            self.checked += len(calls)
+            try:
+                wrong = unexplained(calls)
+            except GaveUp as error:
+                self.unknown.append(f"{self.name}: {path} was given up: {error}")
+                continue
+            if wrong is not None and wrong.answer is not None:
+                self._tell(path, wrong.answer, requests)
+
+    def _tell(self, path: str, answer: Complete, requests: list[Request]) -> None:
+        """The answer that nothing explains, whose value it shows, and what was answered before it was asked for."""
+        invoke = self.facts.requests[answer.client, answer.seq].invoke
+        before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
+        writer = next((one for one in requests if invoke.op == "get" and one.invoke.value == answer.value), None)
+        written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
+        seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
+        read = max(seen, key=_returned, default=None)
+        words = f"{path}: no order of its operations explains the answer to {_named(answer.client, answer.seq)} ({invoke.op})"
+        cited = []
+        for one, role in (
+            (writer, "shows the write of"),
+            (written, "written before:"),
+            (read, "read otherwise before:"),
+        ):
+            if one is not None and one.invoke not in cited:
+                words += f"; {role} {_named(one.invoke.client, one.invoke.seq)}"
+                cited += [one.invoke, one.complete]
+        self.found.add(words, [*cited, invoke, answer])
+
+
+class ReadableInTheEnd(Checker):
+    """LADIS 2008: a write that a client saw succeed is never forgotten.
+
+    Verifies that what is read of a key after its last write has returned is not a value that was certainly there before an
+    acknowledged write: one whose own write had returned when that one was called. Does not verify keys that were not read
+    any more.
+    """
+
+    name = "durability"
+    source = "LADIS 2008"
+    statement = "Every write that a client saw succeed can be read in the end, unless a later one has replaced it."
+
+    def at_end(self) -> None:
+        for path, requests in sorted(by_key(self.facts.requests.values())):
+            writes = [one for one in requests if one.invoke.op in ("set", "create", "delete")]
+            quiet = max((_returned(one) for one in writes if _acknowledged(one)), default=0)
+            for read in requests:
+                if read.invoke.op == "get" and read.complete is not None and read.invoke.t > quiet:
+                    self._hold(path, read, read.complete, writes)
+
+    def _hold(self, path: str, read: Request, answer: Complete, writes: list[Request]) -> None:
+        if answer.outcome != "ok" and answer.error != NO_NODE:
+            return
+        self.checked += 1
+        shown = next((one for one in writes if answer.outcome == "ok" and one.invoke.value == answer.value), None)
+        if answer.error == NO_NODE and any(one.invoke.op == "delete" for one in writes):
+            return
+        since = _returned(shown) if shown is not None else 0
+        lost = [one for one in writes if _acknowledged(one) and one.invoke.op != "delete" and one.invoke.t > since]
+        if lost:
+            shows = f"shows that of {_named(shown.invoke.client, shown.invoke.seq)}" if shown else "does not show it"
+            write = _named(lost[0].invoke.client, lost[0].invoke.seq)
+            self.found.add(
+                f"{path}: the write of {write} was acknowledged, but a read after all "
+                f"writes {shows}, which was over before ({len(lost)} acknowledged writes are gone)",
+                [shown.complete if shown else None, lost[0].invoke, lost[0].complete, read.invoke, answer],
+            )
+
+
+class Serves(Progress):
+    """LADIS 2008: as long as a quorum is up and connected, the service goes on.
+
+    Verifies that, while no fault is there, some write succeeds (or is refused for what it asks) within `progress_within`, if
+    any waits. Does not verify what happens while a fault is there: who could have served is not known.
+    """
+
+    statement = "While no fault is there, writes go on within the bound, also in mid-run."
+
+    def _served(self) -> list[int]:
+        return sorted([*self.facts.writes_done, *self.facts.refusals])
+
+    def _windows(self, bound: int) -> Iterator[Window]:
+        heals = {heal.id: heal.t for heal in self.facts.heals}
+        broken: list[Span] = [(inject.t, heals.get(inject.id, FOREVER)) for inject in self.facts.injects]
+        everybody = frozenset(range(1, self.facts.run.nodes + 1))
+        for start, end in without([(0, FOREVER)], merged(broken, 0)):
+            yield Window(1, everybody - {1}, start, end)
+
+    def _who(self, window: Window) -> str:
+        return "no fault was there"
+
+
+def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
+    """Each key's operations, by the time at which they were called."""
+    keys: dict[str, list[Request]] = {}
+    for request in requests:
+        if request.invoke.op in SINGLE:
+            keys.setdefault(request.invoke.path, []).append(request)
+    for found in keys.values():
+        found.sort(key=lambda request: request.invoke.t)
+    return list(keys.items())
+
+
+def _acknowledged(request: Request) -> bool:
+    return request.complete is not None and request.complete.outcome == "ok"
+
+
+def _returned(request: Request) -> int:
+    """When its effect was certainly there; never, if nothing was heard."""
+    return request.complete.t if request.complete is not None and _acknowledged(request) else FOREVER
+
+
+def _value(request: Request) -> int | None:
+    return request.complete.value if request.complete is not None else None
+
+
+def _named(client: int, seq: int) -> str:
+    return f"client {client}, seq {seq}"

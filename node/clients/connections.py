@@ -1,0 +1,179 @@
+"""The clients' connections to one node, sans-I/O: who is a client here, what it is told, what is refused.
+
+Bytes become messages here, and nothing that is malformed gets further. A ROUTER cannot close one client's connection, so a
+client is "dropped" by telling it why (REJECTED) and forgetting it: it is told nothing more, and what it sends is refused
+until it begins again with HELLO. A client that is gone, and one that does not read, show when something is sent to them. So
+that they also show when there is nothing to tell them, `tick` sends each client an empty answer once a second.
+
+A ROUTER drives it in a real node (`zab_chaos.node.net.clients`), the simulated connections in the simulator
+(`zab_chaos.model.world.client_port`).
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from zab_chaos.node.clients.protocol import (
+    VERSION,
+    Answers,
+    Bye,
+    Hello,
+    Rejected,
+    Requests,
+    Welcome,
+    decode_from_client,
+    encode,
+)
+from zab_chaos.node.config import Limits
+from zab_chaos.node.events import ClientEvent, ClientGone, ClientRequests, ClientUp, Refused
+from zab_chaos.node.refusals import REPORT_NS, Refusals
+from zab_chaos.node.tree.outcomes import Outcome
+
+CLIENTS_MAX = 4096  # connections that are remembered; each costs a queue in ZeroMQ and a session
+FRAME_REQUESTS = 4  # a frame holds at most so many times the bytes of the largest request
+FRAME_HARD = 4  # and whoever carries it cuts the connection, without words, at so many times that
+TICK_NS = REPORT_NS  # a client that is gone is noticed after this time
+_PROBE = encode(Answers([]))
+
+Identity = TypeVar("Identity", bound=Hashable)
+
+
+class Delivery(Enum):
+    """What became of a frame to a client."""
+
+    SENT = "sent"
+    FULL = "full"  # the queue to the client is
+    GONE = "gone"  # there is no such connection any more
+
+
+def frame_limit(limits: Limits) -> int:
+    """The bytes that a client's frame has at most."""
+    return FRAME_REQUESTS * limits.request_bytes
+
+
+class Connections(Generic[Identity]):
+    """The clients of one node, by the identity of their connection. `deliver` sends a frame there, and never waits."""
+
+    def __init__(self, limits: Limits, deliver: Callable[[Identity, bytes], Delivery]) -> None:
+        self.refusals = Refusals()
+        self.untold: list[ClientEvent] = []  # for `fetch`
+        self._deliver = deliver
+        self._frame_bytes = frame_limit(limits)
+        self._clients: dict[Identity, int] = {}
+        self._identities: dict[int, Identity] = {}
+        self._tick_ns = 0
+
+    def fetch(self) -> list[ClientEvent]:
+        """What has happened since the last call. To be called in every round: `send` and `tick` notice things too."""
+        events, self.untold = self.untold, []
+        return events
+
+    def receive(self, identity: Identity, parts: Sequence[bytes]) -> None:
+        """Take one message."""
+        if len(parts) != 1:
+            return self._reject(identity, f"a message has {len(parts)} parts; it must have one")
+        if len(parts[0]) > self._frame_bytes:
+            return self._reject(
+                identity, f"a message has {len(parts[0])} bytes; at most {self._frame_bytes} are allowed"
+            )
+        try:
+            message = decode_from_client(parts[0])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return self._reject(identity, f"a message is malformed: {error}")
+        if isinstance(message, Hello):
+            return self._hello(identity, message)
+        client = self._clients.get(identity)
+        if client is None:
+            if not isinstance(message, Bye):
+                self._reject(identity, "requests came before HELLO, or after this node had forgotten the client")
+        elif isinstance(message, Requests):
+            self.untold.append(ClientRequests(client, message.items))
+        else:
+            self._lose(identity, "it said BYE")
+        return None
+
+    def send(self, client: int, answers: list[tuple[int, Outcome]]) -> None:
+        """Answer. A client that is gone, or whose queue is full, is dropped: `fetch` says so."""
+        identity = self._identities.get(client)
+        if identity is not None:
+            self._send(identity, encode(Answers(answers)))
+
+    def drop(self, client: int, why: str) -> None:
+        """Tell a client why it is dropped, and forget it. No event: the caller knows."""
+        identity = self._identities.get(client)
+        if identity is not None:
+            self._count(why)
+            self._tell(identity, why)
+            self._forget(identity)
+
+    def tick(self, now_ns: int) -> bool:
+        """Once a second, and then True: look which clients are gone, and count who was refused."""
+        if now_ns < self._tick_ns:
+            return False
+        self._tick_ns = now_ns + TICK_NS
+        self.report(self.refusals.due(now_ns))
+        self._sweep()
+        return True
+
+    def report(self, refused: Sequence[Refused]) -> None:
+        """Tell these with the next `fetch`."""
+        self.untold.extend(refused)
+
+    def _hello(self, identity: Identity, hello: Hello) -> None:
+        if hello.version != VERSION:
+            words = f"this node speaks version {VERSION} of the clients' protocol, the client version {hello.version}"
+            return self._reject(identity, words)
+        if len(self._clients) >= CLIENTS_MAX and identity not in self._clients:
+            self._sweep()
+        if len(self._clients) >= CLIENTS_MAX and identity not in self._clients:
+            return self._reject(identity, f"there are {CLIENTS_MAX} clients already; try another node")
+        older = self._identities.get(hello.client)
+        if older is not None and older != identity:
+            self._tell(older, "the client has connected again")
+            self._forget(older)
+        if self._clients.get(identity, hello.client) != hello.client:
+            self._lose(identity, "the connection changed its client number")
+        self._clients[identity] = hello.client
+        self._identities[hello.client] = identity
+        self.untold.append(ClientUp(hello.client, hello.seen, hello.fence))
+        self._send(identity, encode(Welcome()))
+        return None
+
+    def _reject(self, identity: Identity, why: str) -> None:
+        self._count(why)
+        self._tell(identity, why)
+        self._lose(identity, why)
+
+    def _count(self, why: str) -> None:
+        report = self.refusals.add("client", why, None)
+        if report is not None:
+            self.untold.append(report)
+
+    def _tell(self, identity: Identity, why: str) -> None:
+        self._deliver(identity, encode(Rejected(why)))  # whatever becomes of it: the client is being dropped
+
+    def _send(self, identity: Identity, frame: bytes) -> None:
+        delivery = self._deliver(identity, frame)
+        if delivery is Delivery.FULL:
+            self._count("a client does not read its answers; its queue is full")
+            self._lose(identity, "it does not read its answers")
+        elif delivery is Delivery.GONE:
+            self._lose(identity, "its connection is gone")
+
+    def _lose(self, identity: Identity, why: str) -> None:
+        client = self._clients.get(identity)
+        if client is not None:
+            self._forget(identity)
+            self.untold.append(ClientGone(client, why))
+
+    def _forget(self, identity: Identity) -> None:
+        client = self._clients.pop(identity)
+        if self._identities.get(client) == identity:
+            del self._identities[client]
+
+    def _sweep(self) -> None:
+        """Find clients that left without a word: an empty answer cannot be sent to them."""
+        for identity in list(self._clients):
+            self._send(identity, _PROBE)

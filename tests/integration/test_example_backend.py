@@ -1,0 +1,83 @@
+"""The example of a system that is not ours: found by its name, run through faults, judged from its clients' history."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "backend"
+
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """One in which the example is installed: what `pip install examples/backend` leaves, as far as it is looked for."""
+    installed = tmp_path / "site" / "examplekv-1.0.dist-info"
+    installed.mkdir(parents=True)
+    installed.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: examplekv\nVersion: 1.0\n")
+    installed.joinpath("entry_points.txt").write_text("[zab_chaos.backends]\nexamplekv = examplekv:ExampleKV\n")
+    path = os.pathsep.join(map(str, (installed.parent, EXAMPLE, ROOT)))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def zab(environment: dict[str, str], folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the answer, and what was said beside it."""
+    command = [sys.executable, "-m", "zab_chaos.harness", *words, "--results", str(folder / "results"), "--json"]
+    ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else {}, ended.stderr
+
+
+def judgements(answer: dict[str, Any]) -> dict[str, str]:
+    return {item["name"]: item["verdict"] for item in answer["properties"]}
+
+
+def test_crash_pause_and_partition_are_survived(environment: dict[str, str], tmp_path: Path) -> None:
+    words = ["run", str(EXAMPLE / "scenarios" / "hard-times.toml"), "--on", "examplekv"]
+    code, answer, _ = zab(environment, tmp_path, *words)
+    assert (code, answer["verdict"]) == (0, "PASS"), answer["reasons"]
+    found = judgements(answer)
+    judged = {"linearizable keys", "durability", "recovery", "progress", "fault took effect", "trace integrity"}
+    assert {name for name, verdict in found.items() if verdict == "PASS"} == judged
+    rest = [item for item in answer["properties"] if item["name"] not in judged]
+    assert all(item["verdict"] == "NOT-APPLICABLE" and "traces" in item["why"] for item in rest)
+    assert [fault["do"] for fault in answer["metrics"]["faults"]] == ["crash", "pause", "partition", "crash"]
+    assert answer["run"]["evidence"] == "history"
+    assert zab(environment, tmp_path, "verify", "latest")[1]["runs"][0]["properties"] == answer["properties"]
+
+
+@pytest.mark.parametrize(("scenario", "bug"), [("hard-times", "early-ack"), ("slow-links", "no-write-back")])
+def test_its_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenario: str, bug: str) -> None:
+    words = ["run", str(EXAMPLE / "scenarios" / f"{scenario}.toml"), "--on", "examplekv", "--defect", bug]
+    code, answer, _ = zab(environment, tmp_path, *words)
+    assert (code, answer["verdict"]) == (1, "VIOLATION"), answer["reasons"]
+    assert judgements(answer)["linearizable keys"] == "VIOLATION"
+
+
+def test_what_it_can_not_do_is_said_before_anything_starts(environment: dict[str, str], tmp_path: Path) -> None:
+    code, _, said = zab(environment, tmp_path, "run", "power-outage", "--on", "examplekv")
+    assert code == 4
+    assert "power-cut can't be done on examplekv; it can be done on processes, sim, lockstep, containers" in said
+    assert "examplekv has no disk that loses unsynced bytes" in said
+    assert not tmp_path.joinpath("results").exists()
+
+
+def test_it_conforms(environment: dict[str, str], tmp_path: Path) -> None:
+    words = [
+        "--pyargs",
+        "zab_chaos.harness.testing.conformance",
+        "--zab-on",
+        "examplekv",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command = [sys.executable, "-m", "pytest", *words]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=170)
+    assert ended.returncode == 0, ended.stdout
+    assert "12 passed, 1 skipped" in ended.stdout  # it has no leader

@@ -1,0 +1,98 @@
+"""Backends by name, and what a scenario may ask of one."""
+
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from typing import ClassVar
+
+import pytest
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.registry import KINDS, within
+from zab_chaos.faults.scenario import FaultStep, Scenario, parse
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.fitting import fitted, mistakes
+from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import HISTORY
+
+HEAD = '[scenario]\nname = "asked"\nabout = "It is asked of a backend."\n'
+
+
+class Bare(Backend):
+    """It can start and end nodes, and read and write keys."""
+
+    name = "bare"
+    abilities = frozenset({Ability.PAUSE})
+    operations = frozenset({"get", "set"})
+    evidence = HISTORY
+    defects: ClassVar = {"bug": "--bug"}
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        raise NotImplementedError
+
+
+def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [backend.name for backend in registry.ours()] == list(registry.OURS)
+    points = [
+        EntryPoint("bare", f"{__name__}:Bare", registry.GROUP),
+        EntryPoint("gone", "no_such_package:Backend", registry.GROUP),
+        EntryPoint("none", "pathlib:Path", registry.GROUP),
+        EntryPoint("sim", f"{__name__}:Bare", registry.GROUP),
+    ]
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group, name=None: [each for each in points if name in (None, each.name)]
+    )
+    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(Bare=Bare))
+    assert registry.names() == [*registry.OURS, "bare", "gone", "none"]
+    assert isinstance(registry.find("bare"), Bare)
+    assert registry.find("sim").name == "sim"  # nobody takes our names
+    for name, words in (
+        ("gone", "'gone', no_such_package:Backend, can't be loaded: No module named"),
+        ("none", "'none', pathlib:Path, is no"),
+        ("bar", "no backend is called 'bar'. Did you mean bare"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            registry.find(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('disk = "faithful"\n', 'disk = "faithful" can\'t be done on bare; .*no disk that loses unsynced bytes'),
+        ("record = true\n", "record = true can't be done on bare"),
+        ("[timing]\ntimeout_ms = 500\n", r"\[timing\] can't be done on bare"),
+        ("[workload]\nmix = { set = 1, multi = 1 }\n", "multi can't be asked for on bare; its clients know get, set"),
+        ("[[operation]]\nat = 1\ndo = \"create\"\n", "create can't be asked for on bare"),
+        ('[expect]\nstate = { "/a" = "1" }\n', r"\[expect\] state can't be done on bare"),
+        ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, durability"),
+        ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "leader"\n', "target = leader can't be done on bare"),
+        ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache can't be done"),
+        ('[[fault]]\nat = 1\ndo = "wipe"\ntarget = "one"\ncrash-at = "before-sync:TXN"\n', "wipe with crash-at can't be done"),
+        ("[nemesis]\nfaults = { crash = 1, partition = 1 }\n", "partition can't be done on bare; .*no proxies"),
+        ('defect = "dirty-read"\n', "the defect 'dirty-read' can't be built into the nodes on bare; known there: bug"),
+    ],
+)  # fmt: skip
+def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None:
+    found = mistakes(Bare(), parse(HEAD + text))
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError("\n".join(found))
+    assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
+
+
+def test_what_a_scenario_does_not_say_is_fitted() -> None:
+    scenario = parse(HEAD)
+    assert mistakes(Bare(), scenario) == []
+    found = fitted(Bare(), scenario)
+    assert (found.disk, found.record, set(found.workload.mix)) == ("ordinary", False, {"get", "set"})
+    assert fitted(registry.find("sim"), scenario) == scenario
+
+
+def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
+    defaults = {key.name: key.default for key in KINDS["crash"].keys}
+    step = FaultStep(
+        at=1.0, do="crash", target="leader", params={"keeps_cache": True, "crash-at": "x", "enough": "none"}
+    )
+    assert within(step, frozenset(Ability)) == step
+    assert within(step, Bare.abilities) == replace(step, target="one", params=defaults)

@@ -1,0 +1,87 @@
+"""Links that flap: what the receivers' frame counters say of each cut, and what nobody can say."""
+
+from collections.abc import Callable
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from zab_chaos.faults.host import ThisHost
+from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.partition import Flap
+from zab_chaos.faults.registry import KINDS
+
+
+class Patient(ThisHost):
+    """Its time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float, until: Any = None) -> bool:
+        self.time += seconds
+        return False
+
+
+@pytest.fixture
+def flap(sleepers: Callable[..., Any]) -> Flap:
+    """Of the links of node 1 of two, cut for the first time."""
+    links = SimpleNamespace(cut=lambda *_: None, heal=lambda *_, release: None)
+    params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
+    cluster = sleepers(2)
+    cluster.frames = {(1, 2): 7, (2, 1): 7}
+    made = Flap(Scene(cluster, cast(Any, links), Random(1), patience=5.0, host=Patient()), [1], params)
+    made.inject()
+    made.watch(0.0)
+    return made
+
+
+def again(flap: Flap, turn: float) -> None:
+    """Mend the links and cut them once more."""
+    flap.watch(turn)
+    flap.watch(turn + 1)
+
+
+def test_cuts_that_let_nothing_through(flap: Flap) -> None:
+    again(flap, 1)
+    flap.heal()
+    assert flap.recovered().evidence == {"cuts": 2, "silent": 2, "leaked": 0}
+    assert flap.recovered().confirmed
+
+
+def test_a_single_leak_is_enough_to_doubt(flap: Flap) -> None:
+    again(flap, 1)
+    flap.cluster.frames[1, 2] += 1  # type: ignore[attr-defined]
+    again(flap, 3)
+    flap.heal()
+    assert flap.recovered().evidence == {"cuts": 3, "silent": 2, "leaked": 1}
+    assert not flap.recovered().confirmed
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_where_nobody_could_take_a_frame_nothing_came_through(flap: Flap, how: str) -> None:
+    for node in (1, 2):
+        getattr(flap.cluster, how)(node)
+    flap.heal()
+    assert flap.recovered().confirmed
+
+
+def test_of_a_cut_during_which_the_receivers_woke_up_nobody_can_tell(flap: Flap) -> None:
+    flap.watch(1)
+    for node in (1, 2):
+        flap.cluster.pause(node)
+    flap.watch(2)
+    for node in (1, 2):
+        flap.cluster.resume(node)
+    flap.heal()
+    assert flap.recovered().evidence == {"cuts": 2, "silent": 1, "leaked": 0}
+    assert flap.recovered().confirmed
+
+
+def test_at_least_one_cut_must_have_been_seen(flap: Flap) -> None:
+    flap.silent = 0
+    assert not flap.recovered().confirmed

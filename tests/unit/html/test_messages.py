@@ -1,0 +1,176 @@
+"""The messages of a recorded run are those that its network carried, at the times at which it did."""
+
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.messages import About, Exchange, Sent, about, read_messages
+from zab_chaos.harness.runs.judgement import core_of
+from zab_chaos.model.events import trace_name
+from zab_chaos.model.replay.replay import recorded_lives
+from zab_chaos.model.world.links import SimLinks
+from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.events import Received
+
+Link = tuple[int, int]
+Seen = dict[Link, list[tuple[int, About]]]
+CLOSE = 1000  # nanoseconds: within one moment of the world the lines of the traces are told apart by single ones
+
+SCENARIO = """
+[scenario]
+name = "small"
+about = "A crash of the leader, then its links are cut."
+nodes = 3
+duration = 2
+[workload]
+clients = 3
+rate = 100
+[[fault]]
+at = 0.5
+do = "crash"
+target = "leader"
+for = 0.6
+[[fault]]
+at = 1.3
+do = "partition"
+target = "leader"
+for = 0.3
+"""
+
+
+class Network:
+    """What the simulated links were given, and what they handed out."""
+
+    def __init__(self) -> None:
+        self.sent: Seen = defaultdict(list)
+        self.taken: Seen = defaultdict(list)
+
+    def listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        send, receive = SimLinks.send, SimLinks.receive
+
+        def sends(links: SimLinks, peer: int, messages: list[Any]) -> None:
+            self._note(self.sent, links, (links._me, peer), messages)
+            send(links, peer, messages)
+
+        def receives(links: SimLinks, inbox: Any) -> list[Any]:
+            events = receive(links, inbox)
+            for event in events:
+                if isinstance(event, Received):
+                    self._note(self.taken, links, (event.peer, links._me), event.messages)
+            return events
+
+        monkeypatch.setattr(SimLinks, "send", sends)
+        monkeypatch.setattr(SimLinks, "receive", receives)
+
+    def _note(self, where: Seen, links: SimLinks, link: Link, messages: list[Any]) -> None:
+        now = links._server.world.now
+        where[link] += [(now, about(message)) for message in messages if type(message) in NAMES]
+
+
+def read(folder: Path) -> Exchange:
+    facts = json.loads((folder / "run.json").read_text())
+    return read_messages(folder, core_of(facts), recorded_lives(folder), own_clocks=True)
+
+
+def by_link(messages: list[Sent], time: Callable[[Sent], int | None]) -> Seen:
+    found: Seen = defaultdict(list)
+    for one in messages:
+        at = time(one)
+        if at is not None:
+            found[one.source, one.target].append((at, one.about))
+    return {link: sorted(items, key=lambda item: item[0]) for link, items in found.items()}
+
+
+def assert_same(told: Seen, was: Seen) -> None:
+    assert told.keys() == was.keys()
+    for link, items in was.items():
+        assert [said for _, said in told[link]] == [said for _, said in items], link
+        assert all(abs(one - other) < CLOSE for (one, _), (other, _) in zip(told[link], items, strict=True)), link
+
+
+@pytest.fixture(scope="module")
+def spied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Network]:
+    """A simulated run with a crash and a cut, and what its network did."""
+    place = tmp_path_factory.mktemp("simulated")
+    (place / "small.toml").write_text(SCENARIO)
+    network = Network()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        network.listen(monkeypatch)
+        main(["run", str(place / "small.toml"), "--on", "sim", "--results", str(place / "results")])
+    return (place / "results" / "latest").resolve(), network
+
+
+@pytest.fixture
+def run(spied: tuple[Path, Network], tmp_path: Path) -> Path:
+    """The same run, to be damaged."""
+    return Path(shutil.copytree(spied[0], tmp_path / "run"))
+
+
+def test_every_message_and_both_its_times_are_what_the_network_saw(spied: tuple[Path, Network]) -> None:
+    folder, network = spied
+    found = read(folder)
+    assert found.gaps == []
+    assert {"VOTE", "CEPOCH", "NEWEPOCH", "ACK-E", "NEWLEADER", "ACK-LD", "COMMIT-LD", "PROPOSE", "ACK", "COMMIT"} <= {
+        one.about.kind for one in found.messages
+    }
+    assert_same(by_link(found.messages, lambda one: one.sent), network.sent)
+    assert_same(by_link(found.messages, lambda one: one.received), network.taken)
+    assert any(one.received is None for one in found.messages)  # the crash and the cut took some
+
+
+def test_no_message_arrives_before_it_was_sent_and_they_are_in_order(spied: tuple[Path, Network]) -> None:
+    messages = read(spied[0]).messages
+    assert all(one.received is None or one.received >= one.sent for one in messages)
+    assert [one.sent for one in messages] == sorted(one.sent for one in messages)
+
+
+def test_a_run_that_was_not_recorded_says_so(run: Path) -> None:
+    shutil.rmtree(run / "record")
+    assert read(run).gaps == ["nothing is recorded (`zab run --no-record`, or record = false)"]
+
+
+def test_a_missing_and_a_damaged_recording_leave_the_others(run: Path) -> None:
+    whole = read(run)
+    lives = recorded_lives(run)
+    (run / "record" / "node-1-1.bin").unlink()
+    path = run / "record" / "node-2-1.bin"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    found = read_messages(run, Peer, lives, own_clocks=True)
+    missing, damaged = found.gaps
+    assert missing == "node 1, life 1: it has no recording"
+    assert damaged.startswith("node 2, life 1: the checksum")
+    assert "record/node-2-1.bin" in damaged
+    kept = [one for one in found.messages if one.source == 3]
+    assert [(one.sent, one.about) for one in kept] == [
+        (one.sent, one.about) for one in whole.messages if one.source == 3
+    ]
+    assert not any(one.source == 1 and one.sent < min(it.sent for it in kept) for one in found.messages)
+    assert (
+        0
+        < len([one for one in found.messages if one.source == 2])
+        < len([one for one in whole.messages if one.source == 2])
+    )
+
+
+def test_a_recording_of_another_core_ends_where_it_differs(run: Path) -> None:
+    class Silent(Peer):
+        def tick(self, now: int) -> None:
+            """Never comes to an end of anything."""
+
+    found = read_messages(run, Silent, recorded_lives(run), own_clocks=True)
+    assert found.gaps
+    assert all("its messages after that are missing" in gap for gap in found.gaps)
+
+
+def test_a_life_without_a_trace_is_told(run: Path) -> None:
+    (run / trace_name(3, 1)).unlink()
+    assert read(run).gaps == ["node 3, life 1: it has no trace"]

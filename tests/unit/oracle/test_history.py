@@ -1,0 +1,94 @@
+"""A run of which only the clients' history is known: what is judged of it, and what is not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.model.oracle.oracle import judge
+from zab_chaos.model.oracle.properties import judged_by
+from zab_chaos.model.verdict import Judgement, Verdict
+
+SECOND = 1_000_000_000
+Line = dict[str, Any]
+
+
+def operation(seq: int, op: str, begin: float, end: float | None, value: int | None = None, **told: Any) -> list[Line]:
+    """Client 1 to 9 (each its own session), at node 1."""
+    asked = {"value": value} if op == "set" else {}
+    base = {"client": seq, "seq": 1, "node": 1}
+    lines = [
+        {
+            "type": "invoke",
+            "t": int(begin * SECOND),
+            "due": int(begin * SECOND),
+            "op": op,
+            "path": "/a",
+            **base,
+            **asked,
+        }
+    ]
+    if end is not None:
+        answer = {"outcome": "ok", **({"value": value} if op == "get" else {}), **told}
+        lines.append({"type": "complete", "t": int(end * SECOND), **base, **answer})
+    return lines
+
+
+def run_of(
+    folder: Path, *operations: list[Line], milestones: tuple[str, ...] = ("safety-ended", "converged")
+) -> Verdict:
+    facts = {"nodes": 3, "outcome": "finished", "expect": {"min_acked": 1, "progress_within": 5}, "evidence": "history"}
+    folder.joinpath("run.json").write_text(json.dumps(facts))
+    lines = sorted((line for one in operations for line in one), key=lambda line: line["t"])
+    folder.joinpath("ops.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    at = 1 + max(line["t"] for line in lines)
+    told = [{"t": at, "event": name} for name in ("workload-stopped", *milestones)]
+    folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
+    return judge(folder, stored=False)
+
+
+def test_a_good_history_passes_and_says_what_was_not_judged(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7))
+    assert (verdict.exit, verdict.reasons) == (0, [])
+    for item in verdict.properties:
+        judged = item.name in judged_by("history")
+        assert (item.verdict is Judgement.NOT_APPLICABLE) == (not judged or item.name == "fault took effect"), item.name
+        assert judged or item.why == "it is judged from the nodes' own traces, and this system leaves none"
+
+
+def test_a_write_that_is_gone_in_the_end_was_not_durable(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "set", 2, 3, 8), operation(3, "get", 4, 5, 7))
+    assert verdict.violated == ["linearizable keys", "durability"]
+    (violation,) = verdict.property("durability").violations
+    assert violation.words.startswith("/a: the write of client 2, seq 1 was acknowledged")
+    assert [one.event["client"] for one in violation.evidence] == [1, 2, 2, 3, 3]
+    assert "client 3, seq 1 (get)" in verdict.property("linearizable keys").violations[0].words
+
+
+def test_new_then_old_is_no_loss_and_still_not_linearizable(tmp_path: Path) -> None:
+    verdict = run_of(
+        tmp_path, operation(1, "set", 0, 1, 7), operation(2, "set", 2, 9, 8), operation(3, "get", 3, 4, 8),
+        operation(4, "get", 5, 6, 7), operation(5, "get", 10, 11, 8),
+    )  # fmt: skip
+    assert verdict.violated == ["linearizable keys"]
+    assert "read otherwise before: client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
+
+
+def test_who_serves_nobody_though_nothing_is_broken_makes_no_progress(tmp_path: Path) -> None:
+    late = [operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")]
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), *late, operation(2, "set", 9, 9.5, 8))
+    assert verdict.violated == ["progress"]
+    assert "no fault was there" in verdict.property("progress").violations[0].words
+
+
+@pytest.mark.parametrize("op", ["multi", "children"])
+def test_what_concerns_several_keys_is_unknown(tmp_path: Path, op: str) -> None:
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, op, 2, 3))
+    assert verdict.property("linearizable keys").verdict is Judgement.UNKNOWN
+    assert f"{op}: operations of several keys can't be judged key by key" in verdict.reasons
+
+
+def test_a_run_that_did_not_converge_has_not_recovered(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), milestones=("safety-ended", "not-converged"))
+    assert verdict.violated == ["recovery"]

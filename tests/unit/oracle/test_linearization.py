@@ -1,0 +1,160 @@
+"""Linearizability of one key: small histories that are, and that are not; and any small one against trying all orders."""
+
+import random
+from itertools import permutations
+
+import pytest
+
+from zab_chaos.model.events import Complete, Invoke
+from zab_chaos.model.oracle import linearization
+from zab_chaos.model.oracle.linearization import Call, GaveUp, State, _effect, by_search, unexplained
+
+FOREVER = 10**9
+
+
+class Story:
+    """Calls, each said in one line: what, when it was called, when it returned (None: never), and what was told."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def _add(self, op: str, begin: int, end: int | None, value: int | None, **told: object) -> "Story":
+        seq = len(self.calls) + 1
+        asked = value if op in ("set", "create") else None
+        invoke = Invoke(t=begin, due=begin, client=1, seq=seq, node=1, op=op, path="/a", value=asked)
+        if "condition" in told:
+            invoke.version = int(str(told.pop("condition")))
+        fields: dict[str, object] = {"outcome": "ok", "value": value if op == "get" else None, **told}
+        answer = None if end is None else Complete(t=end, client=1, seq=seq, **fields)  # type: ignore[arg-type]
+        self.calls.append(Call(invoke, answer))
+        return self
+
+    def set(self, value: int, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("set", begin, end, value, **told)
+
+    def get(self, value: int | None, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("get", begin, end, value, **told)
+
+    def create(self, value: int, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("create", begin, end, value, **told)
+
+    def delete(self, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("delete", begin, end, None, **told)
+
+
+REFUSED = {"outcome": "failed"}
+LEGAL = {
+    "one after the other": Story().set(1, 0, 1).get(1, 2, 3).set(2, 4, 5).get(2, 6, 7),
+    "a read beside a write may see either": Story().set(1, 0, 1).set(2, 2, 9).get(1, 3, 4).get(2, 5, 6),
+    "two writes at once, in either order": Story().set(1, 0, 9).set(2, 0, 9).get(2, 10, 11).get(2, 12, 13),
+    "an unknown write takes effect late": Story().set(1, 0, 1).set(2, 2, None).get(1, 3, 4).get(2, 50, 51),
+    "an unknown write never takes effect": Story().set(1, 0, 1).set(2, 2, 3, outcome="unknown").get(1, 5, 6),
+    "nothing is there before the first write": Story().get(None, 0, 1, outcome="failed", error="no node").set(1, 2, 3),
+    "a refusal for want of a leader says nothing": Story().set(1, 0, 1).set(2, 2, 3, error="no leader", **REFUSED).get(1, 4, 5),
+    "made, refused, removed, made again": (
+        Story().create(1, 0, 1).create(2, 2, 3, error="node exists", **REFUSED).delete(4, 5).create(3, 6, 7).get(3, 8, 9)
+    ),
+    "versions count": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=1).get(2, 4, 5, version=1),
+    "a condition that held, and one that did not": (
+        Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, version=1)
+        .set(3, 4, 5, condition=0, error="bad version", **REFUSED).get(2, 6, 7, version=1)
+    ),
+}  # fmt: skip
+ILLEGAL = {
+    "a lost write": Story().set(1, 0, 1).set(2, 2, 3).get(1, 4, 5),
+    "a value that nobody wrote": Story().set(1, 0, 1).get(7, 2, 3),
+    "a read from the future": Story().set(1, 0, 1).get(2, 2, 3).set(2, 4, 5),
+    "new, then old": Story().set(1, 0, 1).set(2, 2, 9).get(2, 3, 4).get(1, 5, 6),
+    "an unknown write that comes and goes": Story().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).get(1, 5, 6).get(2, 7, 8),
+    "a failed write that is read": Story().set(1, 0, 1).set(2, 2, 3, error="bad path", **REFUSED).get(2, 4, 5),
+    "made twice": Story().create(1, 0, 1).create(2, 2, 3),
+    "there is nothing, although it was written": Story()
+    .set(1, 0, 1)
+    .get(None, 2, 3, outcome="failed", error="no node"),
+    "a version that skips": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=2),
+    "a condition ignored": Story()
+    .create(1, 0, 1, version=0)
+    .set(2, 2, 3, version=1)
+    .set(3, 4, 5, condition=0, version=2),
+}
+
+
+@pytest.mark.parametrize("story", LEGAL.values(), ids=LEGAL.keys())
+def test_what_an_order_explains(story: Story) -> None:
+    assert unexplained(story.calls) is None
+
+
+@pytest.mark.parametrize("story", ILLEGAL.values(), ids=ILLEGAL.keys())
+def test_what_no_order_explains(story: Story) -> None:
+    wrong = unexplained(story.calls)
+    assert wrong is not None
+    assert wrong in story.calls
+
+
+def explained(calls: list[Call]) -> bool:
+    """By trying every order of every choice of the unknown ones: the definition."""
+    certain = [call for call in calls if call.known]
+    unknown = [call for call in calls if not call.known and call.invoke.op != "get"]
+    for chosen in range(2 ** len(unknown)):
+        some = certain + [call for number, call in enumerate(unknown) if chosen >> number & 1]
+        if any(_in_order(order) for order in permutations(some)):
+            return True
+    return False
+
+
+def _in_order(order: tuple[Call, ...]) -> bool:
+    state: State = None
+    latest = 0  # call of those so far
+    for call in order:
+        latest = max(latest, call.invoke.t)
+        if call.answer is not None and call.known and call.answer.t < latest:
+            return False  # it had returned before one that comes earlier in the order was called
+        legal, state = _effect(call, state, False)
+        if not legal:
+            return False
+    return True
+
+
+def drawn(seed: int) -> Story:
+    """Up to seven operations of one key, of values that make sense often enough."""
+    choose, story = random.Random(seed), Story()
+    for value in range(1, choose.randint(2, 7)):
+        begin = choose.randrange(1, 20)
+        end = choose.choice((None, *(begin + choose.randint(1, 8) for _ in range(5))))
+        if choose.random() < 0.5:
+            story.set(value, begin, end)
+        else:
+            missing = {"outcome": "failed", "error": "no node"} if choose.random() < 0.15 else {}
+            story.get(None if missing else choose.randint(1, 6), begin, end, **missing)
+    return story
+
+
+def test_the_search_says_what_the_definition_says() -> None:
+    judged = [
+        (unexplained(calls) is None, by_search(calls) is None, explained(calls)) for calls in map(calls_of, range(3000))
+    ]
+    assert [seed for seed, (zones, search, definition) in enumerate(judged) if not zones == search == definition] == []
+    assert 200 < sum(definition for _, _, definition in judged) < 2800
+
+
+def calls_of(seed: int) -> list[Call]:
+    return drawn(seed).calls
+
+
+def test_many_at_once_are_no_trouble_where_they_are_only_read_and_written() -> None:
+    story = Story()
+    for value in range(1, 200):
+        story.set(value, 0, 1000)
+    assert unexplained(story.get(3, 1001, 1002).get(3, 1003, 1004).calls) is None
+    assert (
+        unexplained(story.get(4, 1005, 1006).calls) is story.calls[-2]
+    )  # 3, when 4 had been written; so 4 can't be last
+
+
+def test_too_many_possibilities_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linearization, "MOST", 1000)
+    story = Story()
+    for value in range(1, 25):
+        story.set(value, 0, 100)
+    with pytest.raises(GaveUp, match="more than 1,000 possibilities"):
+        unexplained(story.get(3, 101, 102).delete(200, 201).calls)  # no plain read or write
