@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.zookeeper import Recorded, eventually, judged, led, stage, violated
+from tests.integration.zookeeper import Recorded, eventually, judged, led, stage
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.server import CRASHED
 from zab_chaos.node.tree.requests import Create
@@ -44,7 +44,7 @@ def test_zookeeper_4643_a_crash_after_the_current_epoch_is_written(tmp_path: Pat
         client.close()
         assert ("/acknowledged" in there) is not loses
         verdict = judged(it, {1: client.client.sessions}, tmp_path / "ops.jsonl", began)
-        found = violated(verdict)
+        found = verdict.violated
         assert ("durability" in found) is loses, verdict.reasons
         if loses:
             (durability,) = (one for one in verdict.properties if one.name == "durability")
@@ -87,6 +87,6 @@ def test_zookeeper_2845_a_leader_that_gave_up_keeps_what_was_never_committed(
         trees = {node: tree.read(servers.client_address(node)) for node in servers.nodes}
         assert bool(tree.differences(trees)) is forks
         verdict = judged(it, {1: client.client.sessions}, tmp_path / "ops.jsonl", began)
-        assert ("state equality" in violated(verdict)) is forks, verdict.reasons
+        assert ("state equality" in verdict.violated) is forks, verdict.reasons
         if not forks:
-            assert violated(verdict) == [], verdict.reasons
+            assert verdict.violated == [], verdict.reasons

@@ -16,9 +16,9 @@ from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
-from zab_chaos.model.events import Run, operation_from_json
+from zab_chaos.model.events import LOGS, Run, operation_from_json
 from zab_chaos.model.oracle.oracle import Oracle
-from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.verdict import Verdict
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import Request
 
@@ -77,11 +77,11 @@ class Recorded:
 
     def submit(self, request: Request, then: Callable[[Outcome], None] = lambda outcome: None) -> Operation:
         def known(operation: Operation, outcome: Outcome) -> None:
-            self.ops.complete(self.client, operation, outcome)  # type: ignore[arg-type]
+            self.ops.complete(self.client.core, operation, outcome)
             then(outcome)
 
         operation = self.client.submit(request, known)
-        self.ops.invoke(self.client, operation, operation.submitted_ns)  # type: ignore[arg-type]
+        self.ops.invoke(self.client.core, operation, operation.submitted_ns)
         self.ops.flush()
         return operation
 
@@ -116,7 +116,7 @@ def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int
         nodes=len(servers.nodes), lives=servers.past(trees), operations=operations, sessions=clients,
         clock=time.monotonic_ns() - time.time_ns(),
     )  # fmt: skip
-    oracle = Oracle()
+    oracle = Oracle(LOGS)
     traces = records.traces(evidence)
     for event in sorted(
         (one for trace in traces.values() for one in trace), key=lambda one: (one["t"], one["node"], one["life"])
@@ -127,12 +127,4 @@ def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int
     now = time.monotonic_ns()
     for name, t in (("started", began), ("safety-ended", now), ("converged", now)):
         oracle.feed_milestone({"t": t, "event": name, "seconds": 0.0})
-    return oracle.finish(Run(nodes=len(servers.nodes)))
-
-
-def violated(verdict: Verdict) -> list[str]:
-    """The properties that are violated, of those that the evidence says something of."""
-    return [
-        one.name for one in verdict.properties
-        if one.verdict is Judgement.VIOLATION and one.name not in records.NOT_SHOWN
-    ]  # fmt: skip
+    return oracle.finish(Run(nodes=len(servers.nodes), evidence=LOGS))

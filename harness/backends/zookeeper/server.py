@@ -8,17 +8,15 @@ listens on 127.0.0.1 all the same: a rule of Byteman sees to that (`links.btm`).
 """
 
 import os
-import subprocess
 import sys
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.harness.backends.processes.life import ProcessLife
+from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.machine import die_with_parent
-from zab_chaos.harness.results.run_folder import RunFolder, private, write_whole
+from zab_chaos.harness.results.run_folder import RunFolder, write_whole
 
 HOST = "127.0.0.1"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -99,23 +97,11 @@ class Server:
         """(acceptedEpoch, currentEpoch), as they stand on the disk; 0 where there is none."""
         return self._epoch("acceptedEpoch"), self._epoch("currentEpoch")
 
-    def spawn(self, life: int, crash_at: str | None) -> ProcessLife:
+    def spawn(self, life: int, crash_at: str | None, log: Path) -> ProcessLife:
         """Start it. It dies with this process, whatever ends it. Raises ClusterError."""
-        if threading.current_thread() is not threading.main_thread():
-            raise ClusterError(
-                "servers are spawned from the main thread only: they die with the thread that spawned them"
-            )
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.data / "myid", f"{self.node}\n")
-        log = self._folder.file("log", f"node-{self.node}-{life}.log")
-        try:
-            with private(), log.open("wb") as output:
-                process = subprocess.Popen(
-                    self._command(crash_at), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                    cwd=self.data, env=_environment(), start_new_session=True,
-                )  # fmt: skip
-        except OSError as error:
-            raise ClusterError(f"server {self.node} cannot be started: {error.strerror or error}") from error
+        process = launch(self.node, self._command(crash_at), log, self.data, _environment())
         return ProcessLife(self.node, life, process, log, crash_at)
 
     @property

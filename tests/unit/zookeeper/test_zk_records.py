@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.records import NOT_SHOWN, Evidence, Life, Seen, traces
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, traces
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
-from zab_chaos.model.events import Complete, Invoke, Run
+from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
 from zab_chaos.model.verdict import Judgement, Verdict
 
 SESSION_ID, MS = 77, 1_000_000
@@ -62,7 +63,7 @@ def evidence(found: Sequence[Life], operations: Sequence[Invoke | Complete] = OP
 
 
 def judge(given: Evidence) -> Verdict:
-    oracle = Oracle()
+    oracle = Oracle(LOGS)
     events = [event for trace in traces(given).values() for event in trace]
     for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
         oracle.feed(event)
@@ -70,12 +71,11 @@ def judge(given: Evidence) -> Verdict:
         oracle.take_operation(operation)
     for name in ("started", "safety-ended", "converged"):
         oracle.feed_milestone({"t": 0 if name == "started" else 900 * MS, "event": name, "seconds": 0.0})
-    return oracle.finish(Run(nodes=3))
+    return oracle.finish(Run(nodes=3, evidence=LOGS))
 
 
 def violated(given: Evidence) -> list[str]:
-    properties = judge(given).properties
-    return [one.name for one in properties if one.verdict is Judgement.VIOLATION and one.name not in NOT_SHOWN]
+    return judge(given).violated
 
 
 def test_equal_logs_that_say_what_clients_were_told_violate_nothing() -> None:
