@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
 
 def client_of(standing: Stage, node: int, timeout: float = 10.0) -> Client:
-    addresses = {each: standing.servers.client_address(each) for each in standing.servers.nodes}
+    addresses = {each: standing.cluster.client_address(each) for each in standing.cluster.nodes}
     return Client(addresses, node, number=1, timeout=timeout)
 
 
@@ -66,9 +66,9 @@ def test_every_answer_is_what_the_logs_and_the_tree_say(tmp_path: Path, version:
                 assert outcome.error == error
             assert done(client, Get("/a")).data == b"3"
             sessions = client.sessions
-        eventually(lambda: len({words.zxid for node in (1, 2, 3) if (words := it.servers.words(node))}) == 1)
-        it.servers.kill_all(it.servers.nodes)
-        log = txnlog.read_disk(Path(it.servers.disk_folder(2)))
+        eventually(lambda: len({words.zxid for node in (1, 2, 3) if (words := it.cluster.words(node))}) == 1)
+        it.cluster.kill_all(it.cluster.nodes)
+        log = txnlog.read_disk(Path(it.cluster.disk_folder(2)))
         steps = {one.zxid: one.steps for one in log.transactions}
         assert steps[told[0].zxid] == (("create", "/a", 0, crc32(b"1")),)
         assert steps[told[1].zxid] == (("set", "/a", 1, crc32(b"2")),)
@@ -120,21 +120,21 @@ def test_a_client_goes_on_when_its_server_dies_hangs_or_is_left_and_what_was_ack
 ) -> None:
     with stage(tmp_path) as it:
         leader = formed(it)
-        first, second = (node for node in it.servers.nodes if node != leader)
+        first, second = (node for node in it.cluster.nodes if node != leader)
         writer = Writer(client_of(it, first, timeout=3.0), tmp_path / "ops.jsonl")
         writer.go_on(lambda: len(writer.acknowledged) > 50)
         assert writer.client.node == first
-        it.servers.kill(first)
+        it.cluster.kill(first)
         seen = len(writer.acknowledged)
         writer.go_on(lambda: len(writer.acknowledged) > seen + 50)
         assert writer.client.node != first
-        it.servers.start(first)
+        it.cluster.start(first)
         led(it)
         hung = writer.client.node
-        it.servers.pause(hung)
+        it.cluster.pause(hung)
         seen = len(writer.acknowledged)
         writer.go_on(lambda: writer.client.node != hung and len(writer.acknowledged) > seen + 50)
-        it.servers.resume(hung)
+        it.cluster.resume(hung)
         led(it)
         writer.client.move(first)
         writer.go_on(lambda: writer.client.connected)
@@ -157,18 +157,18 @@ def test_a_client_goes_on_when_its_server_dies_hangs_or_is_left_and_what_was_ack
 def test_a_session_that_has_expired_is_followed_by_another_one(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         formed(it)
-        addresses = {node: it.servers.client_address(node) for node in it.servers.nodes}
+        addresses = {node: it.cluster.client_address(node) for node in it.cluster.nodes}
         with Client(addresses, 1, number=1, session=1.0) as client:
             assert client.connect(20)
             assert done(client, Create("/a")).version == 0
-            for node in it.servers.nodes:
-                it.servers.pause(node)
+            for node in it.cluster.nodes:
+                it.cluster.pause(node)
             lost = client.submit(Create("/b"))
             end = time.monotonic() + 2
             while time.monotonic() < end:
                 client.poll(0.05)
-            it.servers.kill_all(it.servers.nodes)
-            it.servers.start_all(it.servers.nodes)
+            it.cluster.kill_all(it.cluster.nodes)
+            it.cluster.start_all(it.cluster.nodes)
             led(it)
             assert isinstance(client.wait(lost), Unknown)
             time_up = time.monotonic() + 30

@@ -14,21 +14,21 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path: Path, version: str) -> None:
     with stage(tmp_path, version) as it:
         leader = formed(it)
-        with tree.connected(it.servers.client_address(leader), 10) as client:
+        with tree.connected(it.cluster.client_address(leader), 10) as client:
             client.create("/a", b"1")
             client.set("/a", b"2")
             for number in range(20):
                 client.create(f"/a/{number}", b"x" * number)
             client.delete("/a/7")
             changed = client.get("/a")[1].mzxid
-        trees = {node: tree.read(it.servers.client_address(node)) for node in it.servers.nodes}
+        trees = {node: tree.read(it.cluster.client_address(node)) for node in it.cluster.nodes}
         assert tree.differences(trees) == []
         assert len({one.digest for one in trees.values()}) == 1
         assert len(trees[1].znodes) == 1 + 1 + 19
         assert (trees[1].znodes["/a"].version, trees[1].znodes["/a"].changed) == (1, changed)
-        eventually(lambda: len({words.zxid for node in it.servers.nodes if (words := it.servers.words(node))}) == 1)
-        it.servers.kill_all(it.servers.nodes)
-        logs = {node: txnlog.read_disk(Path(it.servers.disk_folder(node))) for node in it.servers.nodes}
+        eventually(lambda: len({words.zxid for node in it.cluster.nodes if (words := it.cluster.words(node))}) == 1)
+        it.cluster.kill_all(it.cluster.nodes)
+        logs = {node: txnlog.read_disk(Path(it.cluster.disk_folder(node))) for node in it.cluster.nodes}
         assert txnlog.differences(logs) == []
         assert {log.epochs for log in logs.values()} == {(1, 1)}
         assert all(log.damage == () and log.torn == 0 for log in logs.values())

@@ -1,5 +1,6 @@
 """Real ZooKeeper servers: they form, die, come back and are partitioned as they are told, and leave nothing behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.harness.backends.zookeeper.server import CRASHED
+from zab_chaos.harness.results.run_folder import RunFolder
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
@@ -24,17 +26,24 @@ def listening(pid: int) -> set[str]:
     return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
 
 
+def ended(folder: RunFolder) -> list[tuple[int, bool]]:
+    """The servers that ended by themselves, and whether they were to."""
+    path = folder.file("harness.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [(line["node"], line["armed"]) for line in lines if line["event"] == "ended"]
+
+
 @pytest.mark.parametrize(
     "version", ["3.4.10", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.0", "3.8.4", "3.9.3", "3.9.4"]
 )
 def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp_path: Path, version: str) -> None:
     with stage(tmp_path, version) as it:
         leader = formed(it)
-        status = it.servers.status(leader)
+        status = it.cluster.status(leader)
         assert status is not None
         assert (status.role, status.epoch, status.accepted_epoch, status.life) == ("LEADING", 1, 1, 1)
-        for node in it.servers.nodes:
-            pid = it.servers.pid(node)
+        for node in it.cluster.nodes:
+            pid = it.cluster.pid(node)
             assert pid is not None
             assert listening(pid) == {"127.0.0.1"}
 
@@ -42,58 +51,57 @@ def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp
 def test_a_server_that_is_killed_comes_back_and_a_leader_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         first = formed(it)
-        assert it.servers.kill(first) == -signal.SIGKILL
-        assert not it.servers.alive(first)
-        assert it.servers.status(first) is None
-        eventually(lambda: it.servers.leader() not in (None, first))
-        it.servers.start(first)
+        assert it.cluster.kill(first) == -signal.SIGKILL
+        assert not it.cluster.alive(first)
+        assert it.cluster.status(first) is None
+        eventually(lambda: it.cluster.leader() not in (None, first))
+        it.cluster.start(first)
         led(it)
-        assert it.servers.epochs(first) == (2, 2)
-        assert it.servers.ended() == []
-        assert it.servers.close() == []
-        assert [it.servers.wait_exit(node, 0) for node in it.servers.nodes] == [143] * 3
+        assert it.cluster.epochs(first) == (2, 2)
+        assert ended(it.folder) == []
+        assert it.cluster.close() == []
+        assert [it.cluster.wait_exit(node, 0) for node in it.cluster.nodes] == [143] * 3
 
 
 def test_a_paused_server_does_not_answer_and_a_wiped_one_is_empty(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         formed(it)
-        it.servers.pause(1)
-        assert it.servers.paused(1)
-        assert it.servers.status(1, 0.2) is None
-        it.servers.resume(1)
+        it.cluster.pause(1)
+        assert it.cluster.paused(1)
+        assert it.cluster.status(1, 0.2) is None
+        it.cluster.resume(1)
         led(it)
         with pytest.raises(ClusterError, match="when it is down"):
-            it.servers.wipe(1)
-        it.servers.kill(1)
-        it.servers.wipe(1)
-        assert it.servers.epochs(1) == (0, 0)
-        it.servers.start(1)
+            it.cluster.wipe(1)
+        it.cluster.kill(1)
+        it.cluster.wipe(1)
+        assert it.cluster.epochs(1) == (0, 0)
+        it.cluster.start(1)
         led(it)
 
 
 def test_a_server_ends_at_the_step_that_it_is_told(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
-        it.servers.start_all([2, 3])
-        it.servers.start(1, crash_at="after-current-epoch")
-        assert it.servers.wait_exit(1, 60) == CRASHED
-        assert it.servers.epochs(1)[1] >= 1
-        (ended,) = it.servers.ended()
-        assert (ended.node, ended.armed) == (1, True)
+        it.cluster.start_all([2, 3])
+        it.cluster.start(1, crash_at="after-current-epoch")
+        assert it.cluster.wait_exit(1, 60) == CRASHED
+        assert it.cluster.epochs(1)[1] >= 1
+        eventually(lambda: ended(it.folder) == [(1, True)])
         with pytest.raises(ClusterError, match="it can at after-current-epoch"):
-            it.servers.start(1, crash_at="at-lunch")
+            it.cluster.start(1, crash_at="at-lunch")
 
 
 def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are_back(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         old = formed(it)
-        others = [node for node in it.servers.nodes if node != old]
+        others = [node for node in it.cluster.nodes if node != old]
         cut = [pair for other in others for pair in ((old, other), (other, old))]
-        witness = FrameWitness(it.servers, cut, THIS_HOST)
+        witness = FrameWitness(it.cluster, cut, THIS_HOST)
         it.network.cut(cut)
         assert witness.settle(10)
         assert sorted(it.network.broken()) == sorted(cut)
-        eventually(lambda: it.servers.leader() not in (None, old))
-        status = it.servers.status(old)
+        eventually(lambda: it.cluster.leader() not in (None, old))
+        status = it.cluster.status(old)
         assert status is not None
         assert not status.established
         links = witness.links()
@@ -107,9 +115,9 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are
 def test_one_direction_alone_can_be_cut_and_the_other_one_still_carries(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         leader = formed(it)
-        follower = next(node for node in it.servers.nodes if node != leader)
+        follower = next(node for node in it.cluster.nodes if node != leader)
         it.network.cut([(follower, leader)], "stall", "deaf")
-        witness = FrameWitness(it.servers, [(follower, leader)], THIS_HOST)
+        witness = FrameWitness(it.cluster, [(follower, leader)], THIS_HOST)
         assert witness.settle(10)
         before = it.meter.all()
         eventually(lambda: it.meter.all()[leader, follower] > before[leader, follower])  # pings
@@ -127,9 +135,9 @@ def test_nothing_is_left_of_an_ensemble_whose_harness_is_killed(tmp_path: Path) 
         "import sys, pathlib\n"
         "from tests.integration.zookeeper import stage\n"
         "with stage(pathlib.Path(sys.argv[1])) as it:\n"
-        "    it.servers.start_all(it.servers.nodes)\n"
-        "    it.servers.pause(1)\n"
-        "    print(*[it.servers.pid(node) for node in it.servers.nodes], flush=True)\n"
+        "    it.cluster.start_all(it.cluster.nodes)\n"
+        "    it.cluster.pause(1)\n"
+        "    print(*[it.cluster.pid(node) for node in it.cluster.nodes], flush=True)\n"
         "    sys.stdin.read()\n"
     )
     with subprocess.Popen(

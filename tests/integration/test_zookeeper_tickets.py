@@ -19,7 +19,7 @@ def test_zookeeper_4643_a_crash_after_the_current_epoch_is_written(tmp_path: Pat
     it wins the next election."""
     began = time.monotonic_ns()
     with stage(tmp_path, version) as it:
-        servers = it.servers
+        servers = it.cluster
         servers.start_all([2, 3])
         eventually(lambda: servers.leader() == 3)  # with equal histories the highest id wins
         servers.start(1)
@@ -61,7 +61,7 @@ def test_zookeeper_2845_a_leader_that_gave_up_keeps_what_was_never_committed(
     its log still has the write, which its next start brings back."""
     began = time.monotonic_ns()
     with stage(tmp_path, version) as it:
-        servers = it.servers
+        servers = it.cluster
         servers.start_all(servers.nodes)
         old = led(it)
         others = [node for node in servers.nodes if node != old]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.zookeeper import records, releases, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.records import Evidence
@@ -37,7 +38,9 @@ def release(version: str) -> releases.Release:
 @contextmanager
 def stage(results: Path, version: str = "3.9.4", nodes: int = 3, **settings: str) -> Iterator[Stage]:
     """No server is started yet; in the end none is left, whatever has happened."""
-    with Stage(run_folder.create(results, "zookeeper", 1), release(version), nodes, settings) as standing:
+    release(version)
+    scenario = Scenario(name="zookeeper", about="-", nodes=nodes, duration=1.0)
+    with Stage(run_folder.create(results, "zookeeper", 1), scenario, version, settings=settings) as standing:
         yield standing
 
 
@@ -47,13 +50,13 @@ def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> No
 
 def formed(standing: Stage) -> int:
     """Start all servers; the leader, when all serve."""
-    standing.servers.start_all(standing.servers.nodes)
+    standing.cluster.start_all(standing.cluster.nodes)
     return led(standing)
 
 
 def led(standing: Stage) -> int:
     """The leader, when all servers serve under one."""
-    servers = standing.servers
+    servers = standing.cluster
 
     def all_serve() -> bool:
         answers = [servers.status(node) for node in servers.nodes]
@@ -71,7 +74,7 @@ class Recorded:
     """A client whose operations are on record, one at a time."""
 
     def __init__(self, standing: Stage, path: Path, node: int, number: int = 1) -> None:
-        addresses = {each: standing.servers.client_address(each) for each in standing.servers.nodes}
+        addresses = {each: standing.cluster.client_address(each) for each in standing.cluster.nodes}
         self.client = Client(addresses, node, number=number)
         self.ops = OpsFile(path)
 
@@ -108,7 +111,7 @@ class Recorded:
 
 def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int) -> Verdict:
     """All servers are up and serve: what the oracle says of the run, from their evidence. `clients`: their sessions."""
-    servers = standing.servers
+    servers = standing.cluster
     trees = {node: tree.read(servers.client_address(node)).digest for node in servers.nodes}
     eventually(lambda: len({words.zxid for node in servers.nodes if (words := servers.words(node))}) == 1)
     operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]

@@ -10,7 +10,7 @@ A server writes no trace. What can be said of it all the same:
   hold what was never committed: there nothing is known but what another server's log says; and so it is with what a
   server has applied, but has not logged yet. At the end, each server that showed its tree has applied its whole log.
 - `truncate`: what a log held at one time and holds no more, on the same disk.
-- `role`, `phase`: as they were seen.
+- `role`, `phase`: as they were seen; `member`: a server whose disk was lost was seen to serve again.
 
 Nothing is said of promises, of acknowledgements between servers, of when something became durable, of what was in flight.
 """
@@ -78,7 +78,7 @@ class Evidence:
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     """The trace of each life, by (node, life): events in time, numbered."""
     union = _union(evidence.lives)
-    events = [*_boots(evidence), *_roles(evidence), *_truncations(evidence)]
+    events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
     events += _broadcasts(evidence, union)
     events += _deliveries(evidence, union)
     found: dict[tuple[int, int], list[Event]] = {(life.node, life.life): [] for life in evidence.lives}
@@ -95,15 +95,21 @@ def _boots(evidence: Evidence) -> Iterator[Event]:
     for life in evidence.lives:
         log = life.before
         accepted, current = (epoch or 0 for epoch in log.epochs)
-        blank = not (accepted or current or log.last)
-        disk = ("fresh" if life.life == 1 else "amnesiac") if blank else "torn" if log.torn else "recovered"
         yield _event(
-            life, life.began, "boot", disk=disk, accepted_epoch=accepted, current_epoch=current,
+            life, life.began, "boot", disk=_found(life), accepted_epoch=accepted, current_epoch=current,
             last_zxid=pair(Zxid(log.last)), snapshot_zxid=[0, 0], torn_bytes=log.torn, faithful=False,
             nodes=evidence.nodes, defect=None, pid=None,
         )  # fmt: skip
         if life.code is not None:
             yield _event(life, life.ended, "exit", code=life.code, why="it ended by itself")
+
+
+def _found(life: Life) -> str:
+    """What the life began with."""
+    log = life.before
+    if any(log.epochs) or log.last:
+        return "torn" if log.torn else "recovered"
+    return "fresh" if life.life == 1 else "amnesiac"
 
 
 def _truncations(evidence: Evidence) -> Iterator[Event]:
@@ -135,6 +141,14 @@ def _roles(evidence: Evidence) -> Iterator[Event]:
                 yield _event(
                     lives[key], one.t, "phase", phase="BROADCAST" if one.serving else "ELECTION", epoch=one.epoch
                 )
+
+
+def _members(evidence: Evidence) -> Iterator[Event]:
+    """Whose disk was lost counts again when a leader has synchronized it: then it serves."""
+    for life in evidence.lives:
+        served = [one for one in evidence.seen if _life_of(one) == (life.node, life.life) and one.serving]
+        if _found(life) == "amnesiac" and served:
+            yield _event(life, served[0].t, "member", epoch=served[0].epoch, quorum=[])
 
 
 def _life_of(seen: Seen) -> tuple[int, int]:

@@ -189,3 +189,14 @@ def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
     dead = replace(life, code=1, before=Log(), life=2)
     assert [event["event"] for event in traces(evidence([dead], []))[1, 2]][-1] == "exit"
     assert traces(evidence([dead], []))[1, 2][0]["disk"] == "amnesiac"
+
+
+def test_a_server_whose_disk_was_lost_counts_again_from_when_it_serves() -> None:
+    first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS)
+    again = Life(node=1, life=2, began=600 * MS, ended=900 * MS, before=Log(), after=log(*ALL_FOUR))
+    looking, serving = Seen(650 * MS, 1, 2, "LOOKING", 0, None, False), Seen(700 * MS, 1, 2, "FOLLOWING", 1, 3, True)
+    found = traces(evidence([first, again], seen=[looking, serving]))[1, 2]
+    assert [(it["disk"]) for it in found if it["event"] == "boot"] == ["amnesiac"]
+    assert [(it["t"], it["epoch"]) for it in found if it["event"] == "member"] == [(700 * MS, 1)]
+    alone = traces(evidence([first, again], seen=[looking]))[1, 2]
+    assert [it for it in alone if it["event"] == "member"] == []
