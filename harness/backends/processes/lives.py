@@ -131,6 +131,8 @@ class Lives(ABC):
         last = self._lives.get(node)
         if last is not None and last.alive:
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
+        if last is not None:
+            last.release()
         number = 1 if last is None else last.life + 1
         log = self._folder.file("log", f"node-{node}-{number}.log")
         self._lives[node] = self._begin(node, number, crash_at, log)
