@@ -1,5 +1,6 @@
 """An ensemble of real ZooKeeper servers, each a process of this machine."""
 
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
 from zab_chaos.harness.backends.zookeeper.txnlog import read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
+
+ASKED = 128 + signal.SIGTERM  # the exit status of a JVM that ends because of SIGTERM
 
 Passed = Callable[[int], Mapping[int, int]]  # what has come through to a server, by sender
 
@@ -162,6 +165,11 @@ class Servers(Lives):
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
+
+    def stop(self, node: int) -> int:
+        """0 if it ended as it was asked to, of which a JVM says 143."""
+        status = super().stop(node)
+        return 0 if status == ASKED else status
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)

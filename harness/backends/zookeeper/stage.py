@@ -7,13 +7,16 @@ folder as traces.
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 
 import msgspec
 import zmq
 
+from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ground import ProcessGround
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
 from zab_chaos.harness.backends.zookeeper import tree
@@ -115,7 +118,7 @@ class Stage(ProcessGround):
 
     def disagreement(self) -> str | None:
         """The servers serve under one leader and are equally far; then their trees and the ends of their logs are equal."""
-        why = super().disagreement()
+        why = ensemble_state.disagreement(reached(ensemble_state.statuses(self.cluster)), self.cluster.nodes)
         if why is not None:
             return why
         try:
@@ -152,6 +155,21 @@ class Stage(ProcessGround):
         for client in self._clients:
             found.setdefault(client.number, []).extend(client.sessions)
         return found
+
+
+def reached(answers: Mapping[int, Status]) -> dict[int, Status]:
+    """How far servers are. A leader that has made no transaction yet says e:0 where its followers still say where the epochs
+    before have ended; so it is put there, too."""
+    made = [status.delivered for status in answers.values() if status.delivered[1]]
+    found = {}
+    for node, status in answers.items():
+        zxid = (
+            status.delivered
+            if status.delivered[1]
+            else max([at for at in made if at < status.delivered], default=(0, 0))
+        )
+        found[node] = replace(status, delivered=zxid, last_zxid=zxid)
+    return found
 
 
 class _Workload(LoadThread):
