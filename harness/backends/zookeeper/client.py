@@ -126,7 +126,9 @@ class Visit:
         self._why: str | None = None
 
     def send(self, frame: bytes) -> bool:
-        """Requests go to kazoo, which greets and says goodbye by itself."""
+        """Requests go to kazoo, which greets and says goodbye by itself. False if the server is known to be gone."""
+        if self._why is not None:
+            return False
         message = decode_from_client(frame)
         if isinstance(message, Requests):
             for seq, request in message.items:
