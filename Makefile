@@ -39,7 +39,7 @@ test-cluster: setup ## test the pipeline on a real Spark cluster of three proces
 
 test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
 	$(PIP) install --constraint constraints.txt --editable '.[zookeeper]'
-	$(BIN)/pytest -m zookeeper tests/integration
+	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .
