@@ -9,7 +9,7 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test test-cluster check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser demo test test-cluster test-zookeeper check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,11 +31,15 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
-test: setup browser ## run the test suite on all cores, without what needs a cluster or a container engine
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers"
+test: setup browser ## run the test suite on all cores, without what needs a cluster, a container engine or ZooKeeper
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers and not zookeeper"
 
 test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
+
+test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
+	$(PIP) install --constraint constraints.txt --editable '.[zookeeper]'
+	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .
@@ -73,5 +77,5 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell]'
+	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell,zookeeper]'
 	@touch $@

@@ -26,6 +26,8 @@ CUTS = ("timeout", "stall", "disable")
 DELETES = 5  # tries; each may take `proxies.SECONDS`
 BOTH = ("upstream", "downstream")
 
+Pair = tuple[int, ...]  # (from, to); where a link is made of several proxies, a part of it has more numbers
+
 
 @dataclass(frozen=True, slots=True)
 class Toxic:
@@ -91,17 +93,20 @@ class Network:
 
     def __init__(self, api_address: str, key: bytes | None = None) -> None:
         self._proxies = Proxies(api_address, key)
-        self._links: dict[tuple[int, int], _Link] = {}
+        self._links: dict[Pair, _Link] = {}
         self._strange: list[str] = []
 
     def create_links(self, links: Mapping[tuple[int, int], tuple[str, str]]) -> None:
         """`{(i, j): (listen, upstream)}`, each address host:port. Raises NetworkError, e.g. when a port is taken."""
-        for (source, target), (listen, upstream) in sorted(links.items()):
-            link = _Link(f"{source}-{target}", listen, upstream)
-            self._proxies.create(link.name, listen, upstream)
-            self._links[source, target] = link
+        for pair, (listen, upstream) in sorted(links.items()):
+            self._create(pair, listen, upstream)
 
-    def cut(self, pairs: Iterable[tuple[int, int]], how: str = "timeout", name: str = "cut") -> None:
+    def _create(self, pair: Pair, listen: str, upstream: str) -> None:
+        link = _Link(named(pair), listen, upstream)
+        self._proxies.create(link.name, listen, upstream)
+        self._links[pair] = link
+
+    def cut(self, pairs: Iterable[Pair], how: str = "timeout", name: str = "cut") -> None:
         """Cut links, including their open connections.
 
         `timeout`: bytes are dropped silently, connections stay up. `stall`: bytes are held, and released in order if
@@ -112,9 +117,7 @@ class Network:
         for pair in pairs:
             self._apply(self._link(pair), name, _CUT_EFFECTS[how])
 
-    def disturb(
-        self, pairs: Iterable[tuple[int, int]], toxics: Iterable[Toxic], name: str, fresh: bool = False
-    ) -> None:
+    def disturb(self, pairs: Iterable[Pair], toxics: Iterable[Toxic], name: str, fresh: bool = False) -> None:
         """Put toxics on links. `fresh`: open connections are closed first, so that all traffic meets the toxics from
         its first byte (`reset_peer` only resets connections that were opened after it)."""
         effect = _Effect(tuple(toxics))
@@ -126,7 +129,7 @@ class Network:
             else:
                 self._apply(link, name, effect)
 
-    def heal(self, pairs: Iterable[tuple[int, int]], name: str = "cut", release: bool = False) -> None:
+    def heal(self, pairs: Iterable[Pair], name: str = "cut", release: bool = False) -> None:
         """Take the effect `name` off the links; where it is not, nothing happens.
 
         `release` lets go of what a stall or a latency holds, in order, by removing the toxics. Only when both ends live
@@ -138,7 +141,7 @@ class Network:
             try:
                 self._take_off(self._link(pair), name, release)
             except NetworkError as error:
-                failures.append(f"link {pair[0]}-{pair[1]}: {error}")
+                failures.append(f"link {named(pair)}: {error}")
         if failures:
             raise NetworkError("; ".join(failures))
 
@@ -183,12 +186,12 @@ class Network:
         told, self._strange = self._strange, []
         return told
 
-    def toxics(self, pair: tuple[int, int]) -> list[Toxic]:
+    def toxics(self, pair: Pair) -> list[Toxic]:
         """The toxics of a link, as the server reports them now."""
         found = self._proxies.toxics(self._link(pair).name).values()
         return [Toxic(one["type"], one["stream"], tuple(sorted(one["attributes"].items()))) for one in found]
 
-    def broken(self) -> dict[tuple[int, int], list[str]]:
+    def broken(self) -> dict[Pair, list[str]]:
         """The affected links, with the names of the effects."""
         return {pair: sorted(link.effects) for pair, link in self._links.items() if link.effects}
 
@@ -198,9 +201,9 @@ class Network:
             self._proxies.delete(link.name)
         self._links.clear()
 
-    def _link(self, pair: tuple[int, int]) -> _Link:
+    def _link(self, pair: Pair) -> _Link:
         if pair not in self._links:
-            raise NetworkError(f"there is no link {pair[0]}-{pair[1]}")
+            raise NetworkError(f"there is no link {named(pair)}")
         return self._links[pair]
 
     def _apply(self, link: _Link, name: str, effect: _Effect) -> None:
@@ -261,6 +264,11 @@ class Network:
             except WedgedError:
                 continue
         return self._proxies.delete(link.name)
+
+
+def named(pair: Pair) -> str:
+    """`1-2`: what its proxy is called."""
+    return "-".join(map(str, pair))
 
 
 def _difference(found: State | None, asked: State) -> str:

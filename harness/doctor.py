@@ -19,6 +19,7 @@ from rich.table import Table
 
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.fetch import platform_asset, remedy
+from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
@@ -57,6 +58,7 @@ def examine(results: Path) -> list[Finding]:
         cores(),
         memory(),
         java(),
+        zookeeper(),
         containers(),
     ]
 
@@ -200,6 +202,20 @@ def java() -> Finding:
         return Finding("java", "ok", jvm.version(jvm.find()))
     except jvm.JavaMissing as error:
         return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.remedy())
+
+
+def zookeeper() -> Finding:
+    """What `--on zookeeper` needs: a Java for the servers, the client library, and the releases that are here."""
+    try:
+        jvm.version(jvm.find("ZooKeeper", releases.OLDEST_JAVA), "ZooKeeper", releases.OLDEST_JAVA)
+    except jvm.JavaMissing as error:
+        return Finding("zookeeper", "absent", f"only `--on zookeeper` needs it; {error}", jvm.remedy())
+    if environment.package("kazoo") is None:
+        words = "only `--on zookeeper` needs its client library, kazoo"
+        return Finding("zookeeper", "absent", words, "pip install 'zab-chaos[zookeeper]'")
+    here = [version for version in releases.known() if releases.is_cached(version)]
+    found = f"here: {', '.join(here)}" if here else "no release here yet; a run fetches the one that it needs"
+    return Finding("zookeeper", "ok", found)
 
 
 def containers() -> Finding:

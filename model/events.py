@@ -328,16 +328,17 @@ class Milestone(Line, kw_only=True):
 
 TRACES: Literal["traces"] = "traces"
 HISTORY: Literal["history"] = "history"
+LOGS: Literal["logs"] = "logs"
 
 
 class Run(Struct, kw_only=True):
-    """What the judge wants to know of run.json. `evidence`: what there is to judge by, the nodes' own traces or only the
-    clients' history."""
+    """What the judge wants to know of run.json. `evidence`: what there is to judge by, the nodes' own traces, traces made of
+    servers' logs, or only the clients' history."""
 
     nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; each is looked for
     outcome: str = "finished"
     expect: dict[str, Any] = {}
-    evidence: Literal["traces", "history"] = TRACES
+    evidence: Literal["traces", "history", "logs"] = TRACES
 
 
 def trace_name(node: int, life: int) -> str:

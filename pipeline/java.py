@@ -1,38 +1,39 @@
-"""Finds the Java for Spark, checks its version, and names the command that installs it."""
+"""Finds the Java for Spark and ZooKeeper, checks its version, and names the command that installs it."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 OLDEST = 17  # Spark 4 runs on nothing older
 
 
 class JavaMissing(Exception):
-    """There is no Java that Spark can run on. The text names the command that installs one."""
+    """There is no Java new enough. The text names the command that installs one."""
 
 
-def find() -> str:
-    """The `java` that Spark will use. Raises JavaMissing."""
-    home = os.environ.get("JAVA_HOME")
-    path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+def find(what: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[str, str] = os.environ) -> str:
+    """The `java` that `what` will use. Raises JavaMissing."""
+    home = environment.get("JAVA_HOME")
+    path = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", os.defpath))
     if path is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
-        raise JavaMissing(f"the pipeline needs Java {OLDEST} or newer, and {where}. Install it: {remedy()}")
+        raise JavaMissing(f"{what} needs Java {oldest} or newer, and {where}. Install it: {remedy()}")
     return path
 
 
-def version(path: str) -> str:
-    """The first line of `java -version`. Raises JavaMissing if it does not run, or is too old."""
+def version(path: str, what: str = "the pipeline", oldest: int = OLDEST) -> str:
+    """The first line of what `java -version` says. Raises JavaMissing if it does not run, or is too old."""
     try:
         told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaMissing(f"{path} does not run: {error}. Install another one: {remedy()}") from error
-    number = re.search(r'version "(\d+)', told)
-    if number is not None and int(number[1]) < OLDEST:
-        raise JavaMissing(f"{path} is Java {number[1]}; the pipeline needs {OLDEST} or newer. Install it: {remedy()}")
+    number = re.search(r'version "(?:1\.)?(\d+)', told)
+    if number is not None and int(number[1]) < oldest:
+        raise JavaMissing(f"{path} is Java {number[1]}; {what} needs {oldest} or newer. Install it: {remedy()}")
     return told.splitlines()[0] if told else path
 
 

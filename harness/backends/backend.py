@@ -20,6 +20,7 @@ from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Line
+from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import Held, judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -40,6 +41,7 @@ class RunOptions:
     record: bool = True
     keep_data: bool = False
     on: str = "processes"
+    release: str | None = None  # of the nodes, where the backend has several (`Backend.release`); None: its default
 
     @property
     def defect_path(self) -> str | None:
@@ -183,6 +185,14 @@ class Backend(ABC):
     def check(self) -> None:
         """Raise HarnessError if this machine lacks what it needs. Makes nothing."""
         return
+
+    def release(self, wish: str) -> str:
+        """What RunOptions.release takes, for a release that the user asked for. Raises BadInput."""
+        raise BadInput(f"the nodes on {self.name} have no releases to choose from; {wish} was asked for")
+
+    def mistakes(self, scenario: Scenario) -> list[str]:
+        """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""
+        return []
 
     @abstractmethod
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:

@@ -19,7 +19,14 @@ def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
     What the scenario does not say itself is no mistake: `fitted` replaces it.
     """
     return list(
-        dict.fromkeys([*_faults(backend, scenario), *_tables(backend, scenario), *_expectations(backend, scenario)])
+        dict.fromkeys(
+            [
+                *_faults(backend, scenario),
+                *_tables(backend, scenario),
+                *_expectations(backend, scenario),
+                *backend.mistakes(scenario),
+            ]
+        )
     )
 
 

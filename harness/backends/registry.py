@@ -12,6 +12,7 @@ OURS = {
     "sim": f"{_ROOM}.simulator.backend:SimBackend",
     "lockstep": f"{_ROOM}.lockstep.backend:LockstepBackend",
     "containers": f"{_ROOM}.containers.backend:ContainerBackend",
+    "zookeeper": f"{_ROOM}.zookeeper.backend:ZooKeeperBackend",
 }
 
 

@@ -54,7 +54,7 @@ World = Annotated[
     typer.Option(
         "--on",
         metavar="BACKEND",
-        help="Where to run: processes, sim (the simulator), lockstep, containers, or an installed backend.",
+        help="Where to run: processes, sim (the simulator), lockstep, containers, zookeeper, or an installed backend.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]
@@ -86,6 +86,14 @@ def run(
         str, typer.Argument(help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario)
     ],
     on: World = "processes",
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            metavar="RELEASE",
+            help="Run on Apache ZooKeeper: a version, such as 3.9.4, or an unpacked distribution's folder.",
+        ),
+    ] = None,
     seed: Seed = None,
     nodes: Nodes = None,
     defect: Annotated[
@@ -110,7 +118,7 @@ def run(
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
-        json=json, quiet=quiet, compare=compare, junit=junit,
+        json=json, quiet=quiet, compare=compare, junit=junit, zookeeper=zookeeper,
     )  # fmt: skip
 
 
@@ -528,6 +536,27 @@ def bench(
 
 
 app.command()(lab)
+
+zookeeper = typer.Typer(help="Apache ZooKeeper's releases: which are known, and getting one.", no_args_is_help=True)
+app.add_typer(zookeeper, name="zookeeper")
+
+
+@zookeeper.command("list")
+def zookeeper_list(json: Json = False) -> int:
+    """List the known releases, and which of them are on this machine."""
+    from zab_chaos.harness.cli.zookeeper import list_command
+
+    return list_command(json=json)
+
+
+@zookeeper.command("fetch")
+def zookeeper_fetch(
+    version: Annotated[str, typer.Argument(help="A released version, for example 3.9.4.")], json: Json = False
+) -> int:
+    """Fetch a release into the cache, with all that it needs, and check it by its sums."""
+    from zab_chaos.harness.cli.zookeeper import fetch_command
+
+    return fetch_command(version, json=json)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,17 +19,28 @@ from zab_chaos.harness.runs.run import run_shown
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
     keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
+    zookeeper: str | None = None,
 ) -> int:  # fmt: skip
     """Check the options, run the scenario, show the result. The exit code is the verdict's. Raises BadInput.
 
-    `compare`: also run it in the simulator and compare all bytes; a difference is exit 1.
+    `compare`: also run it in the simulator and compare all bytes; a difference is exit 1. `zookeeper`: a release.
     """
+    if zookeeper is not None:
+        on = implied(on)
     scenario = read(name, on=on, nodes=nodes, defect=defect)
     ci.prepare(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")
     options = options_for(
-        name, scenario, on=on, seed=seed, results=results, record=record, keep_data=keep_data or compare, nodes=nodes
+        name,
+        scenario,
+        on=on,
+        seed=seed,
+        results=results,
+        record=record,
+        keep_data=keep_data or compare,
+        nodes=nodes,
+        release=zookeeper,
     )
     console = console_for(json=json)
     simulated = run_shown(scenario, replace(options, on="sim"), console, quiet=True) if compare else None
@@ -48,6 +59,13 @@ def run_command(
         print_json(answer)
     ci.publish(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
     return ran.verdict.exit if equal else Exit.VIOLATION
+
+
+def implied(on: str) -> str:
+    """The backend that --zookeeper implies. Raises BadInput if another one was asked for."""
+    if on not in ("zookeeper", "processes"):
+        raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
+    return "zookeeper"
 
 
 def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:

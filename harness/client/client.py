@@ -1,13 +1,15 @@
-"""A client over ZeroMQ, single-threaded: `submit` takes an operation, `poll` does everything else."""
+"""A client, single-threaded: `submit` takes an operation, `poll` does everything else."""
 
 import secrets
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self
 
 import zmq
 
+from zab_chaos.harness.client import core
 from zab_chaos.harness.client.connection import Connection
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
 from zab_chaos.node.net.keys import Keys
@@ -15,32 +17,36 @@ from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 
-class Client:
-    """`addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first.
+class PolledConnection(core.Connection, Protocol):
+    """A connection whose news is asked for."""
+
+    def receive(self) -> list[bytes]:
+        """All that has arrived."""
+
+    def broken(self) -> str | None:
+        """Why the connection is over, in words, or None."""
+
+
+class PolledClient(ABC):
+    """Base, whatever carries its frames: a subclass says how to `_dial`.
 
     `number` (u64) names the session; drawn if not given. `timeout`: seconds after which an operation is unknown.
-    `poller`: one that sleeps for this client too; the client keeps its current sockets registered there.
+    `poller`: one that sleeps for this client too; the client keeps what it waits for registered there.
     """
 
     def __init__(
-        self,
-        addresses: dict[int, str] | Sequence[str],
-        keys: Keys,
-        node: int | None = None,
-        *,
-        number: int | None = None,
-        timeout: float = 10.0,
-        context: zmq.Context[Any] | None = None,
-        poller: zmq.Poller | None = None,
-    ) -> None:
-        self._addresses = dict(addresses) if isinstance(addresses, dict) else dict(enumerate(addresses, 1))
+        self, addresses: Mapping[int, str], node: int | None, *, number: int | None, timeout: float,
+        poller: zmq.Poller | None,
+    ) -> None:  # fmt: skip
+        self._addresses = dict(addresses)
         number = secrets.randbits(63) if number is None else number
-        self.core = ClientCore(self._addresses, self._dial, number=number, node=node, timeout_ns=int(timeout * 1e9))
-        self._keys = keys
-        self._own_context: zmq.Context[Any] | None = zmq.Context() if context is None else None
-        self._context = context or self._own_context
+        self.core = ClientCore(self._addresses, self._dialled, number=number, node=node, timeout_ns=int(timeout * 1e9))
         self._poller = poller or zmq.Poller()
-        self._connection: Connection | None = None  # the latest; over unless it is the core's
+        self._connection: PolledConnection | None = None  # the latest; over unless it is the core's
+
+    @abstractmethod
+    def _dial(self, node: int) -> PolledConnection:
+        """A new connection to that node."""
 
     @property
     def number(self) -> int:
@@ -124,11 +130,8 @@ class Client:
     def close(self) -> None:
         """Say BYE. Whatever is outstanding becomes unknown."""
         self.core.close(time.monotonic_ns())
-        if self._own_context is not None:
-            self._own_context.term()
-            self._own_context = None
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -141,7 +144,37 @@ class Client:
             arrived = self._connection.receive()
         self.core.turn(time.monotonic_ns(), arrived, broken)
 
+    def _dialled(self, node: int) -> PolledConnection:
+        self._connection = self._dial(node)
+        return self._connection
+
+
+class Client(PolledClient):
+    """Over ZeroMQ. `addresses`: host:port of each node, by id, or a list for the nodes 1, 2, ...; `node` is tried first."""
+
+    def __init__(
+        self,
+        addresses: dict[int, str] | Sequence[str],
+        keys: Keys,
+        node: int | None = None,
+        *,
+        number: int | None = None,
+        timeout: float = 10.0,
+        context: zmq.Context[Any] | None = None,
+        poller: zmq.Poller | None = None,
+    ) -> None:
+        by_id = addresses if isinstance(addresses, dict) else dict(enumerate(addresses, 1))
+        super().__init__(by_id, node, number=number, timeout=timeout, poller=poller)
+        self._keys = keys
+        self._own_context: zmq.Context[Any] | None = zmq.Context() if context is None else None
+        self._context = context or self._own_context
+
+    def close(self) -> None:
+        super().close()
+        if self._own_context is not None:
+            self._own_context.term()
+            self._own_context = None
+
     def _dial(self, node: int) -> Connection:
         assert self._context is not None
-        self._connection = Connection(self._context, self._poller, self._addresses[node], self._keys)
-        return self._connection
+        return Connection(self._context, self._poller, self._addresses[node], self._keys)

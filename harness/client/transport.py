@@ -1,8 +1,8 @@
-"""What carries a session's requests over ZeroMQ."""
+"""What carries a session's requests over a connection to a node."""
 
 from collections.abc import Callable
 
-from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.client import PolledClient
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.log import Book
 from zab_chaos.node.tree.outcomes import Outcome
@@ -14,12 +14,12 @@ Then = Callable[[Outcome], None]
 
 
 class SocketLine:
-    """Implements `zab_chaos.harness.client.session.Line` over ZeroMQ.
+    """Implements `zab_chaos.harness.client.session.Line`.
 
     `book`: where its operations are written down; `own`: closed with it.
     """
 
-    def __init__(self, client: Client, book: Book | None, *, own: bool = False) -> None:
+    def __init__(self, client: PolledClient, book: Book | None, *, own: bool = False) -> None:
         self.client = client
         self._book = book
         self._own = own

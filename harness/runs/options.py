@@ -40,7 +40,7 @@ def known_defect(backend: Backend, name: str | None) -> None:
 
 def options_for(
     name: str, scenario: Scenario, *, seed: int | None, results: Path, record: bool | None = None,
-    keep_data: bool = False, nodes: int | None = None, on: str = "processes",
+    keep_data: bool = False, nodes: int | None = None, on: str = "processes", release: str | None = None,
 ) -> RunOptions:  # fmt: skip
     """What the run is told beside the scenario, and the command that repeats it. Raises BadInput."""
     backend = registry.find(on)
@@ -50,6 +50,8 @@ def options_for(
     command = ["zab", "run", name, *(["--on", on] if on != "processes" else []), "--seed", str(seed)]
     if nodes is not None:
         command += ["--nodes", str(nodes)]
+    if release is not None:
+        command += [f"--{on}", backend.release(release)]
     if scenario.defect is not None:
         command += ["--defect", scenario.defect]
     if record is not None:
@@ -62,6 +64,7 @@ def options_for(
         record=scenario.record if record is None else record,
         keep_data=keep_data,
         on=on,
+        release=backend.release(release) if release is not None else None,
     )
 
 

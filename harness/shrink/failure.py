@@ -21,6 +21,7 @@ from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
+from zab_chaos.model.events import TRACES
 
 FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator with its own seed
 
@@ -85,7 +86,7 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
 
 def _of_run(folder: RunFolder) -> Culprit:
     facts = folder.read_run()
-    if facts.get("backend", "processes") not in OURS:
+    if facts.get("backend", "processes") not in OURS or facts.get("evidence", TRACES) != TRACES:
         words = f"was run on {facts['backend']}; runs are made small in the simulated world, which has our nodes only"
         raise BadInput(f"{folder.path} {words}")
     try:

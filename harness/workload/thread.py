@@ -1,14 +1,15 @@
-"""The workload against real nodes: a thread drives the open loop, with its clients over ZeroMQ."""
+"""The workload against real nodes: a thread drives the open loop."""
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import zmq
 
-from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.client import Client, PolledClient
 from zab_chaos.harness.client.log import OpsFile
 from zab_chaos.harness.results.final_state import Held, text_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
@@ -23,20 +24,17 @@ class WorkloadError(Exception):
     """The workload could not go on; its words say why."""
 
 
-class Workload:
+class LoadThread(ABC):
     """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`.
 
     `timeout`: seconds after which an operation is unknown.
     """
 
-    def __init__(
-        self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int, timeout: float = 10.0
-    ) -> None:
+    def __init__(self, addresses: dict[int, str], ops: Path, load: Load, seed: int, timeout: float = 10.0) -> None:
         if not addresses:
             raise ValueError("a workload needs the address of at least one node")
         self.counters = Counters()
         self._addresses = addresses
-        self._keys = keys
         self._ops = OpsFile(ops)
         self._load = load
         self._seed = seed
@@ -48,6 +46,12 @@ class Workload:
         self._stopping = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
+
+    @abstractmethod
+    def _client(
+        self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
+    ) -> PolledClient:
+        """A new client, which begins at `node`."""
 
     def start(self) -> None:
         """Begin, with the setup."""
@@ -67,7 +71,7 @@ class Workload:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
         found: Held = {}
         for node, address in sorted(self._addresses.items()):
-            with Client({node: address}, self._keys, timeout=self._timeout) as client:
+            with self._client({node: address}, node) as client:
                 answers = {path: text_of(client.get(path)) for path in paths}
             found[node] = {path: value for path, (known, value) in answers.items() if known}
         return found
@@ -89,9 +93,11 @@ class Workload:
             raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
 
     def _run(self) -> None:
-        context: zmq.Context[Any] = zmq.Context()
-        poller = zmq.Poller()
-        clients = [self._client(number, context, poller) for number in range(self._load.clients)]
+        poller, nodes = zmq.Poller(), sorted(self._addresses)
+        clients = [
+            self._client(self._addresses, nodes[(number - 1) % len(nodes)], number, poller)
+            for number in range(1, self._load.clients + 1)
+        ]
         loop = OpenLoop(self._load, self._seed, self._ops, [client.core for client in clients])
         try:
             while not self._stopping.is_set():
@@ -101,16 +107,9 @@ class Workload:
             self._error = error
         finally:
             self._begun.set()
-            self._end(loop, clients, context)
+            self._end(loop, clients)
 
-    def _client(self, number: int, context: zmq.Context[Any], poller: zmq.Poller) -> Client:
-        nodes = sorted(self._addresses)
-        node = nodes[number % len(nodes)]
-        return Client(
-            self._addresses, self._keys, node, number=number + 1, timeout=self._timeout, context=context, poller=poller
-        )
-
-    def _round(self, loop: OpenLoop, clients: list[Client], poller: zmq.Poller) -> None:
+    def _round(self, loop: OpenLoop, clients: list[PolledClient], poller: zmq.Poller) -> None:
         """Send what is due, take what came, sleep until something is due or comes."""
         loop.taken = self._taken
         now = time.monotonic_ns()
@@ -124,19 +123,19 @@ class Workload:
         next_due = min([now + NAP_NS, *(due for due in dues if due is not None)])
         poller.poll(max(1, (next_due - time.monotonic_ns()) // 1_000_000))
 
-    def _turn(self, clients: list[Client]) -> None:
+    def _turn(self, clients: list[PolledClient]) -> None:
         """What was invoked is on record before it can leave; then it leaves, and answers come in."""
         self._ops.flush()
         for client in clients:
             client.poll()
 
-    def _finish(self, clients: list[Client], poller: zmq.Poller) -> None:
+    def _finish(self, clients: list[PolledClient], poller: zmq.Poller) -> None:
         end = time.monotonic() + self._grace_s
         while any(client.outstanding for client in clients) and time.monotonic() < end:
             self._turn(clients)
             poller.poll(10)
 
-    def _end(self, loop: OpenLoop, clients: list[Client], context: zmq.Context[Any]) -> None:
+    def _end(self, loop: OpenLoop, clients: list[PolledClient]) -> None:
         """Whatever is outstanding becomes unknown, on record too."""
         for client in clients:
             client.close()
@@ -145,4 +144,26 @@ class Workload:
         except OSError as error:
             self._error = self._error or error
         self.counters = loop.counters(time.monotonic_ns())
-        context.term()
+
+
+class Workload(LoadThread):
+    """Of our own nodes, over ZeroMQ."""
+
+    def __init__(
+        self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int, timeout: float = 10.0
+    ) -> None:
+        super().__init__(addresses, ops, load, seed, timeout)
+        self._keys = keys
+        self._context: zmq.Context[Any] | None = None  # of the load's clients, while it runs
+
+    def _client(
+        self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
+    ) -> Client:
+        return Client(
+            addresses, self._keys, node, number=number, timeout=self._timeout, context=self._context, poller=poller
+        )
+
+    def _run(self) -> None:
+        with zmq.Context() as self._context:
+            super()._run()
+        self._context = None

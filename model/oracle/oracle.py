@@ -14,16 +14,15 @@ import msgspec
 
 from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
-from zab_chaos.model.events import TRACES
+from zab_chaos.model.events import HISTORY, TRACES
 from zab_chaos.model.oracle.evidence import span
 from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
-from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE
+from zab_chaos.model.oracle.properties import ALL, BY_EVIDENCE, why_not
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
 
 _NOBODY: tuple[()] = ()
-NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
 
 
@@ -34,7 +33,8 @@ class Oracle:
         """`evidence`: see `zab_chaos.model.events.Run`."""
         self.facts = Facts()
         self._count = self.facts.count
-        self._traced = evidence == TRACES
+        self._evidence = evidence
+        self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
         self._watching: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
@@ -170,7 +170,7 @@ class Oracle:
         return [
             Property(
                 name=kind.name, source=kind.source, statement=kind.statement, verdict=Judgement.NOT_APPLICABLE, checked=0,
-                why=NO_TRACES,
+                why=why_not(self._evidence, kind.name),
             )
             for kind in ALL
             if kind.name not in judged

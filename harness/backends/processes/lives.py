@@ -39,7 +39,7 @@ class Ended:
     node: int
     life: int
     code: int
-    armed: bool  # a crash point was armed for this life, and it died of SIGKILL: that is what was asked for
+    armed: bool  # a crash point was armed for this life, and it died as one does there: that is what was asked for
 
     def __str__(self) -> str:
         if self.code < 0:
@@ -52,6 +52,9 @@ class Lives(ABC):
 
     The main thread drives it; any thread may ask how it is.
     """
+
+    start_seconds = START_SECONDS
+    crashed = -signal.SIGKILL  # the exit status of a node that has reached a crash point
 
     def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool) -> None:
         self.nodes: Sequence[int] = sorted(nodes)
@@ -99,7 +102,7 @@ class Lives(ABC):
                 continue
             self._reported.add((node, life.life))
             life.release()
-            found.append(Ended(node, life.life, code, life.crash_at is not None and code == -signal.SIGKILL))
+            found.append(Ended(node, life.life, code, life.crash_at is not None and code == self.crashed))
         return found
 
     def last_words(self, node: int) -> str:
@@ -128,6 +131,8 @@ class Lives(ABC):
         last = self._lives.get(node)
         if last is not None and last.alive:
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
+        if last is not None:
+            last.release()
         number = 1 if last is None else last.life + 1
         log = self._folder.file("log", f"node-{node}-{number}.log")
         self._lives[node] = self._begin(node, number, crash_at, log)
@@ -136,11 +141,11 @@ class Lives(ABC):
         def settled(node: int) -> bool:
             return not self.alive(node) or self.status(node, ANSWER_SECONDS) is not None
 
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + self.start_seconds
         for node in nodes:
             if not wait_until(partial(settled, node), deadline - time.monotonic()):
                 raise ClusterError(
-                    f"node {node} does not answer {START_SECONDS:.0f} s after its start. The end of its log:\n"
+                    f"node {node} does not answer {self.start_seconds:.0f} s after its start. The end of its log:\n"
                     + self._lives[node].last_words()
                 )
 

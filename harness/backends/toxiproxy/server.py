@@ -72,8 +72,9 @@ class ToxiproxyServer:
     Start it from the main thread: the kernel ties its life to the thread that started it.
     """
 
-    def __init__(self, binary: Path, log: Path) -> None:
-        """`log` receives all that the server writes. Raises ToxiproxyError if it does not answer within 15 s."""
+    def __init__(self, binary: Path, log: Path, *, counting: bool = False) -> None:
+        """`log` receives all that the server writes. `counting`: it counts the bytes that pass each proxy. Raises
+        ToxiproxyError if it does not answer within 15 s."""
         (self.port,) = free_ports(1)
         self.address = f"127.0.0.1:{self.port}"
         self._log = log
@@ -81,7 +82,7 @@ class ToxiproxyServer:
         tied = [sys.executable, "-P", die_with_parent.__file__, "--bare", "--parent", str(os.getpid()), str(binary)]
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*tied, "-host", "127.0.0.1", "-port", str(self.port)],
+                [*tied, "-host", "127.0.0.1", "-port", str(self.port), *(["-proxy-metrics"] if counting else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

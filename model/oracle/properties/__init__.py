@@ -1,6 +1,6 @@
 """Zab's properties, one checker class each. `ALL` lists them in the order in which a verdict shows them."""
 
-from zab_chaos.model.events import HISTORY, TRACES
+from zab_chaos.model.events import HISTORY, LOGS, TRACES
 from zab_chaos.model.oracle.properties.abcast import Agreement, Integrity, TotalOrder
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
@@ -11,6 +11,7 @@ from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceI
 from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, Serves
 from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, ReliableDelivery
 from zab_chaos.model.oracle.properties.links import Channels, Sanity
+from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
 from zab_chaos.model.oracle.properties.once import ExactlyOnce
 from zab_chaos.model.oracle.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
 from zab_chaos.model.oracle.properties.progress import Progress
@@ -56,7 +57,15 @@ CLIENTS: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
-BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS}
+# Progress of servers that do not say which links they have open is judged by the clients' history.
+SERVERS = tuple(Serves if checker is Progress else checker for checker in ALL if checker.name not in NOT_SHOWN)
+BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS, LOGS: SERVERS}
+NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
+
+
+def why_not(evidence: str, name: str) -> str:
+    """Why the property can't be judged by this evidence."""
+    return NOT_SHOWN.get(name, NO_TRACES) if evidence == LOGS else NO_TRACES
 
 
 def judged_by(evidence: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Client, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, Client, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -79,7 +79,7 @@ class ExactlyOnce(Checker):
             return
         elif complete.outcome == "failed":
             wrong = f"although its client was told that it failed ({complete.error})"
-        elif not _told(invoke, complete, steps):
+        elif not _told(invoke, complete, steps, silent=self.facts.run.evidence == LOGS):
             wrong = "with another path or version than its client was told"
         else:
             self._acknowledged(request, complete, zxid)
@@ -138,10 +138,16 @@ def _same(asked: Asked, step: Effect) -> bool:
     )
 
 
-def _told(invoke: Invoke, complete: Complete, steps: Sequence[Effect]) -> bool:
-    """Whether a client was told the paths and versions that the steps of its transaction have."""
-    if invoke.op == "multi":
-        told = [(path, version) for path, version in complete.steps or ()]
-        return told == [(path, version) for _, path, version, _ in steps]
-    op, path, version, _ = steps[0]
-    return complete.version == version and (op != "create" or complete.path == path)
+def _told(invoke: Invoke, complete: Complete, steps: Sequence[Effect], *, silent: bool) -> bool:
+    """Whether a client was told the paths and versions that the steps of its transaction have. `silent`: who checked no version
+    in particular may have been told none, as by ZooKeeper's servers."""
+    told = complete.steps or () if invoke.op == "multi" else [(complete.path, complete.version)]
+    if len(told) != len(steps):
+        return False
+    for asked, (path, version), step in zip(invoke.asked, told, steps, strict=True):
+        untold = silent and step[0] == "check" and asked.version is None and version is None
+        if version != step[2] and not untold:
+            return False
+        if path != step[1] and (invoke.op == "multi" or step[0] == "create"):
+            return False
+    return True

@@ -1,13 +1,16 @@
 """What the delivered transactions add up to, and what clients were shown of it (LADIS 2008, section 1)."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes
+
+COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 
 
 class ValuesAndVersions(Checker):
@@ -103,9 +106,18 @@ class ValuesAndVersions(Checker):
                 continue
             read = request.invoke.op in READS
             if (read and complete.outcome == "ok") or complete.error in OF_THE_STATE:
-                found.append((request.zxid or 0, request))
+                found.append((self._point(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
         return found
+
+    def _point(self, zxid: int) -> int:
+        """Where the ledger stands at the zxid that an answer names. Before the first transaction of an epoch ZooKeeper's
+        servers name e:0, which is none: everything before that epoch is meant."""
+        if self.facts.run.evidence != LOGS or not zxid or zxid & COUNTER:
+            return zxid
+        zxids = self.facts.ledger.zxids
+        before = bisect_left(zxids, zxid)
+        return zxids[before - 1] if before else 0
 
     def _look(self, answers: Sequence[tuple[int, Request | None]], place: int, zxid: int) -> int:
         """Judge the answers up to `zxid`, where the state is now; the place of the first one after it."""

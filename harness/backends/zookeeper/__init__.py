@@ -1,0 +1,1 @@
+"""Apache ZooKeeper itself as a subject: released servers as processes, their links, their evidence, their clients."""

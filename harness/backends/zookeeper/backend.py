@@ -1,0 +1,39 @@
+"""Apache ZooKeeper's own servers as a backend."""
+
+import sys
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper.server import LARGEST
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.report.progress import Display
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import LOGS
+
+
+class ZooKeeperBackend(Backend):
+    name = "zookeeper"
+    abilities = frozenset({Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE})
+    evidence = LOGS
+
+    def check(self) -> None:
+        if sys.platform != "linux":
+            raise HarnessError("ZooKeeper's servers are run on Linux only: it answers at every address of 127.0.0.0/8")
+        from zab_chaos.harness.backends.zookeeper import client  # noqa: F401 - says what is missing
+
+        releases.find_java()
+
+    def release(self, wish: str) -> str:
+        return releases.named(wish)
+
+    def mistakes(self, scenario: Scenario) -> list[str]:
+        if scenario.nodes > LARGEST:
+            return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
+        return []
+
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+        from zab_chaos.harness.backends.zookeeper.stage import Stage
+
+        return Stage(folder, scenario, options.release or releases.newest(), display)

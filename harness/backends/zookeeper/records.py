@@ -1,0 +1,346 @@
+"""What servers and clients leave, as the documented trace events (results/README.md), so that the oracle can judge a run.
+
+A server writes no trace. What can be said of it all the same:
+
+- `boot`: what its disk held when a life began.
+- `broadcast`: every transaction that any log ever held, when the leader's clock says it was made. By whom the client's
+  session tells, and for a write that was acknowledged the zxid that its client was told: from that comes `txns`.
+- `deliver`: a server that answers a client at a zxid has applied everything up to there. What that was its own log says,
+  from its last snapshot on. For what is older the snapshot stands, of which only the name is read, and the log may even
+  hold what was never committed: there nothing is known but what another server's log says; and so it is with what a
+  server has applied, but has not logged yet. At the end, each server that showed its tree has applied its whole log.
+- `truncate`: what a log held at one time and holds no more, on the same disk.
+- `role`, `phase`: as they were seen; `member`: a server whose disk was lost was seen to serve again.
+
+Nothing is said of promises, of acknowledgements between servers, of when something became durable, of what was in flight.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import inf
+from typing import Any
+
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Step, Transaction
+from zab_chaos.model.events import Complete, Invoke, packed
+from zab_chaos.model.oracle.facts import ORDERED
+from zab_chaos.node.core import digest as dg
+from zab_chaos.node.core.zxid import Zxid, pair
+
+Event = dict[str, Any]
+NUMBER = re.compile(r"\d{10}$")  # of a sequential znode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One life of a server. Times are monotonic nanoseconds. `before`, `after`: its disk when it began and when it had ended;
+    `code`: its exit status, if it ended by itself; `tree`: the digest of the tree that it showed at the very end."""
+
+    node: int
+    life: int
+    began: int
+    ended: int
+    before: Log
+    after: Log
+    code: int | None = None
+    tree: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a server was at a time, as it said: `Status.role`, its epoch, its leader, and whether it served."""
+
+    t: int
+    node: int
+    life: int
+    role: str
+    epoch: int
+    leader: int | None
+    serving: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Of a whole run. `sessions`: client number to the sessions that it had. `clock`: what is to be added to nanoseconds of
+    the wall clock to have monotonic ones. `nodes`: of the ensemble."""
+
+    nodes: int
+    lives: Sequence[Life]
+    operations: Sequence[Invoke | Complete] = ()
+    sessions: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    seen: Sequence[Seen] = ()
+    clock: int = 0
+
+
+def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
+    """The trace of each life, by (node, life): events in time, numbered."""
+    union = _union(evidence.lives)
+    events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
+    events += _broadcasts(evidence, union)
+    events += _deliveries(evidence, union)
+    found: dict[tuple[int, int], list[Event]] = {(life.node, life.life): [] for life in evidence.lives}
+    for event in sorted(events, key=_when):
+        trace = found[event["node"], event["life"]]
+        trace.append(event | {"n": len(trace) + 1})
+    return found
+
+
+# What a disk held
+
+
+def _boots(evidence: Evidence) -> Iterator[Event]:
+    for life in evidence.lives:
+        log = life.before
+        accepted, current = (epoch or 0 for epoch in log.epochs)
+        yield _event(
+            life, life.began, "boot", disk=_found(life), accepted_epoch=accepted, current_epoch=current,
+            last_zxid=pair(Zxid(log.last)), snapshot_zxid=[0, 0], torn_bytes=log.torn, faithful=False,
+            nodes=evidence.nodes, defect=None, pid=None,
+        )  # fmt: skip
+        if life.code is not None:
+            yield _event(life, life.ended, "exit", code=life.code, why="it ended by itself")
+
+
+def _found(life: Life) -> str:
+    """What the life began with."""
+    log = life.before
+    if any(log.epochs) or log.last:
+        return "torn" if log.torn else "recovered"
+    return "fresh" if life.life == 1 else "amnesiac"
+
+
+def _truncations(evidence: Evidence) -> Iterator[Event]:
+    """What one reading of a disk has and the next one has not, although it neither begins later nor is empty."""
+    for life in evidence.lives:
+        old, new = life.before.transactions, life.after.transactions
+        kept = {(one.zxid, one.digest) for one in new}
+        first = new[0].zxid if new else 0
+        gone = [one.zxid for one in old if (one.zxid, one.digest) not in kept and one.zxid >= first]
+        if gone and (new or not life.after.snapshots):
+            keep = max((one.zxid for one in old if one.zxid < gone[0]), default=0)
+            yield _event(life, life.ended, "truncate", keep=pair(Zxid(keep)), last=pair(Zxid(gone[-1])))
+
+
+# What servers were
+
+
+def _roles(evidence: Evidence) -> Iterator[Event]:
+    lives = {(life.node, life.life): life for life in evidence.lives}
+    for key, samples in groupby(sorted(evidence.seen, key=lambda one: (one.node, one.life, one.t)), _life_of):
+        role: tuple[str, int | None] | None = None
+        phase: tuple[bool, int] | None = None
+        for one in samples:
+            if (one.role, one.leader) != role:
+                role = one.role, one.leader
+                yield _event(lives[key], one.t, "role", role=one.role, leader=one.leader, why="as it said")
+            if (one.serving, one.epoch) != phase:
+                phase = one.serving, one.epoch
+                yield _event(
+                    lives[key], one.t, "phase", phase="BROADCAST" if one.serving else "ELECTION", epoch=one.epoch
+                )
+
+
+def _members(evidence: Evidence) -> Iterator[Event]:
+    """Whose disk was lost counts again when a leader has synchronized it: then it serves."""
+    for life in evidence.lives:
+        served = [one for one in evidence.seen if _life_of(one) == (life.node, life.life) and one.serving]
+        if _found(life) == "amnesiac" and served:
+            yield _event(life, served[0].t, "member", epoch=served[0].epoch, quorum=[])
+
+
+def _life_of(seen: Seen) -> tuple[int, int]:
+    return seen.node, seen.life
+
+
+# What was broadcast
+
+
+def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
+    """Every transaction that any log has ever held, by zxid, the one that most logs hold first; more than one: a fork."""
+    counts: Counter[tuple[int, int]] = Counter()
+    found: dict[tuple[int, int], Transaction] = {}
+    for life in lives:
+        for one in (*life.before.transactions, *life.after.transactions):
+            counts[one.zxid, one.digest] += 1
+            found[one.zxid, one.digest] = one
+    union: dict[int, list[Transaction]] = {}
+    for (zxid, _), one in sorted(found.items(), key=lambda item: (item[0][0], -counts[item[0]])):
+        union.setdefault(zxid, []).append(one)
+    return union
+
+
+def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:
+    owners = _Owners(evidence)
+    known: set[tuple[int, int]] = set()
+    for epoch, zxids in groupby(union, lambda zxid: zxid >> 32):
+        forks = [union[zxid] for zxid in zxids]
+        primaries = _primaries(evidence, epoch, [fork[0].time * 1_000_000 + evidence.clock for fork in forks])
+        for one, life in ((one, primaries[min(n, len(primaries) - 1)]) for fork in forks for n, one in enumerate(fork)):
+            t = one.time * 1_000_000 + evidence.clock
+            client, seq = owners.of(one)
+            if not owners.ours(client) and (client, life.node) not in known:
+                known.add((client, life.node))
+                yield _event(life, t, "client", state="connected", client=client)
+            yield _event(
+                life, t, "broadcast", epoch=epoch, first=one.zxid & 0xFFFFFFFF, digests=dg.show(one.digest),
+                delivered=[0, 0], txns=[[client, seq, [_effect(step) for step in one.steps]]],
+            )  # fmt: skip
+
+
+def _primaries(evidence: Evidence, epoch: int, times: Sequence[int]) -> list[Life]:
+    """Who can have led an epoch in which transactions were made at these times, the likeliest first: who was seen to lead it,
+    who lived then. The second is for the other side of a fork."""
+    leaders = {seen.node for seen in evidence.seen if seen.role == "LEADING" and seen.epoch == epoch}
+
+    def unlikely(life: Life) -> tuple[bool, int, int]:
+        return life.node not in leaders, sum(not life.began <= t <= life.ended for t in times), life.began
+
+    best = {life.node: life for life in sorted(evidence.lives, key=unlikely, reverse=True)}
+    return sorted(best.values(), key=unlikely)
+
+
+def _effect(step: Step) -> list[Any]:
+    """A check stands in the log with the version that comes after the one that it has found."""
+    op, path, version, value = step
+    return [op, path, version - 1 if op == "check" and version is not None else version, value]
+
+
+class _Owners:
+    """Whose a transaction is: an operation's (client, seq), or, for what nobody asked for in ops.jsonl, its session's."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}
+        self._numbers = set(evidence.sessions)
+        answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
+        self._told: dict[int, tuple[int, int]] = {}
+        # By what was asked: of whom nobody knows what became, then those that have failed.
+        self._open: dict[tuple[int, Wish], list[int]] = {}
+        self._done: dict[tuple[int, Wish], int] = {}
+        refused: list[Invoke] = []
+        for invoke in evidence.operations:
+            if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
+                continue
+            key = invoke.client, invoke.seq
+            answer = answers.get(key)
+            if answer is None or answer.outcome == "unknown":
+                self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
+            elif answer.outcome == "failed":
+                refused.append(invoke)
+            elif answer.zxid is not None:
+                self._told[packed(answer.zxid)] = key
+                self._done[invoke.client, _wish(invoke)] = invoke.seq
+        for invoke in refused:
+            self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
+
+    def of(self, one: Transaction) -> tuple[int, int]:
+        """(client, seq). What was asked for once and is there a second time has the same as the first time; what a client of
+        ours has never asked for has a seq that no request has."""
+        client = self._clients.get(one.client)
+        told = self._told.get(one.zxid)
+        if told is not None and (client is None or told[0] == client):
+            return told
+        if client is None or not one.steps or one.type == CLOSE:
+            return one.client, one.zxid
+        wishes = [(client, wish) for wish in _wishes(one.steps)]
+        for did in wishes:
+            if self._open.get(did):
+                return client, self._open[did].pop(0)
+        return client, next((self._done[did] for did in wishes if did in self._done), one.zxid)
+
+    def ours(self, client: int) -> bool:
+        """Whether it is the number of a client that keeps a record."""
+        return client in self._numbers
+
+
+Wish = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
+
+
+def _wish(invoke: Invoke) -> Wish:
+    return tuple((step.op, step.path, step.value) for step in invoke.asked)
+
+
+def _wishes(steps: Sequence[Step]) -> list[Wish]:
+    """What can have been asked for to have this done: the paths as they are, or without a sequential znode's number."""
+    exact = tuple((op, path, value) for op, path, _, value in steps)
+    numbered = tuple((op, NUMBER.sub("", path) if op == "create" else path, value) for op, path, _, value in steps)
+    return [exact] if numbered == exact else [exact, numbered]
+
+
+# What was delivered
+
+
+def _deliveries(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:
+    answers: dict[int, list[tuple[int, int]]] = {}
+    for it in evidence.operations:
+        if isinstance(it, Complete) and it.outcome != "unknown" and it.zxid is not None and it.node is not None:
+            answers.setdefault(it.node, []).append((it.t, packed(it.zxid)))
+    shown = {life.after.last: life.tree for life in evidence.lives if life.tree is not None}
+    for life in evidence.lives:
+        history = _history(life, evidence, union)
+        zxids = [one.zxid for one in history]
+        done, running = 0, dg.EMPTY
+        told = [at for at in sorted(answers.get(life.node, [])) if life.began <= at[0] < _next(life, evidence)]
+        end = [(life.ended, life.after.last)] if life.tree is not None else []
+        for t, zxid in [*told, *end]:
+            upto = bisect_right(zxids, zxid)
+            for batch in _batches(history[done:upto]):
+                for one in batch:
+                    running = dg.fold(running, one.zxid, one.digest)
+                last = batch[-1].zxid
+                tree = life.tree if last == life.after.last else None  # nothing has changed it since
+                yield _event(
+                    life, t, "deliver", epoch=last >> 32, first=batch[0].zxid & 0xFFFFFFFF,
+                    digests=dg.show_all([one.digest for one in batch]), digest=dg.show(running),
+                    tree=tree or shown.get(last) or dg.show(running),  # where nobody has shown one, all have the same
+                )  # fmt: skip
+            done = max(done, upto)
+
+
+def _next(life: Life, evidence: Evidence) -> float:
+    """When the life after this one began: an answer may be noticed when its server is gone already."""
+    return min((it.began for it in evidence.lives if (it.node, it.life) == (life.node, life.life + 1)), default=inf)
+
+
+def _history(life: Life, evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:
+    """What a server can have applied in this life, in order."""
+    known = _known(life.after, evidence)
+    last = max(life.after.last, known[-1].zxid if known else 0)
+    return [*known, *(forks[0] for zxid, forks in union.items() if zxid > last)]
+
+
+def _known(log: Log, evidence: Evidence) -> list[Transaction]:
+    """What a log says from its floor on; and below it, what another server's log says that has a lower one."""
+    floor = _floor(log)
+    others = [life for life in evidence.lives if _floor(life.after) < floor <= life.after.last]
+    donor = min(others, key=lambda life: (_floor(life.after), -life.ended), default=None)
+    below = _known(donor.after, evidence) if donor is not None else []
+    return [*(one for one in below if one.zxid <= floor), *(one for one in log.transactions if one.zxid > floor)]
+
+
+def _floor(log: Log) -> int:
+    """The zxid of the last snapshot that came from another server: the log does not have that transaction."""
+    logged = {one.zxid for one in log.transactions}
+    return max((zxid for zxid in log.snapshots if zxid not in logged), default=0)
+
+
+def _batches(history: Sequence[Transaction]) -> Iterator[list[Transaction]]:
+    """Of consecutive zxids."""
+    for _, group in groupby(enumerate(history), lambda item: item[1].zxid - item[0]):
+        yield [one for _, one in group]
+
+
+# Events
+
+
+def _event(life: Life, t: int, event: str, **fields: Any) -> Event:
+    return {"t": min(max(t, life.began), life.ended), "node": life.node, "life": life.life, "event": event, **fields}
+
+
+_ORDER = {"boot": 0, "exit": 2}
+
+
+def _when(event: Event) -> tuple[int, int]:
+    return event["t"], _ORDER.get(event["event"], 1)

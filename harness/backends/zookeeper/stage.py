@@ -1,0 +1,186 @@
+"""What a run on ZooKeeper's servers stands on: ports, toxiproxy with two proxies for each ordered pair, the servers.
+
+Entered, everything but the servers is up; left, nothing is, and what the servers and their clients showed is in the run's
+folder as traces.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+
+import msgspec
+import zmq
+
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import ensemble_state
+from zab_chaos.harness.backends.processes.ground import ProcessGround
+from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
+from zab_chaos.harness.backends.zookeeper import tree
+from zab_chaos.harness.backends.zookeeper.client import Client
+from zab_chaos.harness.backends.zookeeper.ensemble import Servers
+from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, traces
+from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
+from zab_chaos.harness.backends.zookeeper.sampler import Sampler
+from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
+from zab_chaos.harness.backends.zookeeper.txnlog import show
+from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.transport import SocketLine
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.report.progress import Display, Quiet
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.thread import LoadThread
+from zab_chaos.model.events import operation_from_json, trace_name
+
+TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
+
+
+class Stage(ProcessGround):
+    """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
+
+    cluster: Servers
+    network: QuorumNetwork
+    meter: Meter
+
+    def __init__(
+        self, folder: RunFolder, scenario: Scenario, release: str, display: Display | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(folder, scenario, display or Quiet())
+        self._wish = release
+        self._settings = dict(settings or {})
+        self._version: str | None = None
+        self._clients: list[Client] = []
+        self._lives: list[Life] | None = None  # as they were when the servers had come together
+
+    def _build(self, stack: ExitStack) -> None:
+        release = locate(self._wish, lambda jar: self._display.say(f"fetching {jar}"))
+        self._version = release.version
+        nodes = range(1, self._scenario.nodes + 1)
+        ports = self._ports(3 * len(nodes), stack)
+        own = {node: Ports(*ports[3 * node - 3 : 3 * node]) for node in nodes}
+        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings)
+        log = self.folder.file("log", "toxiproxy.log")
+        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log, counting=True))
+        self.toxiproxy_version = server.version
+        self.meter = Meter(plan, server.address, server.key)
+        self.network = QuorumNetwork(server.address, server.key)
+        try:
+            self.network.create(plan)
+        except NetworkError as error:
+            raise HarnessError(f"the links between the servers could not be made: {error}") from error
+        self.cluster = Servers(self.folder, plan, self.meter.passed)
+        stack.callback(self._write_traces)
+        self._sampler = stack.enter_context(Sampler(self.cluster))
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        return {node: self.cluster.client_address(node) for node in self.cluster.nodes}
+
+    @property
+    def versions(self) -> dict[str, str | None]:
+        return {**super().versions, "zookeeper": self._version}
+
+    def check(self) -> None:
+        super().check()
+        self._sampler.check()
+
+    # ---- clients ----
+
+    @cached_property
+    def _book(self) -> Book:
+        """What hand-held clients ask is written down here."""
+        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
+        self._stack.callback(book.close)
+        return book
+
+    def client(
+        self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> Client:  # fmt: skip
+        """A new client, whose sessions will be known as its own."""
+        client = Client(addresses, node, number=number, timeout=timeout, poller=poller)
+        self._clients.append(client)
+        return client
+
+    def line(self, number: int, node: int, timeout: float) -> SocketLine:
+        return SocketLine(self.client(self.addresses, node, number, timeout=timeout), self._book)
+
+    def workload(self, seed: int) -> LoadThread:
+        return _Workload(self, seed)
+
+    # ---- the end ----
+
+    def disagreement(self) -> str | None:
+        """The servers serve under one leader and are equally far; then their trees and the ends of their logs are equal."""
+        why = ensemble_state.disagreement(reached(ensemble_state.statuses(self.cluster)), self.cluster.nodes)
+        if why is not None:
+            return why
+        try:
+            trees = {node: tree.read(address) for node, address in self.addresses.items()}
+        except tree.Unreadable as error:
+            return str(error)
+        different = tree.differences(trees)
+        if different:
+            return f"{len(different)} znodes differ, the first is {different[0]}"
+        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
+        ends = {life.node: life.after.last for life in lives}  # of each server's latest life
+        if len(set(ends.values())) > 1:
+            return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
+        self._lives = lives
+        return None
+
+    def _write_traces(self) -> None:
+        """Once nothing happens any more: what was shown, as the documented events."""
+        ops = self.folder.file("ops.jsonl")
+        evidence = Evidence(
+            nodes=self._scenario.nodes,
+            lives=self._lives if self._lives is not None else self.cluster.past({}),
+            operations=[operation_from_json(line) for line in ops.read_bytes().splitlines()] if ops.exists() else [],
+            sessions=self._sessions(),
+            seen=self._sampler.seen,
+            clock=time.monotonic_ns() - time.time_ns(),
+        )
+        for (node, life), events in traces(evidence).items():
+            lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+            self.folder.file(trace_name(node, life)).write_bytes(lines)
+
+    def _sessions(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for client in self._clients:
+            found.setdefault(client.number, []).extend(client.sessions)
+        return found
+
+
+def reached(answers: Mapping[int, Status]) -> dict[int, Status]:
+    """How far servers are. A leader that has made no transaction yet says e:0 where its followers still say where the epochs
+    before have ended; so it is put there, too."""
+    made = [status.delivered for status in answers.values() if status.delivered[1]]
+    found = {}
+    for node, status in answers.items():
+        zxid = (
+            status.delivered
+            if status.delivered[1]
+            else max([at for at in made if at < status.delivered], default=(0, 0))
+        )
+        found[node] = replace(status, delivered=zxid, last_zxid=zxid)
+    return found
+
+
+class _Workload(LoadThread):
+    """The scenario's load, against the servers themselves."""
+
+    def __init__(self, stage: Stage, seed: int) -> None:
+        ops, load = stage.folder.file("ops.jsonl"), load_of(stage._scenario)
+        super().__init__(stage.addresses, ops, load, seed, TIMEOUT_SECONDS)
+        self._stage = stage
+
+    def _client(
+        self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
+    ) -> Client:
+        return self._stage.client(addresses, node, number, poller)

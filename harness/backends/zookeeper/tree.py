@@ -1,0 +1,114 @@
+"""A server's whole tree, read through the server itself by a kazoo client of its own, after `sync`."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+from zab_chaos.harness.extras import extra
+
+with extra("zookeeper", "a client of ZooKeeper"):
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError
+
+OWN = "/zookeeper"  # ZooKeeper's own znodes, which are not the same on all servers
+CONNECT_SECONDS = 15.0
+ANSWER_SECONDS = 30.0
+WINDOW = 500  # znodes asked for at once
+
+silent = logging.getLogger("zab-chaos.kazoo")  # kazoo's own would talk to the terminal
+silent.addHandler(logging.NullHandler())
+silent.propagate = False
+
+
+class Unreadable(Exception):
+    """The server did not show its tree; why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """`value`: the CRC-32 of its data; `owner`: the session of an ephemeral one, else 0; zxids of creation and last change."""
+
+    value: int
+    version: int
+    created: int
+    changed: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`zxid`: the last one that the server had processed when it had answered."""
+
+    znodes: dict[str, Znode]
+    zxid: int
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits; equal trees have the same."""
+        found = blake2b(digest_size=8)
+        for path, znode in sorted(self.znodes.items()):
+            found.update(f"{path}\0{znode}\n".encode())
+        return found.hexdigest()
+
+
+def read(address: str, session_seconds: float = 10.0) -> Tree:
+    """All znodes but ZooKeeper's own. Raises Unreadable."""
+    with connected(address, session_seconds) as client:
+        try:
+            client.sync_async("/").get(timeout=ANSWER_SECONDS)
+            znodes = dict(_walk(client))
+        except (KazooException, KazooTimeoutError) as error:
+            raise Unreadable(f"{address} did not show its tree: {type(error).__name__} {error}".strip()) from error
+        return Tree(znodes, client.last_zxid)
+
+
+@contextmanager
+def connected(address: str, session_seconds: float) -> Iterator[Any]:
+    """A client of one server. Raises Unreadable if it does not take one."""
+    client = KazooClient(address, timeout=session_seconds, logger=silent)
+    try:
+        client.start(CONNECT_SECONDS)
+        yield client
+    except KazooTimeoutError as error:
+        raise Unreadable(f"{address} takes no client: {error}") from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
+    waiting = ["/"]
+    while waiting:
+        paths, waiting = waiting[:WINDOW], waiting[WINDOW:]
+        asked = [(path, client.get_async(path), client.get_children_async(path)) for path in paths]
+        for path, content, children in asked:
+            try:
+                data, stat = content.get(timeout=ANSWER_SECONDS)
+                below = children.get(timeout=ANSWER_SECONDS)
+            except NoNodeError:
+                continue  # it has gone meanwhile
+            yield path, Znode(crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+            waiting += [child for name in below if (child := f"{path.rstrip('/')}/{name}") != OWN]
+
+
+def differences(trees: dict[int, Tree]) -> list[str]:
+    """In words: the znodes in which servers differ, by path; each server is held against the first one."""
+    (first, reference), *others = sorted(trees.items())
+    found = []
+    for node, tree in others:
+        for path in sorted(reference.znodes.keys() | tree.znodes.keys()):
+            here, there = reference.znodes.get(path), tree.znodes.get(path)
+            if here != there:
+                found.append(f"{path}: node-{first} has {_told(here)}, node-{node} has {_told(there)}")
+    return found
+
+
+def _told(znode: Znode | None) -> str:
+    if znode is None:
+        return "none"
+    return f"version {znode.version} of {znode.changed >> 32}:{znode.changed & 0xFFFFFFFF}"

@@ -1,0 +1,264 @@
+"""ZooKeeper's transaction logs and what lies beside them, read as they are on a server's disk.
+
+`version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long); then for each transaction its Adler-32 (long), length (int),
+bytes, and `B`. The files are preallocated: after the last transaction come zeros. All numbers are big-endian.
+`version-2/snapshot.<zxid hex>`: of a snapshot only the name is read; it may hold more than it says.
+
+A server that dies while it writes leaves an incomplete last transaction, which it drops at its next start; so does `read`.
+What a server refuses to start with is damage, and said.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from zlib import adler32, crc32
+
+from zab_chaos.node.core.digest import txn_digest
+
+VERSION_2 = "version-2"
+MAGIC = b"ZKLG"
+LARGEST = 1 << 26  # bytes of one transaction; ZooKeeper takes 1 MiB from a client, and some more for itself
+
+# Types of transactions.
+CREATE, DELETE, SET, SET_ACL, CHECK, MULTI, CREATE_2, RECONFIG = 1, 2, 5, 7, 13, 14, 15, 16
+CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL = 19, 20, 21
+SESSION, CLOSE, ERROR = -10, -11, -1
+DIGEST_BYTES = 12  # version and digest of the tree, which follow a transaction since 3.6
+
+_FILE = struct.Struct("!4siq")
+_RECORD = struct.Struct("!qi")
+_HEADER = struct.Struct("!qiqqi")  # client, cxid, zxid, time, type
+_INT, _LONG = struct.Struct("!i"), struct.Struct("!q")
+_NAME = re.compile(r"(log|snapshot)\.([0-9a-f]+)(\.\w+)?")
+
+Step = tuple[str, str, int | None, int | None]  # op, path, version afterwards, CRC-32 of the data
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One of the log. `client` is a session, `cxid` the number of the request in its connection, `time` milliseconds of the
+    leader's clock. `digest`: 64 bits of its bytes, without the digest of the tree that a server adds. `steps`: what it does
+    to znodes (not to their lists of rights); none for a session that begins and for what failed."""
+
+    zxid: int
+    client: int
+    cxid: int
+    time: int
+    type: int
+    digest: int
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a server's disk holds. `transactions` by zxid, ascending; `snapshots` are the zxids of their names; `torn`: bytes of
+    an incomplete end; `damage`, in words: after it nothing of a file was read. `epochs` are (accepted, current), None where
+    there is no such file."""
+
+    transactions: tuple[Transaction, ...] = ()
+    snapshots: tuple[int, ...] = ()
+    torn: int = 0
+    damage: tuple[str, ...] = ()
+    epochs: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def last(self) -> int:
+        """The last zxid that is durable there; 0 if there is none."""
+        logged = self.transactions[-1].zxid if self.transactions else 0
+        return max(logged, max(self.snapshots, default=0))
+
+
+def read_disk(folder: Path) -> Log:
+    """A dead server's disk, or what can be seen of a living one's. `folder` is its dataDir. Raises OSError."""
+    inside = folder / VERSION_2
+    files = sorted(found for path in inside.glob("*") if (found := _numbered(path)) is not None)
+    transactions: dict[int, Transaction] = {}
+    torn, damage = 0, list[str]()
+    for kind, _, path in files:
+        if kind == "log":
+            part = read(path.read_bytes(), path.name)
+            _append(transactions, part.transactions)
+            torn = part.torn
+            damage += part.damage
+    snapshots = tuple(number for kind, number, _ in files if kind == "snapshot")
+    epochs = _epoch(inside / "acceptedEpoch"), _epoch(inside / "currentEpoch")
+    return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), epochs)
+
+
+def read(data: bytes, name: str = "log") -> Log:
+    """One log file."""
+    if len(data) < _FILE.size:
+        return Log(torn=_written(data, 0))  # its server died before it had written the head
+    magic, version, _ = _FILE.unpack_from(data)
+    if (magic, version) != (MAGIC, 2):
+        return Log(damage=(f"{name} begins with {magic!r} and version {version}, and is no transaction log",))
+    found: list[Transaction] = []
+    at = _FILE.size
+    while (record := _record(data, at)) is not None:
+        checksum, body = record
+        try:
+            if adler32(body) != checksum:
+                raise ValueError("its checksum is another one")
+            found.append(decode(body))
+        except ValueError as error:
+            return Log(tuple(found), damage=(f"{name}: the transaction at byte {at} can't be read: {error}",))
+        at += _RECORD.size + len(body) + 1
+    return Log(tuple(found), torn=_written(data, at))
+
+
+def decode(body: bytes) -> Transaction:
+    """A transaction's bytes. Raises ValueError."""
+    try:
+        client, cxid, zxid, time, kind = _HEADER.unpack_from(body)
+        reader = _Reader(body, _HEADER.size)
+        steps = tuple(_steps(kind, reader))
+    except (struct.error, IndexError) as error:
+        raise ValueError(str(error)) from error
+    # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
+    meant = _HEADER.size if kind == MULTI and not steps else reader.at
+    return Transaction(zxid, client, cxid, time, kind, txn_digest(body[:meant]), steps)
+
+
+def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:
+    """A later file goes on where its history does: what older ones have from there on was truncated."""
+    first = more[0].zxid if more else None
+    for zxid in [zxid for zxid in transactions if first is not None and zxid >= first]:
+        del transactions[zxid]
+    transactions.update((one.zxid, one) for one in more)
+
+
+def _written(data: bytes, at: int) -> int:
+    """How many bytes there are from here on, but for the zeros at the end."""
+    return len(data[at:].rstrip(b"\0"))
+
+
+def _record(data: bytes, at: int) -> tuple[int, bytes] | None:
+    """(checksum, bytes); None at the end, also at an incomplete one."""
+    if at + _RECORD.size > len(data):
+        return None
+    checksum, length = _RECORD.unpack_from(data, at)
+    end = at + _RECORD.size + length
+    if not 0 < length <= LARGEST or end >= len(data) or data[end : end + 1] != b"B":
+        return None
+    return checksum, data[at + _RECORD.size : end]
+
+
+class _Reader:
+    """Jute, ZooKeeper's way of writing records."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.at = at
+        self._data = data
+
+    def number(self) -> int:
+        (value,) = _INT.unpack_from(self._data, self.at)
+        self.at += _INT.size
+        return int(value)
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self.at
+
+    def skip(self, count: int) -> None:
+        self.at += count
+
+    def buffer(self) -> bytes:
+        length = max(0, self.number())
+        if self.at + length > len(self._data):
+            raise IndexError("it is shorter than it says")
+        self.at += length
+        return self._data[self.at - length : self.at]
+
+    def text(self) -> str:
+        return self.buffer().decode()
+
+
+def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
+    if kind in (CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL):
+        yield _created(kind, reader)
+    elif kind in (DELETE, DELETE_CONTAINER):
+        yield "delete", reader.text(), None, None
+    elif kind in (SET, RECONFIG):
+        path, data = reader.text(), reader.buffer()
+        yield "set", path, reader.number(), crc32(data)
+    elif kind == CHECK:
+        yield "check", reader.text(), reader.number(), None
+    elif kind == MULTI:
+        parts = [(reader.number(), reader.buffer()) for _ in range(reader.number())]
+        if all(part != ERROR for part, _ in parts):  # else it has failed, as a whole
+            for part, data in parts:
+                yield from _steps(part, _Reader(data, 0))
+    elif kind == CLOSE and reader.left > DIGEST_BYTES:  # before 3.6 it does not say what ends with the session
+        for _ in range(reader.number()):
+            yield "delete", reader.text(), None, None
+    elif kind == SET_ACL:
+        reader.buffer()
+        _skip_acl(reader)
+        reader.number()
+    elif kind in (SESSION, ERROR):
+        reader.number()
+
+
+def _created(kind: int, reader: _Reader) -> Step:
+    path, data = reader.text(), reader.buffer()
+    _skip_acl(reader)
+    if kind in (CREATE, CREATE_2):
+        reader.skip(1)  # ephemeral
+    reader.number()  # the parent's count of changes of its children
+    if kind == CREATE_TTL:
+        reader.skip(_LONG.size)
+    return "create", path, 0, crc32(data)
+
+
+def _skip_acl(reader: _Reader) -> None:
+    for _ in range(reader.number()):
+        reader.number()
+        reader.buffer()
+        reader.buffer()
+
+
+def _numbered(path: Path) -> tuple[str, int, Path] | None:
+    match = _NAME.fullmatch(path.name)
+    return (match[1], int(match[2], 16), path) if match else None
+
+
+def _epoch(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A zxid on which two servers' logs differ: another transaction, or one of them has none between two that it has."""
+
+    zxid: int
+    one: int
+    other: int
+    missing: int | None  # the server that has none; None: both have one, and they are not the same
+
+
+def differences(logs: Mapping[int, Log]) -> list[Difference]:
+    """Where logs differ, within what both of two servers hold: before the first and after the last that one of them has
+    nothing is said, because the beginning may be in a snapshot, and the end not there yet. Ascending."""
+    found = []
+    for (one, first), (other, second) in combinations(sorted(logs.items()), 2):
+        here = {it.zxid: it.digest for it in first.transactions}
+        there = {it.zxid: it.digest for it in second.transactions}
+        if not here or not there:
+            continue
+        low, high = max(min(here), min(there)), min(max(here), max(there))
+        for zxid in sorted(here.keys() | there.keys()):
+            if low <= zxid <= high and here.get(zxid) != there.get(zxid):
+                missing = one if zxid not in here else other if zxid not in there else None
+                found.append(Difference(zxid, one, other, missing))
+    return sorted(found, key=lambda it: (it.zxid, it.one, it.other))
+
+
+def show(zxid: int) -> str:
+    """`2:17`, as reports write it."""
+    return f"{zxid >> 32}:{zxid & 0xFFFFFFFF}"

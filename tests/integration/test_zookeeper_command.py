@@ -1,0 +1,73 @@
+"""`zab run --zookeeper`: a scenario on real servers, judged, and judged again from its folder alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.zookeeper import release
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.timeout(300)]
+
+SCENARIO = """
+[scenario]
+name = "hard-times"
+about = "The leader is killed, the leader is cut off, and a server loses its disk."
+nodes = 3
+duration = 12
+
+[workload]
+rate = 200
+
+[[fault]]
+at = 1
+do = "crash"
+target = "leader"
+for = 1
+
+[[fault]]
+at = 5
+do = "partition"
+shape = "one-way"
+direction = "out"
+target = "leader"
+for = 2
+
+[[fault]]
+at = 9
+do = "wipe"
+target = "one"
+for = 1
+
+[expect]
+min_acked = 100
+converges_within = 40
+"""
+
+
+def zab(*words: str) -> tuple[int, Any]:
+    """The exit code, and what the command answers."""
+    command = [sys.executable, "-m", "zab_chaos.harness", *words, "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert ended.stdout, ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def test_a_scenario_is_run_and_judged_and_its_folder_says_the_same(tmp_path: Path) -> None:
+    release("3.9.4")
+    file = tmp_path / "hard-times.toml"
+    file.write_text(SCENARIO)
+    code, ran = zab("run", str(file), "--zookeeper", "3.9.4", "--results", str(tmp_path))
+    assert (code, ran["verdict"]) == (0, "PASS"), ran["reasons"]
+    assert (ran["run"]["backend"], ran["run"]["evidence"]) == ("zookeeper", "logs")
+    assert ran["run"]["versions"]["zookeeper"] == "3.9.4"
+    judged = {one["name"]: one for one in ran["properties"]}
+    for name in ("durability", "agreement", "exactly once", "values and versions", "state equality", "client order"):
+        assert judged[name]["checked"] > 30, name
+    assert judged["promises"]["verdict"] == "NOT-APPLICABLE"
+    again, verified = zab("verify", ran["folder"])
+    assert again == 0
+    assert verified["runs"][0]["properties"] == ran["properties"]

@@ -1,0 +1,50 @@
+"""What real servers leave is read: logs, epochs and trees, by every line of releases alike."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.zookeeper import eventually, formed, stage
+from zab_chaos.harness.backends.zookeeper import tree, txnlog
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
+
+
+@pytest.mark.parametrize("version", ["3.4.10", "3.5.10", "3.8.4", "3.9.4"])
+def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path: Path, version: str) -> None:
+    with stage(tmp_path, version) as it:
+        leader = formed(it)
+        with tree.connected(it.cluster.client_address(leader), 10) as client:
+            client.create("/a", b"1")
+            client.set("/a", b"2")
+            for number in range(20):
+                client.create(f"/a/{number}", b"x" * number)
+            client.delete("/a/7")
+            changed = client.get("/a")[1].mzxid
+        trees = {node: tree.read(it.cluster.client_address(node)) for node in it.cluster.nodes}
+        assert tree.differences(trees) == []
+        assert len({one.digest for one in trees.values()}) == 1
+        assert len(trees[1].znodes) == 1 + 1 + 19
+        assert (trees[1].znodes["/a"].version, trees[1].znodes["/a"].changed) == (1, changed)
+        eventually(lambda: len({words.zxid for node in it.cluster.nodes if (words := it.cluster.words(node))}) == 1)
+        it.cluster.kill_all(it.cluster.nodes)
+        logs = {node: txnlog.read_disk(Path(it.cluster.disk_folder(node))) for node in it.cluster.nodes}
+        assert txnlog.differences(logs) == []
+        assert {log.epochs for log in logs.values()} == {(1, 1)}
+        assert all(log.damage == () and log.torn == 0 for log in logs.values())
+        steps = [step for one in logs[leader].transactions for step in one.steps]
+        assert ("delete", "/a/7", None, None) in steps
+        assert [one.zxid for one in logs[leader].transactions if ("set", "/a", 1) in {it[:3] for it in one.steps}] == [
+            changed
+        ]
+
+
+def test_trees_that_differ_are_told_by_path(tmp_path: Path) -> None:
+    znode = tree.Znode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0)
+    other = tree.Znode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0)
+    trees = {1: tree.Tree({"/": znode, "/a": znode}, 9), 2: tree.Tree({"/": znode, "/a": other, "/b": znode}, 9)}
+    assert tree.differences(trees) == [
+        "/a: node-1 has version 0 of 1:1, node-2 has version 2 of 2:5",
+        "/b: node-1 has none, node-2 has version 0 of 1:1",
+    ]
+    assert trees[1].digest != trees[2].digest

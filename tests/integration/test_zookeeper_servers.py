@@ -1,0 +1,151 @@
+"""Real ZooKeeper servers: they form, die, come back and are partitioned as they are told, and leave nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.zookeeper import eventually, formed, led, release, stage
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.host import THIS_HOST
+from zab_chaos.faults.network import NetworkError
+from zab_chaos.harness.backends.zookeeper.server import CRASHED
+from zab_chaos.harness.results.run_folder import RunFolder
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
+
+
+def listening(pid: int) -> set[str]:
+    found = psutil.Process(pid).net_connections("inet")
+    return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
+
+
+def ended(folder: RunFolder) -> list[tuple[int, bool]]:
+    """The servers that ended by themselves, and whether they were to."""
+    path = folder.file("harness.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [(line["node"], line["armed"]) for line in lines if line["event"] == "ended"]
+
+
+@pytest.mark.parametrize(
+    "version", ["3.4.10", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.0", "3.8.4", "3.9.3", "3.9.4"]
+)
+def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp_path: Path, version: str) -> None:
+    with stage(tmp_path, version) as it:
+        leader = formed(it)
+        status = it.cluster.status(leader)
+        assert status is not None
+        assert (status.role, status.epoch, status.accepted_epoch, status.life) == ("LEADING", 1, 1, 1)
+        for node in it.cluster.nodes:
+            pid = it.cluster.pid(node)
+            assert pid is not None
+            assert listening(pid) == {"127.0.0.1"}
+
+
+def test_a_server_that_is_killed_comes_back_and_a_leader_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        first = formed(it)
+        assert it.cluster.kill(first) == -signal.SIGKILL
+        assert not it.cluster.alive(first)
+        assert it.cluster.status(first) is None
+        eventually(lambda: it.cluster.leader() not in (None, first))
+        it.cluster.start(first)
+        led(it)
+        assert it.cluster.epochs(first) == (2, 2)
+        assert ended(it.folder) == []
+        assert it.cluster.close() == []
+        assert [it.cluster.wait_exit(node, 0) for node in it.cluster.nodes] == [143] * 3
+
+
+def test_a_paused_server_does_not_answer_and_a_wiped_one_is_empty(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        formed(it)
+        it.cluster.pause(1)
+        assert it.cluster.paused(1)
+        assert it.cluster.status(1, 0.2) is None
+        it.cluster.resume(1)
+        led(it)
+        with pytest.raises(ClusterError, match="when it is down"):
+            it.cluster.wipe(1)
+        it.cluster.kill(1)
+        it.cluster.wipe(1)
+        assert it.cluster.epochs(1) == (0, 0)
+        it.cluster.start(1)
+        led(it)
+
+
+def test_a_server_ends_at_the_step_that_it_is_told(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        it.cluster.start_all([2, 3])
+        it.cluster.start(1, crash_at="after-current-epoch")
+        assert it.cluster.wait_exit(1, 60) == CRASHED
+        assert it.cluster.epochs(1)[1] >= 1
+        eventually(lambda: ended(it.folder) == [(1, True)])
+        with pytest.raises(ClusterError, match="it can at after-current-epoch"):
+            it.cluster.start(1, crash_at="at-lunch")
+
+
+def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are_back(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        old = formed(it)
+        others = [node for node in it.cluster.nodes if node != old]
+        cut = [pair for other in others for pair in ((old, other), (other, old))]
+        witness = FrameWitness(it.cluster, cut, THIS_HOST)
+        it.network.cut(cut)
+        assert witness.settle(10)
+        assert sorted(it.network.broken()) == sorted(cut)
+        eventually(lambda: it.cluster.leader() not in (None, old))
+        status = it.cluster.status(old)
+        assert status is not None
+        assert not status.established
+        links = witness.links()
+        assert [link["at_inject"] == link["at_heal"] > 0 for link in links] == [True] * 4
+        it.network.heal(cut)
+        assert it.network.broken() == {}
+        assert led(it) != old
+        assert it.network.strange() == []
+
+
+def test_one_direction_alone_can_be_cut_and_the_other_one_still_carries(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        leader = formed(it)
+        follower = next(node for node in it.cluster.nodes if node != leader)
+        it.network.cut([(follower, leader)], "stall", "deaf")
+        witness = FrameWitness(it.cluster, [(follower, leader)], THIS_HOST)
+        assert witness.settle(10)
+        before = it.meter.all()
+        eventually(lambda: it.meter.all()[leader, follower] > before[leader, follower])  # pings
+        assert it.network.broken() == {(follower, leader): ["deaf"]}
+        assert [link["at_inject"] == link["at_heal"] for link in witness.links()] == [True]
+        with pytest.raises(NetworkError, match="can't be disabled alone"):
+            it.network.cut([(follower, leader)], "disable")
+        it.network.heal([(follower, leader)], "deaf")
+        led(it)
+
+
+def test_nothing_is_left_of_an_ensemble_whose_harness_is_killed(tmp_path: Path) -> None:
+    release("3.9.4")
+    program = (
+        "import sys, pathlib\n"
+        "from tests.integration.zookeeper import stage\n"
+        "with stage(pathlib.Path(sys.argv[1])) as it:\n"
+        "    it.cluster.start_all(it.cluster.nodes)\n"
+        "    it.cluster.pause(1)\n"
+        "    print(*[it.cluster.pid(node) for node in it.cluster.nodes], flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as harness:  # fmt: skip
+        assert harness.stdout is not None
+        pids = [int(pid) for pid in harness.stdout.readline().split()]
+        assert len(pids) == 3
+        harness.kill()
+        eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))

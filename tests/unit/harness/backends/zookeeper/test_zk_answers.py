@@ -1,0 +1,97 @@
+"""What ZooKeeper's answers mean: done, certainly not done, or nobody can tell."""
+
+from typing import Any
+
+import pytest
+from kazoo import exceptions as kazoo
+from kazoo.protocol import serialization as theirs
+from kazoo.protocol.states import ZnodeStat
+
+from zab_chaos.harness.backends.zookeeper.answers import answered, asked, refused
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.tree import refusal
+from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, Unknown
+from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
+
+AT = zxid(2, 7)
+
+
+def stat(version: int, changed: int = AT) -> Any:
+    return ZnodeStat(1, changed, 0, 0, version, 0, 0, 0, 1, 0, 1)
+
+
+def test_requests_are_what_zookeeper_calls_them() -> None:
+    assert asked(Create("/a", b"1", sequential=True))[:2] == ("/a", b"1")
+    assert asked(Create("/a", b"1", sequential=True)).flags == 2
+    assert asked(Set("/a", b"2", 3)) == theirs.SetData("/a", b"2", 3)
+    assert asked(Delete("/a")) == theirs.Delete("/a", -1)
+    assert asked(Check("/a", 4)) == theirs.Transaction([theirs.CheckVersion("/a", 4)])
+    assert [type(step).__name__ for step in asked(Multi([Create("/a"), Check("/b"), Delete("/c")])).operations] == [
+        "Create", "CheckVersion", "Delete"
+    ]  # fmt: skip
+    assert (asked(Get("/a")).type, asked(Exists("/a")).type, asked(Children("/a")).type) == (4, 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("request_", "result", "outcome"),
+    [
+        (Create("/a-", sequential=True), "/a-0000000001", Ok(AT, 0, "/a-0000000001")),
+        (Set("/a", b"x"), stat(3, zxid(2, 6)), Ok(zxid(2, 6), 3)),
+        (Delete("/a"), True, Ok(AT)),
+        (Check("/a", 5), [True], Ok(AT, 5)),
+        (Check("/a", ANY), [True], Ok(AT)),
+        (Get("/a"), (b"x", stat(2)), Ok(AT, 2, data=b"x")),
+        (Exists("/a"), None, Ok(AT)),
+        (Exists("/a"), stat(1), Ok(AT, 1)),
+        (Children("/a"), (["b", "c"], stat(1)), Ok(AT, 1, children=["b", "c"])),
+        (
+            Multi([Create("/a"), Set("/b", b""), Delete("/c"), Check("/d", 1)]),
+            ["/a", stat(4), True, True],
+            Ok(AT, steps=[Stat("/a", 0), Stat("/b", 4), Stat("/c", None), Stat("/d", 1)]),
+        ),
+    ],
+)
+def test_what_was_done_is_told_with_its_zxid(request_: Request, result: Any, outcome: Ok) -> None:
+    assert answered(request_, result, AT) == outcome
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "name"),
+    [
+        (Set("/a", b""), kazoo.NoNodeError(), refusal.NO_NODE),
+        (Create("/a/b"), kazoo.NoNodeError(), refusal.NO_PARENT),
+        (Create("/a"), kazoo.NodeExistsError(), refusal.NODE_EXISTS),
+        (Delete("/a"), kazoo.NotEmptyError(), refusal.NOT_EMPTY),
+        (Set("/a", b"", 3), kazoo.BadVersionError(), refusal.BAD_VERSION),
+        (Create("nowhere"), kazoo.BadArgumentsError(), refusal.BAD_REQUEST),
+    ],
+)
+def test_what_zookeeper_refuses_has_failed(request_: Request, error: Exception, name: str) -> None:
+    outcome = refused(request_, error, AT)
+    assert isinstance(outcome, Failed)
+    assert (outcome.error, outcome.zxid) == (name, AT)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kazoo.ConnectionLoss(), kazoo.SessionExpiredError(), kazoo.ConnectionClosedError(), kazoo.OperationTimeoutError(),
+        kazoo.SystemZookeeperError(), kazoo.RuntimeInconsistency(), kazoo.SessionMovedError(), kazoo.ZookeeperError(),
+        kazoo.MarshallingError(), RuntimeError("xids do not match"),
+    ],
+)  # fmt: skip
+def test_whatever_else_comes_instead_of_an_answer_leaves_it_open(error: Exception) -> None:
+    assert isinstance(refused(Set("/a", b""), error, AT), Unknown)
+
+
+def test_a_multi_is_refused_for_the_step_that_could_not_be_done() -> None:
+    multi = Multi([Create("/a"), Create("/b/c"), Set("/d", b"")])
+    rolled, after = kazoo.RolledBackError(), kazoo.RuntimeInconsistency()
+    outcome = answered(multi, [rolled, kazoo.NoNodeError(), after], AT)
+    assert isinstance(outcome, Failed)
+    assert outcome.error == refusal.NO_PARENT
+    outcome = answered(Check("/a", 1), [kazoo.BadVersionError()], AT)
+    assert isinstance(outcome, Failed)
+    assert outcome.error == refusal.BAD_VERSION
+    assert isinstance(answered(multi, [rolled, rolled, rolled], AT), Unknown)
+    assert isinstance(answered(multi, ["/a"], AT), Unknown)

@@ -1,0 +1,38 @@
+"""`zab zookeeper`: what is known, what is here, and mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.cli.app import main
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(releases.cache, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_the_list_says_which_releases_are_here(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (cache / "zookeeper" / "3.8.4").mkdir(parents=True)
+    assert main(["zookeeper", "list", "--json"]) == 0
+    told = {one["version"]: one["here"] for one in json.loads(capsys.readouterr().out)}
+    assert told["3.8.4"] is True
+    assert told["3.9.4"] is False
+    assert main(["zookeeper", "list"]) == 0
+    assert "zab zookeeper fetch 3.9.4" in capsys.readouterr().out
+
+
+def test_what_is_no_version_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zookeeper", "fetch", "latest"]) == 4
+    assert "no version" in capsys.readouterr().err
+
+
+def test_a_registry_out_of_reach_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZAB_MAVEN", "http://127.0.0.1:1")
+    assert main(["zookeeper", "fetch", "3.9.4"]) == 3
+    assert "ZAB_MAVEN" in capsys.readouterr().err

@@ -1,0 +1,190 @@
+"""The links between servers: what lies on which stream of which proxy, and how what has passed is counted."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.network import NetworkError, Toxic
+from zab_chaos.faults.proxies import State
+from zab_chaos.harness.backends.zookeeper import links
+from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork, read_metrics
+from zab_chaos.harness.backends.zookeeper.releases import Release
+from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
+from zab_chaos.harness.backends.zookeeper.sockets import Connection, connections
+
+PLAN = Plan(
+    release=Release("3.9.4", (), Path("byteman.jar")),
+    java="java",
+    ports={node: Ports(100 * node, 100 * node + 1, 100 * node + 2) for node in (1, 2, 3)},
+)
+BOTH_WAYS = [(1, 2), (2, 1)]
+
+
+class Server:
+    """toxiproxy, as far as proxies and toxics go."""
+
+    def __init__(self) -> None:
+        self.proxies: dict[str, State] = {}
+
+    def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
+        self.proxies[name] = State(listen, upstream, enabled, {})
+
+    def delete(self, name: str) -> None:
+        self.proxies.pop(name, None)
+
+    def add(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
+        wanted = {"type": kind, "stream": stream, "toxicity": 1.0, "attributes": attributes}
+        self._change(name, {**self.proxies[name].toxics, toxic: wanted})
+
+    def remove(self, name: str, toxic: str) -> None:
+        self._change(name, {key: value for key, value in self.proxies[name].toxics.items() if key != toxic})
+
+    def disable(self, name: str) -> None:
+        old = self.proxies[name]
+        self.proxies[name] = State(old.listen, old.upstream, False, old.toxics)
+
+    def states(self) -> dict[str, State]:
+        return dict(self.proxies)
+
+    def toxics(self, name: str) -> dict[str, Any]:
+        return dict(self.proxies[name].toxics)
+
+    def _change(self, name: str, toxics: dict[str, Any]) -> None:
+        old = self.proxies[name]
+        self.proxies[name] = State(old.listen, old.upstream, old.enabled, toxics)
+
+    def lying(self) -> dict[str, list[str]]:
+        """Proxy -> the streams that something lies on."""
+        found = {name: sorted(one["stream"] for one in it.toxics.values()) for name, it in self.proxies.items()}
+        return {name: streams for name, streams in found.items() if streams}
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def network(server: Server) -> QuorumNetwork:
+    made = QuorumNetwork("nowhere:0")
+    made._proxies = server  # type: ignore[assignment]
+    made.create(PLAN)
+    return made
+
+
+def test_each_ordered_pair_has_two_proxies_and_one_behind_each(network: QuorumNetwork, server: Server) -> None:
+    assert len(server.proxies) == 6 * 2 * 2
+    assert (server.proxies["1-2-1"].listen, server.proxies["1-2-1"].upstream) == ("127.101.1.2:201", "127.102.1.2:201")
+    behind = server.proxies["1-2-1-0"]
+    assert (behind.listen, behind.upstream) == ("127.102.1.2:201", "127.0.0.1:201")
+    assert server.proxies["3-1-2"].listen == "127.101.3.1:102"
+
+
+@pytest.mark.parametrize("how", ["timeout", "stall"])
+def test_a_cut_of_one_direction_lies_on_the_streams_that_carry_it(
+    network: QuorumNetwork, server: Server, how: str
+) -> None:
+    network.cut([(1, 2)], how)
+    there, back = ["upstream"], ["downstream"]
+    assert server.lying() == {"1-2-1": there, "1-2-2": there, "2-1-1": back, "2-1-2": back}
+    assert network.broken() == {(1, 2): ["cut"]}
+    network.heal([(1, 2)])
+    assert server.lying() == {}
+    assert network.broken() == {}
+    assert network.strange() == []
+
+
+def test_two_directions_that_are_cut_are_healed_apart(network: QuorumNetwork, server: Server) -> None:
+    network.cut(BOTH_WAYS)
+    assert network.broken() == {(1, 2): ["cut"], (2, 1): ["cut"]}
+    network.heal([(2, 1)])
+    assert network.broken() == {(1, 2): ["cut"]}
+    assert server.lying()["2-1-1"] == ["downstream"]
+
+
+def test_disabled_are_both_ways_or_none(network: QuorumNetwork, server: Server) -> None:
+    with pytest.raises(NetworkError, match="1-2 can't be disabled alone"):
+        network.cut([(1, 2)], "disable")
+    network.cut(BOTH_WAYS, "disable")
+    assert {name for name, state in server.proxies.items() if not state.enabled} == {"1-2-1", "1-2-2", "2-1-1", "2-1-2"}
+    network.heal(BOTH_WAYS)
+    assert all(state.enabled for state in server.proxies.values())
+
+
+def test_a_way_to_cut_that_there_is_not_is_refused(network: QuorumNetwork) -> None:
+    with pytest.raises(NetworkError, match="no way to cut a link"):
+        network.cut([(1, 2)], "scissors")
+
+
+def test_a_toxic_lies_on_a_link_when_it_lies_on_all_its_streams(network: QuorumNetwork, server: Server) -> None:
+    latency = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
+    network.disturb([(1, 2)], [latency], "slow")
+    assert network.toxics((1, 2)) == [latency]
+    assert network.toxics((2, 1)) == []
+    server.remove("2-1-2", "slow.downstream.latency.downstream")
+    assert network.toxics((1, 2)) == []
+    network.heal([(1, 2)], "slow")
+    assert len(network.strange()) == 1
+
+
+def test_metrics_are_read_by_link_and_what_a_proxy_behind_another_counts_is_left_out() -> None:
+    def line(proxy: str, direction: str, count: str) -> str:
+        labels = f'direction="{direction}",listener="127.0.0.1:1",proxy="{proxy}",upstream="127.0.0.1:2"'
+        return f"toxiproxy_proxy_sent_bytes_total{{{labels}}} {count}"
+
+    text = "\n".join(
+        [
+            "# TYPE toxiproxy_proxy_sent_bytes_total counter",
+            line("1-2-1", "upstream", "100"),
+            line("1-2-2", "upstream", "1.5e+06"),
+            line("2-1-1", "downstream", "7"),
+            line("1-2-1", "downstream", "3"),
+            line("1-2-1-0", "upstream", "1000"),
+        ]
+    )
+    assert read_metrics(text) == {(1, 2): 1500107, (2, 1): 3}
+
+
+def test_the_kernel_says_how_much_was_sent_on_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        at = listener.getsockname()
+        with socket.create_connection(at) as caller, listener.accept()[0] as called:
+            caller.sendall(b"x" * 1000)
+            called.sendall(b"yes")
+            assert caller.recv(3) == b"yes"
+            sent = {(one.local, one.remote): one.sent for one in connections()}
+            assert sent[at, caller.getsockname()] == 3
+            assert sent[caller.getsockname(), at] == 1000 + 1  # and its SYN
+
+
+def test_what_connections_have_sent_is_added_to_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = Meter(PLAN, "nowhere:0", None)
+
+    class Answer:
+        text = 'toxiproxy_proxy_sent_bytes_total{direction="upstream",proxy="1-2-1"} 5'
+
+        def raise_for_status(self) -> None:
+            pass
+
+    class Session:
+        def __enter__(self) -> "Session":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def get(self, *_: object, **__: object) -> Answer:
+            return Answer()
+
+    there = [
+        Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11),  # 1 has called 2: what goes to 2
+        Connection(("127.101.1.2", 201), ("127.0.0.1", 8), 20),  # and what comes back
+        Connection(("127.0.0.1", 8), ("127.101.1.2", 201), 99),  # what has not passed the proxy yet
+        Connection(("127.0.0.1", 7), ("127.0.0.1", 201), 98),  # what has passed it before
+    ]
+    monkeypatch.setattr(links.tcp_signature, "session", lambda _: Session())
+    monkeypatch.setattr(links, "connections", lambda: iter(there))
+    assert meter.all() == {(1, 2): 15, (1, 3): 0, (2, 1): 20, (2, 3): 0, (3, 1): 0, (3, 2): 0}
+    assert meter.passed(2) == {1: 15, 3: 0}

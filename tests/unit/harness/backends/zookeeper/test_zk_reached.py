@@ -1,0 +1,28 @@
+"""When servers that say different zxids are equally far."""
+
+from zab_chaos.faults.cluster import Status
+from zab_chaos.harness.backends.zookeeper.stage import reached
+
+Zxid = tuple[int, int]
+
+
+def far(*zxids: Zxid) -> list[Zxid]:
+    answers = {
+        node: Status(
+            node=node, life=1, role="FOLLOWING", phase="BROADCAST", leader=3, epoch=2, accepted_epoch=2, last_zxid=zxid,
+            delivered=zxid, digest="", tree="", established=True, amnesiac=False, frames={}, armed=[], unsynced_bytes=0,
+        )
+        for node, zxid in enumerate(zxids, 1)
+    }  # fmt: skip
+    return [status.delivered for status in reached(answers).values()]
+
+
+def test_a_leader_without_a_transaction_is_where_the_epochs_before_ended() -> None:
+    assert far((1, 7), (1, 7), (2, 0)) == [(1, 7)] * 3
+    assert far((0, 0), (0, 0), (1, 0)) == [(0, 0)] * 3
+
+
+def test_who_is_behind_stays_behind() -> None:
+    assert far((1, 6), (1, 7), (2, 0)) == [(1, 6), (1, 7), (1, 7)]
+    assert far((1, 7), (2, 1), (2, 0)) == [(1, 7), (2, 1), (1, 7)]
+    assert far((1, 7), (1, 7), (1, 8)) == [(1, 7), (1, 7), (1, 8)]

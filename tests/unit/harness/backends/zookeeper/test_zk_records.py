@@ -1,0 +1,202 @@
+"""What servers and clients leave, made traces, and what the oracle says of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, traces
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
+from zab_chaos.model.events import LOGS, Complete, Invoke, Run
+from zab_chaos.model.oracle.oracle import Oracle
+from zab_chaos.model.oracle.properties import ALL
+from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
+from zab_chaos.model.verdict import Judgement, Verdict
+
+SESSION_ID, MS = 77, 1_000_000
+
+
+def zxid(epoch: int, counter: int) -> int:
+    return epoch << 32 | counter
+
+
+def txn(epoch: int, counter: int, *steps: Step, digest: int | None = None, client: int = SESSION_ID) -> Transaction:
+    kind = SESSION if not steps else CREATE if steps[0][0] == "create" else SET
+    made = 100 * epoch + counter  # milliseconds
+    return Transaction(zxid(epoch, counter), client, counter, made, kind, digest or 1000 * epoch + counter, steps)
+
+
+BEGIN = txn(1, 1)
+ONE, TWO, THREE = (txn(1, 2, ("create", "/a", 0, 5)), txn(1, 3, ("set", "/a", 1, 6)), txn(1, 4, ("set", "/a", 2, 7)))
+NEXT = txn(2, 1, ("set", "/a", 3, 8), client=4)  # of nobody whose records are kept
+ALL_FOUR = (BEGIN, ONE, TWO, THREE)
+
+
+def log(*transactions: Transaction, snapshots: tuple[int, ...] = (), epochs: tuple[int, int] = (1, 1)) -> Log:
+    return Log(transactions, snapshots, epochs=epochs)
+
+
+def lives(*after: Log, before: Log | None = None, tree: str | None = "ab" * 8) -> list[Life]:
+    return [
+        Life(node=node, life=1, began=0, ended=900 * MS, before=before or Log(), after=disk, tree=tree)
+        for node, disk in enumerate(after, 1)
+    ]
+
+
+def told(seq: int, one: Transaction, asked: dict[str, Any], **answer: Any) -> list[Invoke | Complete]:
+    t = one.time * MS
+    made: dict[str, Any] = {"outcome": "ok", "zxid": (one.zxid >> 32, one.zxid & 0xFFFFFFFF), **answer}
+    return [
+        Invoke(t=t - MS, due=t - MS, client=9, seq=seq, node=1, **asked),
+        Complete(t=t + MS, client=9, seq=seq, node=1, **made),
+    ]
+
+
+OPERATIONS = [
+    *told(1, ONE, {"op": "create", "path": "/a", "value": 5}, version=0, path="/a"),
+    *told(2, TWO, {"op": "set", "path": "/a", "value": 6}, version=1),
+    *told(3, THREE, {"op": "set", "path": "/a", "value": 7}, version=2),
+]
+
+
+def evidence(found: Sequence[Life], operations: Sequence[Invoke | Complete] = OPERATIONS, **more: Any) -> Evidence:
+    return Evidence(nodes=3, lives=found, operations=operations, sessions={9: [SESSION_ID]}, **more)
+
+
+def judge(given: Evidence) -> Verdict:
+    oracle = Oracle(LOGS)
+    events = [event for trace in traces(given).values() for event in trace]
+    for event in sorted(events, key=lambda one: (one["t"], one["node"], one["life"])):
+        oracle.feed(event)
+    for operation in given.operations:
+        oracle.take_operation(operation)
+    for name in ("started", "safety-ended", "converged"):
+        oracle.feed_milestone({"t": 0 if name == "started" else 900 * MS, "event": name, "seconds": 0.0})
+    return oracle.finish(Run(nodes=3, evidence=LOGS))
+
+
+def violated(given: Evidence) -> list[str]:
+    return judge(given).violated
+
+
+def test_equal_logs_that_say_what_clients_were_told_violate_nothing() -> None:
+    verdict = judge(evidence(lives(*[log(*ALL_FOUR)] * 3)))
+    by_name = {one.name: one for one in verdict.properties}
+    assert violated(evidence(lives(*[log(*ALL_FOUR)] * 3))) == []
+    assert by_name["trace integrity"].verdict is Judgement.PASS
+    for name in ("durability", "agreement", "total order", "exactly once", "values and versions", "state equality"):
+        assert by_name[name].verdict is Judgement.PASS, (name, verdict.reasons)
+        assert by_name[name].checked
+
+
+def test_each_property_of_which_nothing_is_shown_is_one_of_the_oracles() -> None:
+    assert set(NOT_SHOWN) < {kind.name for kind in ALL}
+
+
+def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_lost() -> None:
+    first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS, tree=None)
+    again = Life(
+        node=1,
+        life=2,
+        began=510 * MS,
+        ended=900 * MS,
+        before=log(*ALL_FOUR),
+        after=log(*ALL_FOUR[:3], NEXT),
+        tree="ab" * 8,
+    )
+    rest = [replace(it, after=log(*ALL_FOUR[:3], NEXT)) for it in lives(Log(), Log(), Log())[1:]]
+    found = violated(evidence([first, again, *rest]))
+    assert "durability" in found
+    assert "committed stays" in found
+
+
+def test_a_server_that_lacks_a_transaction_between_others_has_skipped_it() -> None:
+    assert "total order" in violated(evidence(lives(log(*ALL_FOUR), log(BEGIN, ONE, THREE), log(*ALL_FOUR))))
+
+
+def test_other_bytes_under_the_same_zxid_are_a_fork() -> None:
+    other = txn(1, 3, ("set", "/a", 1, 99), digest=4711)
+    assert "agreement" in violated(evidence(lives(log(*ALL_FOUR), log(BEGIN, ONE, other, THREE), log(*ALL_FOUR))))
+
+
+def test_what_lies_in_a_log_below_a_snapshot_of_another_server_is_not_what_it_has_applied() -> None:
+    stale = txn(1, 5, ("create", "/never", 0, 1))
+    caught_up = log(*ALL_FOUR, stale, txn(2, 2), snapshots=(zxid(2, 1),))
+    whole = log(*ALL_FOUR, NEXT, txn(2, 2))
+    assert violated(evidence(lives(whole, caught_up, whole))) == []
+    own = log(*ALL_FOUR, stale, NEXT, txn(2, 2), snapshots=(zxid(2, 1),))  # it logged what it took the snapshot of
+    assert "agreement" in violated(evidence(lives(whole, own, whole)))
+
+
+def test_trees_that_differ_behind_equal_logs_are_told() -> None:
+    first, second, third = lives(*[log(*ALL_FOUR)] * 3)
+    assert violated(evidence([first, replace(second, tree="cd" * 8), third])) == ["state equality"]
+
+
+def test_what_a_client_was_told_is_held_against_what_its_transaction_did() -> None:
+    invoke, complete = told(2, TWO, {"op": "set", "path": "/a", "value": 6}, version=7)
+    disks = [log(*ALL_FOUR)] * 3
+    assert "exactly once" in violated(evidence(lives(*disks), [*OPERATIONS[:2], invoke, complete, *OPERATIONS[4:]]))
+    failed = Complete(t=complete.t, client=9, seq=2, node=1, outcome="failed", error="bad version")
+    assert "exactly once" in violated(evidence(lives(*disks), [*OPERATIONS[:2], invoke, failed, *OPERATIONS[4:]]))
+    twice = [log(*ALL_FOUR, txn(1, 5, ("set", "/a", 3, 7)))] * 3
+    assert "exactly once" in violated(evidence(lives(*twice)))
+
+
+def test_a_write_of_which_nobody_knows_is_found_by_its_session_and_value() -> None:
+    unknown = [OPERATIONS[4], Complete(t=450 * MS, client=9, seq=3, node=1, outcome="unknown", error="gone")]
+    given = evidence(lives(*[log(*ALL_FOUR)] * 3), [*OPERATIONS[:4], *unknown])
+    assert violated(given) == []
+    events = [event for trace in traces(given).values() for event in trace if event["event"] == "broadcast"]
+    assert [event["txns"][0][:2] for event in events] == [[SESSION_ID, zxid(1, 1)], [9, 1], [9, 2], [9, 3]]
+
+
+def test_a_sequential_create_of_which_nobody_knows_is_found_without_its_number() -> None:
+    made = txn(1, 5, ("create", "/a/s-0000000000", 0, 3))
+    asked = Invoke(
+        t=160 * MS, due=160 * MS, client=9, seq=4, node=1, op="create", path="/a/s-", value=3, sequential=True
+    )
+    given = evidence(lives(*[log(*ALL_FOUR, made)] * 3), [*OPERATIONS, asked])
+    assert violated(given) == []
+    assert [9, 4, [["create", "/a/s-0000000000", 0, 3]]] in [
+        event["txns"][0] for event in traces(given)[1, 1] if event["event"] == "broadcast"
+    ]
+
+
+def test_what_a_client_of_ours_did_and_never_asked_for_is_told() -> None:
+    made = txn(1, 5, ("create", "/never-asked-for", 0, 3))
+    assert "exactly once" in violated(evidence(lives(*[log(*ALL_FOUR, made)] * 3)))
+    others = replace(made, client=4)  # a session that is no client's of ours
+    assert violated(evidence(lives(*[log(*ALL_FOUR, others)] * 3))) == []
+    closed = replace(txn(1, 5, ("delete", "/a", None, None)), type=CLOSE)
+    assert violated(evidence(lives(*[log(*ALL_FOUR, closed)] * 3))) == []
+
+
+def test_boots_say_what_the_disk_held_and_roles_what_was_seen() -> None:
+    before = replace(log(*ALL_FOUR, epochs=(2, 1)), torn=9)
+    (life,) = lives(log(*ALL_FOUR), before=before)[:1]
+    seen = [
+        Seen(10, 1, 1, "LOOKING", 1, None, False),
+        Seen(20, 1, 1, "LOOKING", 1, None, False),
+        Seen(30, 1, 1, "LEADING", 2, 1, True),
+    ]
+    trace = traces(evidence([life], [], seen=seen))[1, 1]
+    assert [event["n"] for event in trace] == list(range(1, len(trace) + 1))
+    boot = trace[0]
+    assert (boot["event"], boot["disk"], boot["accepted_epoch"], boot["current_epoch"]) == ("boot", "torn", 2, 1)
+    assert boot["last_zxid"] == [1, 4]
+    assert [event["role"] for event in trace if event["event"] == "role"] == ["LOOKING", "LEADING"]
+    assert [event["phase"] for event in trace if event["event"] == "phase"] == ["ELECTION", "BROADCAST"]
+    dead = replace(life, code=1, before=Log(), life=2)
+    assert [event["event"] for event in traces(evidence([dead], []))[1, 2]][-1] == "exit"
+    assert traces(evidence([dead], []))[1, 2][0]["disk"] == "amnesiac"
+
+
+def test_a_server_whose_disk_was_lost_counts_again_from_when_it_serves() -> None:
+    first = replace(lives(log(*ALL_FOUR))[0], ended=500 * MS)
+    again = Life(node=1, life=2, began=600 * MS, ended=900 * MS, before=Log(), after=log(*ALL_FOUR))
+    looking, serving = Seen(650 * MS, 1, 2, "LOOKING", 0, None, False), Seen(700 * MS, 1, 2, "FOLLOWING", 1, 3, True)
+    found = traces(evidence([first, again], seen=[looking, serving]))[1, 2]
+    assert [(it["disk"]) for it in found if it["event"] == "boot"] == ["amnesiac"]
+    assert [(it["t"], it["epoch"]) for it in found if it["event"] == "member"] == [(700 * MS, 1)]
+    alone = traces(evidence([first, again], seen=[looking]))[1, 2]
+    assert [it for it in alone if it["event"] == "member"] == []

@@ -1,0 +1,152 @@
+"""Transaction logs: those that real servers wrote (tests/testdata/zookeeper), and damaged ones."""
+
+import struct
+from pathlib import Path
+from zlib import adler32, crc32
+
+import pytest
+
+from zab_chaos.harness.backends.zookeeper import txnlog
+from zab_chaos.harness.backends.zookeeper.txnlog import Difference, Log, Transaction, differences, read, read_disk
+
+SAMPLES = Path(__file__).parents[4] / "testdata" / "zookeeper"
+VERSIONS = ["3.4.10", "3.8.4", "3.9.4"]
+HEAD = struct.pack("!4siq", b"ZKLG", 2, 0)
+ZEROS = bytes(256)
+
+
+def body(zxid: int, kind: int = txnlog.ERROR, rest: bytes = struct.pack("!i", -101)) -> bytes:
+    return struct.pack("!qiqqi", 7, 1, zxid, 1000, kind) + rest
+
+
+def record(data: bytes, checksum: int | None = None) -> bytes:
+    return struct.pack("!qi", adler32(data) if checksum is None else checksum, len(data)) + data + b"B"
+
+
+def zxids(log: Log) -> list[int]:
+    return [one.zxid for one in log.transactions]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_real_server_wrote_is_read_to_its_end(version: str) -> None:
+    log = read((SAMPLES / version / "log.100000001").read_bytes())
+    assert zxids(log) == [(1 << 32) + number for number in range(1, 12)]
+    assert (log.torn, log.damage) == (0, ())
+    steps = {one.zxid & 0xFFFF: one.steps for one in log.transactions}
+    assert steps[1] == ()  # the session
+    assert steps[2] == (("create", "/a", 0, crc32(b"1")),)
+    assert steps[3] == (("set", "/a", 1, crc32(b"22")),)
+    assert steps[4] == (("create", "/a/s-0000000000", 0, 0),)
+    assert [step[:3] for step in steps[5]] == [
+        ("create", "/b", 0), ("check", "/a", 2), ("set", "/a", 2), ("delete", "/b", None)
+    ]  # fmt: skip
+    assert steps[6] == ()  # a multi that was refused as a whole
+    assert steps[7] == steps[8] == ()  # refused
+    assert steps[9] == (("delete", "/a/s-0000000000", None, None),)
+    assert len({one.client for one in log.transactions}) == 1
+    assert [one.cxid for one in log.transactions][:4] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_that_was_cut_anywhere_is_read_to_the_last_whole_transaction(version: str) -> None:
+    data = (SAMPLES / version / "log.100000001").read_bytes()
+    whole = zxids(read(data))
+    length = len(data.rstrip(b"\0"))
+    seen = set()
+    for cut in range(len(HEAD), length + 1):
+        log = read(data[:cut] + ZEROS)
+        assert log.damage == ()
+        assert zxids(log) == whole[: len(log.transactions)]
+        seen.add(len(log.transactions))
+    assert seen == set(range(12))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_bit_that_has_rotted_in_the_middle_is_damage_or_ends_the_log_as_it_does_for_a_server(version: str) -> None:
+    data = bytearray((SAMPLES / version / "log.100000001").read_bytes())
+    first = 16 + 12 + 20  # within the first transaction's bytes
+    data[first] ^= 1
+    log = read(bytes(data), "log.1")
+    assert zxids(log) == []
+    assert log.damage == ("log.1: the transaction at byte 16 can't be read: its checksum is another one",)
+
+
+def test_zeros_end_a_log_and_bytes_after_the_last_whole_one_are_torn() -> None:
+    data = HEAD + record(body(5))
+    assert read(data + ZEROS).torn == 0
+    torn = read(data + record(body(6))[:-5] + ZEROS)
+    assert (zxids(torn), torn.damage) == ([5], ())
+    assert torn.torn == len(record(body(6))[:-5].rstrip(b"\0"))
+    assert read(b"") == read(HEAD) == Log()
+    assert read(HEAD[:3]) == Log(torn=3)
+
+
+def test_a_wrong_checksum_ends_the_reading_and_is_told() -> None:
+    log = read(HEAD + record(body(5)) + record(body(6), checksum=1) + record(body(7)) + ZEROS, "log.5")
+    assert zxids(log) == [5]
+    assert "checksum" in log.damage[0]
+
+
+def test_a_transaction_that_is_shorter_than_it_says_is_told() -> None:
+    cut = body(6, txnlog.SET, struct.pack("!i", 400) + b"/a")
+    log = read(HEAD + record(cut) + ZEROS, "log.6")
+    assert log.damage == ("log.6: the transaction at byte 16 can't be read: it is shorter than it says",)
+
+
+def test_a_file_of_something_else_is_told() -> None:
+    assert "is no transaction log" in read(b"SQLite format 3\0" + ZEROS, "log.1").damage[0]
+    assert "is no transaction log" in read(HEAD[:3] + ZEROS).damage[0]  # a server refuses to start with it
+
+
+def test_what_a_closed_session_took_along_is_read_where_the_log_says_it() -> None:
+    paths = struct.pack("!i", 1) + struct.pack("!i", 2) + b"/e"
+    (closed,) = read(HEAD + record(body(9, txnlog.CLOSE, paths + bytes(12)))).transactions
+    assert closed.steps == (("delete", "/e", None, None),)
+    (old,) = read(HEAD + record(body(9, txnlog.CLOSE, b""))).transactions
+    assert old.steps == ()
+
+
+def test_the_digest_of_the_tree_behind_a_transaction_does_not_count() -> None:
+    (one,) = read(HEAD + record(body(9) + bytes(12))).transactions
+    (other,) = read(HEAD + record(body(9) + b"x" * 12)).transactions
+    (third,) = read(HEAD + record(body(9, rest=struct.pack("!i", -110)))).transactions
+    assert one == other
+    assert third.digest != one.digest
+
+
+def test_the_bytes_of_a_multi_that_was_refused_are_chance_and_do_not_count() -> None:
+    def multi(first: int, error: int) -> bytes:
+        steps = struct.pack("!iii", first, 4, 0) + struct.pack("!iii", txnlog.ERROR, 4, error)
+        return body(9, txnlog.MULTI, struct.pack("!i", 2) + steps)
+
+    (one,) = read(HEAD + record(multi(txnlog.CHECK, 0))).transactions
+    (other,) = read(HEAD + record(multi(txnlog.ERROR, -2))).transactions
+    assert one == other
+    assert one.steps == ()
+
+
+def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    inside = tmp_path / "version-2"
+    inside.mkdir()
+    (inside / "log.5").write_bytes(HEAD + record(body(5)) + record(body(6)) + record(body(7)) + ZEROS)
+    (inside / "log.7").write_bytes(HEAD + record(body(7, rest=struct.pack("!i", 0))) + record(body(8)) + b"\1")
+    (inside / "snapshot.6").write_bytes(b"")
+    (inside / "snapshot.a").write_bytes(b"")
+    (inside / "acceptedEpoch").write_text("3")
+    log = read_disk(tmp_path)
+    assert zxids(log) == [5, 6, 7, 8]
+    assert (log.snapshots, log.epochs, log.torn, log.last) == ((6, 10), (3, None), 1, 10)
+    assert read_disk(tmp_path / "none") == Log()
+
+
+def log_of(*digests: tuple[int, int]) -> Log:
+    return Log(tuple(Transaction(zxid, 1, 1, 1, 1, digest) for zxid, digest in digests))
+
+
+def test_logs_differ_where_both_could_have_something_and_have_not_the_same() -> None:
+    whole = log_of((1, 1), (2, 2), (3, 3), (4, 4))
+    assert differences({1: whole, 2: log_of((2, 2), (3, 3)), 3: Log()}) == []
+    assert differences({1: whole, 2: log_of((1, 1), (3, 3))}) == [Difference(2, 1, 2, 2)]
+    assert differences({1: log_of((1, 1), (4, 4)), 2: whole}) == [Difference(2, 1, 2, 1), Difference(3, 1, 2, 1)]
+    assert differences({1: whole, 2: log_of((1, 1), (2, 9), (3, 3))}) == [Difference(2, 1, 2, None)]
+    assert txnlog.show((7 << 32) + 3) == "7:3"
