@@ -191,10 +191,11 @@ def _get(container: object, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with tarfile.open(fileobj=file) as archive:
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # there from Python 3.11.4 on
             for member in archive.getmembers():
                 if member.isfile():
                     member.name = Path(member.name).name  # a disk is flat, see node/store/disk.py
-                    archive.extract(member, folder, filter="data")
+                    archive.extract(member, folder)
 
 
 def _put(container: object, folder: Path) -> None:
