@@ -63,7 +63,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
     lives = []
     recorded = recorded_lives(folder)
     if not recorded:
-        found.gaps.append("nothing is recorded (`zab run --no-record`, or record = false)")
+        found.gaps.append("the run was not recorded, or its backend records nothing")
     else:
         found.gaps += [
             f"node {node}, life {number}: it has no recording" for node, number in sorted({*traced} - {*recorded})

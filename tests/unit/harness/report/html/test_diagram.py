@@ -70,7 +70,7 @@ def test_times_are_microseconds_and_what_never_came_is_told_apart() -> None:
 
 def test_what_the_nodes_did_is_read_from_the_traces_also_without_a_recording(folder: Path) -> None:
     found = read_diagram(folder, Peer, own_clocks=False)
-    assert found.gaps == ["nothing is recorded (`zab run --no-record`, or record = false)"]
+    assert found.gaps == ["the run was not recorded, or its backend records nothing"]
     kinds = {step.kind for step in found.steps}
     assert {"broadcast", "accept", "deliver", "established", "accepted_epoch", "current_epoch", "boot"} <= kinds
     assert [step.t for step in found.steps] == sorted(step.t for step in found.steps)

@@ -140,7 +140,7 @@ def test_no_message_arrives_before_it_was_sent_and_they_are_in_order(spied: tupl
 
 def test_a_run_that_was_not_recorded_says_so(run: Path) -> None:
     shutil.rmtree(run / "record")
-    assert read(run).gaps == ["nothing is recorded (`zab run --no-record`, or record = false)"]
+    assert read(run).gaps == ["the run was not recorded, or its backend records nothing"]
 
 
 def test_a_missing_and_a_damaged_recording_leave_the_others(run: Path) -> None:
