@@ -48,19 +48,23 @@ def longest_pause(facts: Facts) -> tuple[int, int]:
 
 def longest_unavailability(facts: Facts) -> float:
     """Seconds of `longest_pause`. 0.0 without writes."""
-    begin, end = longest_pause(facts)
-    return (end - begin) / 1e9
+    return _seconds_of(longest_pause(facts))
 
 
-def pause_after(facts: Facts) -> str | None:
-    """The kind of the fault that the longest pause goes with: the last one before the pause began that was still there,
+def pause_after(facts: Facts, pause: tuple[int, int]) -> str | None:
+    """The kind of the fault that a pause (ns) goes with: the last one before the pause began that was still there,
     or had ended at most `AFTERMATH_NS` before, or else the first one during the pause. None if there is no such fault."""
-    begin, end = longest_pause(facts)
+    begin, end = pause
     healed = {heal.id: heal.t for heal in facts.heals}
     near = [it for it in facts.injects if it.t < end and healed.get(it.id, it.t) + AFTERMATH_NS >= begin]
     near.sort(key=lambda inject: inject.t)
     before = [inject for inject in near if inject.t <= begin]
     return (before[-1] if before else near[0]).do if near else None
+
+
+def _seconds_of(pause: tuple[int, int]) -> float:
+    begin, end = pause
+    return (end - begin) / 1e9
 
 
 def unknown_with_effect(facts: Facts) -> int:
@@ -85,6 +89,7 @@ def metrics(facts: Facts) -> dict[str, Any]:
     unless the name says `ms`."""
     latencies = sorted(facts.latencies)
     begin, settled = facts.milestones.get("safety-ended"), facts.settled()
+    pause = longest_pause(facts)
     return {
         "acked": facts.outcomes["ok"],
         "failed": facts.outcomes["failed"],
@@ -100,7 +105,7 @@ def metrics(facts: Facts) -> dict[str, Any]:
         "lives": len(facts.lives),
         "faults": fault_recovery(facts),
         "unknown_with_effect": unknown_with_effect(facts),
-        "longest_unavailability_s": longest_unavailability(facts),
-        "longest_unavailability_fault": pause_after(facts),
+        "longest_unavailability_s": _seconds_of(pause),
+        "longest_unavailability_fault": pause_after(facts, pause),
         "converged_s": (settled.t - begin.t) / 1e9 if begin and settled and settled.event == "converged" else None,
     }

@@ -4,7 +4,14 @@ import pytest
 
 from zab_chaos.model.events import Heal, Inject
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.measures import AFTERMATH_NS, longest_unavailability, pause_after, percentile, seconds
+from zab_chaos.model.oracle.measures import (
+    AFTERMATH_NS,
+    longest_pause,
+    longest_unavailability,
+    pause_after,
+    percentile,
+    seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +68,14 @@ def test_the_pause_goes_with_the_fault_before_it(injects: dict[str, int], expect
     facts = paused()
     for number, (do, t) in enumerate(injects.items()):
         facts.inject(Inject(id=number, t=t, line=1, do=do, target="one", nodes=[1], confirmed=True))
-    assert pause_after(facts) == expected
+    assert pause_after(facts, longest_pause(facts)) == expected
 
 
 def test_a_fault_that_was_over_long_before_is_not_the_reason() -> None:
     facts = paused(late=AFTERMATH_NS + 100)
     facts.inject(Inject(id=1, t=5, line=1, do="partition", target="one", nodes=[1], confirmed=True))
     facts.heal(Heal(id=1, t=50, line=2, confirmed=True))
-    assert pause_after(facts) is None
+    assert pause_after(facts, longest_pause(facts)) is None
 
 
 def paused(late: int = 0) -> Facts:
