@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Contained
-from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.cut_evidence import FrameWitness, crossed
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number
@@ -54,7 +54,7 @@ class NetDisconnect(InContainers):
             self.boxes.plug_in(node)
 
     def recovered(self) -> Confirmation:
-        silent = bool(self.links) and all(link["at_inject"] == link["at_heal"] for link in self.links)
+        silent = bool(self.links) and not crossed(self.links)
         on = [node for node in self.nodes if self.cluster.alive(node) and self.boxes.plugged_in(node)]
         return Confirmation(silent and on == [n for n in self.nodes if self.cluster.alive(n)], {"links": self.links})
 

@@ -83,3 +83,8 @@ def _by_pair(
     pairs: Iterable[tuple[int, int]], answers: dict[int, tuple[int, dict[int, int]]]
 ) -> dict[tuple[int, int], int]:
     return {pair: answers[pair[1]][1].get(pair[0], 0) for pair in pairs if pair[1] in answers}
+
+
+def crossed(links: Iterable[dict[str, Any]]) -> bool:
+    """Whether some receiver has taken frames over a link of `FrameWitness.links` while it was cut."""
+    return any(link["at_inject"] != link["at_heal"] for link in links)

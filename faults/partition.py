@@ -6,7 +6,7 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.cut_evidence import FrameWitness, crossed
 from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import CUTS
 from zab_chaos.faults.process import named
@@ -41,8 +41,8 @@ class Partition(Fault):
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
 
     def recovered(self) -> Confirmation:
-        silent = all(link["at_inject"] == link["at_heal"] for link in self.links)
-        return Confirmation(silent and (bool(self.links) or self.nobody_there), {"links": self.links})
+        silent = not crossed(self.links) and (bool(self.links) or self.nobody_there)
+        return Confirmation(silent, {"links": self.links})
 
     def describe(self) -> str:
         shape = self.params["shape"]
@@ -102,7 +102,7 @@ class Flap(Fault):
 
     def _mend(self) -> None:
         links = self.witness.links()
-        if any(link["at_inject"] != link["at_heal"] for link in links):
+        if crossed(links):
             self.leaked += 1
         elif links or self.witness.nobody_there():
             self.silent += 1
