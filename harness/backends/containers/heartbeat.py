@@ -5,11 +5,9 @@ harness died.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self
 
+from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.net.control import ControlClient, ControlError
 from zab_chaos.node.net.keys import Keys
 
@@ -18,25 +16,16 @@ EVERY_SECONDS = 1.0
 ANSWER_SECONDS = 0.5  # a frozen node does not answer, and need not
 
 
-class Heartbeat:
+class Heartbeat(BackgroundThread):
     """Runs beside everything else, from a thread of its own, while it is entered."""
 
     def __init__(self, addresses: Mapping[int, str], keys: Keys, alive: Callable[[int], bool]) -> None:
         """`addresses`: the control ports, host:port by node."""
+        super().__init__("pulse")
         self._clients = {node: ControlClient(address, keys) for node, address in addresses.items()}
         self._alive = alive
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _beat(self) -> None:
+    def _run(self) -> None:
         while not self._over.wait(EVERY_SECONDS):
             for node, client in self._clients.items():
                 if self._alive(node):

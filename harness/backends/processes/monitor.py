@@ -1,9 +1,6 @@
 """Looks at a run from a thread of its own: feeds the display, and notices nodes that end by themselves."""
 
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
 from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.scenario import FaultStep
@@ -11,6 +8,7 @@ from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends.backend import Load
 from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
 from zab_chaos.harness.backends.processes.lives import Ended, Lives
+from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.harness.report.progress import Display, Now
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -18,10 +16,11 @@ ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
 STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
-class Watch:
+class Watch(BackgroundThread):
     """The run says what `phase` it is in and sets `scheduler`, `workload` and `begun` as they come into being."""
 
     def __init__(self, cluster: Lives, folder: RunFolder, display: Display, duration: float) -> None:
+        super().__init__("watch")
         self.phase = "starting"
         self.begun: float | None = None  # time.monotonic() at the schedule's zero
         self.scheduler: Scheduler | None = None
@@ -31,18 +30,6 @@ class Watch:
         self._folder = folder
         self._display = display
         self._duration = duration
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         over = False

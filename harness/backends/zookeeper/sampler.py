@@ -1,36 +1,25 @@
 """Asks servers for their roles, several times a second, from a thread of its own: they write no trace of them."""
 
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
 from zab_chaos.harness.backends.zookeeper.records import Seen
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine.background import BackgroundThread
 
 PERIOD_SECONDS = 0.2
 ANSWER_SECONDS = 0.5
 
 
-class Sampler:
+class Sampler(BackgroundThread):
     """`seen`: what every server said, in time; only what is new."""
 
     def __init__(self, servers: Servers) -> None:
+        super().__init__("sampler")
         self.seen: list[Seen] = []
         self._servers = servers
         self._latest: dict[int, tuple[object, ...]] = {}
         self._error: Exception | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
 
     def check(self) -> None:
         """Raises HarnessError if it has come to grief."""
