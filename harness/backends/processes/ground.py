@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +13,7 @@ from zab_chaos.harness.backends.backend import FolderGround
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.processes.monitor import Watch
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
+from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
@@ -73,6 +75,13 @@ class ProcessGround(FolderGround):
         if self.onlooker.error is not None:
             raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
 
+    @cached_property
+    def _book(self) -> Book:
+        """What hand-held clients ask is written down here."""
+        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
+        self._stack.callback(book.close)
+        return book
+
     # ---- for `_build` ----
 
     @property
@@ -89,14 +98,19 @@ class ProcessGround(FolderGround):
         stack.callback(release_ports, ports)
         return ports
 
+    def _toxiproxy(self, stack: ExitStack, *, counting: bool = False) -> toxiproxy.ToxiproxyServer:
+        """Start the server. `counting`: it tells what has passed."""
+        log = self.folder.file("log", "toxiproxy.log")
+        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log, counting=counting))
+        self.toxiproxy_version = server.version
+        return server
+
     def _proxies(self, listen: Mapping[int, str], stack: ExitStack) -> dict[Link, str]:
         """Start toxiproxy, with a proxy for each link to where each node listens: where the proxies listen. `network` is
         there then."""
         ports = self._ports(len(self._pairs), stack)
         links = {pair: f"{HOST}:{port}" for pair, port in zip(self._pairs, ports, strict=True)}
-        log = self.folder.file("log", "toxiproxy.log")
-        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log))
-        self.toxiproxy_version = server.version
+        server = self._toxiproxy(stack)
         self.network = Network(server.address, server.key)
         self.network.create_links({pair: (address, listen[pair[1]]) for pair, address in links.items()})
         return links

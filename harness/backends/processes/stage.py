@@ -6,14 +6,12 @@ Entered, everything but the nodes is up; left, nothing is: no process, no port, 
 """
 
 from contextlib import ExitStack
-from functools import cached_property
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
 from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
 from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.client.client import Client
-from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -36,13 +34,6 @@ class Stage(ProcessGround):
         self._defect = defect
         self._record = record
         self._keys = keys.files_in(folder.file("config"))
-
-    @cached_property
-    def _book(self) -> Book:
-        """What hand-held clients ask is written down here."""
-        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
-        self._stack.callback(book.close)
-        return book
 
     @property
     def addresses(self) -> dict[int, str]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
 
 import msgspec
 import zmq
@@ -18,7 +17,6 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ground import ProcessGround
-from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
@@ -28,7 +26,6 @@ from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
 from zab_chaos.harness.backends.zookeeper.sampler import Sampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.txnlog import show
-from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display, Quiet
@@ -65,9 +62,7 @@ class Stage(ProcessGround):
         ports = self._ports(3 * len(nodes), stack)
         own = {node: Ports(*ports[3 * node - 3 : 3 * node]) for node in nodes}
         plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings)
-        log = self.folder.file("log", "toxiproxy.log")
-        server = stack.enter_context(toxiproxy.ToxiproxyServer(toxiproxy.locate(), log, counting=True))
-        self.toxiproxy_version = server.version
+        server = self._toxiproxy(stack, counting=True)
         self.meter = Meter(plan, server.address, server.key)
         self.network = QuorumNetwork(server.address, server.key)
         try:
@@ -91,13 +86,6 @@ class Stage(ProcessGround):
         self._sampler.check()
 
     # ---- clients ----
-
-    @cached_property
-    def _book(self) -> Book:
-        """What hand-held clients ask is written down here."""
-        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
-        self._stack.callback(book.close)
-        return book
 
     def client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None,
