@@ -24,7 +24,31 @@ class WorkloadError(Exception):
     """The workload could not go on; its words say why."""
 
 
-class LoadThread(ABC):
+class ThreadedLoad:
+    """What every load has that runs in threads of its own, and is begun, told and ended from another one."""
+
+    def __init__(self) -> None:
+        self._taken: frozenset[str] = frozenset()
+        self._begun = threading.Event()
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+
+    def wait_begun(self, timeout: float) -> bool:
+        """Wait until the keys are there and the load runs. Raises WorkloadError if it came to grief."""
+        self._begun.wait(timeout)
+        self._raise()
+        return self._begun.is_set()
+
+    def took_effect(self, faults: frozenset[str]) -> None:
+        """These faults have taken effect, and what awaits them may go."""
+        self._taken = faults
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
+
+
+class LoadThread(ThreadedLoad, ABC):
     """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`.
 
     `timeout`: seconds after which an operation is unknown.
@@ -33,6 +57,7 @@ class LoadThread(ABC):
     def __init__(self, addresses: dict[int, str], ops: Path, load: Load, seed: int, timeout: float = 10.0) -> None:
         if not addresses:
             raise ValueError("a workload needs the address of at least one node")
+        super().__init__()
         self.counters = Counters()
         self._addresses = addresses
         self._ops = OpsFile(ops)
@@ -41,10 +66,6 @@ class LoadThread(ABC):
         self._timeout = timeout
         self._publish_ns = 0
         self._grace_s = 0.0
-        self._taken: frozenset[str] = frozenset()
-        self._begun = threading.Event()
-        self._stopping = threading.Event()
-        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
 
     @abstractmethod
@@ -56,16 +77,6 @@ class LoadThread(ABC):
     def start(self) -> None:
         """Begin, with the setup."""
         self._thread.start()
-
-    def wait_begun(self, timeout: float) -> bool:
-        """Wait until the keys are there and the load runs. Raises WorkloadError if it came to grief."""
-        self._begun.wait(timeout)
-        self._raise()
-        return self._begun.is_set()
-
-    def took_effect(self, faults: frozenset[str]) -> None:
-        """These faults have taken effect, and what awaits them may go."""
-        self._taken = faults
 
     def held(self, paths: Sequence[str]) -> Held:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
@@ -87,10 +98,6 @@ class LoadThread(ABC):
             self._thread.join()
         self._raise()
         return self.counters
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
 
     def _run(self) -> None:
         poller, nodes = zmq.Poller(), sorted(self._addresses)

@@ -9,7 +9,7 @@ from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.results.final_state import Held
 from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
-from zab_chaos.harness.workload.thread import WorkloadError
+from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request, Set
@@ -17,7 +17,7 @@ from zab_chaos.node.tree.requests import Create, Request, Set
 NAP_SECONDS = 0.05
 
 
-class SystemLoad:
+class SystemLoad(ThreadedLoad):
     """Implements `zab_chaos.harness.backends.backend.Load`.
 
     First every key is written once, then the load begins. `line`: makes the client of a number, from 1; `creates`: keys
@@ -27,17 +27,14 @@ class SystemLoad:
     def __init__(
         self, line: Callable[[int], SystemLine], load: Load, seed: int, tally: OutcomeCounts, *, creates: bool
     ) -> None:
+        super().__init__()
         self._line = line
         self._load = load
         self._seed = seed
         self._tally = tally
         self._creates = creates
-        self._taken: frozenset[str] = frozenset()
-        self._begun = threading.Event()
-        self._stopping = threading.Event()
         self._start_ns = 0
         self._grace_end = float("inf")
-        self._error: Exception | None = None
         self._threads = [
             threading.Thread(target=self._run, args=(number,), name=f"client-{number}", daemon=True)
             for number in range(1, load.clients + 1)
@@ -50,15 +47,6 @@ class SystemLoad:
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
-
-    def wait_begun(self, timeout: float) -> bool:
-        """Raises WorkloadError."""
-        self._begun.wait(timeout)
-        self._raise()
-        return self._begun.is_set()
-
-    def took_effect(self, faults: frozenset[str]) -> None:
-        self._taken = faults
 
     def held(self, paths: Sequence[str]) -> Held:
         """Nobody can ask one node alone."""
@@ -73,10 +61,6 @@ class SystemLoad:
                 thread.join()
         self._raise()
         return self.counters
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise WorkloadError(f"the workload broke off: {self._error!r}") from self._error
 
     def _run(self, number: int) -> None:
         line = self._line(number)
