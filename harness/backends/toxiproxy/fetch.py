@@ -12,9 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pooch
-
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
+from zab_chaos.harness.machine.download import WrongSum, download
 
 MODULE = "github.com/Shopify/toxiproxy/v2"
 RELEASE = f"https://github.com/Shopify/toxiproxy/releases/download/v{VERSION}"
@@ -25,7 +24,6 @@ SHA256 = {
     "toxiproxy-server-darwin-arm64": "aa299966b52f16a8594f1cd0d1e9049dc2e8fe2c04a90c19860e2719b2b95d15",
 }
 BUILD_SECONDS = 600
-DOWNLOAD_SECONDS = 30  # without a byte
 
 
 def fetch(target: Path, release: str = RELEASE) -> Path:
@@ -106,13 +104,10 @@ def _download(folder: Path, release: str) -> Path:
     asset = platform_asset()
     if asset is None:
         raise _FailedError(f"downloading it: there is no release for {platform.system()} on {platform.machine()}")
-    pooch.get_logger().setLevel("WARNING")
-    patient = pooch.HTTPDownloader(timeout=DOWNLOAD_SECONDS)
     try:
-        kept = pooch.retrieve(f"{release}/{asset}", f"sha256:{SHA256[asset]}", asset, folder, downloader=patient)
-    except ValueError as error:  # another sum than the pinned one
+        return download(f"{release}/{asset}", folder / asset, "sha256", SHA256[asset])
+    except WrongSum as error:
         raise _FailedError(f"downloading it: {error}") from None
-    return Path(kept)
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ Maven itself is not asked: not everybody has it. Of its rules only those are her
 properties, managed versions, imported lists, exclusions, and the nearest of two versions.
 """
 
-import hashlib
 import os
 import re
 import xml.etree.ElementTree as ET
@@ -14,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pooch
 import requests
 
+from zab_chaos.harness.machine.download import SECONDS, WrongSum, download
+
 CENTRAL = "https://repo1.maven.org/maven2"
-SECONDS = 30  # without a byte
 MIRRORS_CENTRAL = re.compile(r"(^|,)\s*(\*|central|external:\*)\s*(,|$)")
 SUMS = ("sha512", "sha256", "sha1")  # what a repository publishes beside an artifact, the best first
 DEPTH = 20  # of parents, and of properties that are made of properties: poms that are no deeper have no circle
@@ -77,22 +78,14 @@ class Repository:
     def download(self, path: str, target: Path, sha256: str | None) -> str:
         """Put an artifact at `target`, and return its sha256: the one expected, or without one that of an artifact whose
         published sum is right. Raises MavenError, OSError."""
-        expected = ("sha256", sha256) if sha256 is not None else self._published(path)
-        digests = {name: hashlib.new(name) for name in {"sha256", expected[0]}}
+        algorithm, expected = ("sha256", sha256) if sha256 is not None else self._published(path)
         try:
-            with self._session.get(f"{self.url}/{path}", stream=True, timeout=SECONDS) as answer:
-                answer.raise_for_status()
-                with target.open("wb") as file:
-                    for chunk in answer.iter_content(1 << 18):
-                        file.write(chunk)
-                        for digest in digests.values():
-                            digest.update(chunk)
+            download(f"{self.url}/{path}", target, algorithm, expected)
         except requests.RequestException as error:
             raise MavenError(f"{self.url}/{path}: {_words(error)}") from error
-        found = digests[expected[0]].hexdigest()
-        if found != expected[1]:
-            raise MavenError(f"{self.url}/{path} has {expected[0]} {found}, but {expected[1]} was expected")
-        return digests["sha256"].hexdigest()
+        except WrongSum as error:
+            raise MavenError(str(error)) from error
+        return sha256 or pooch.file_hash(str(target))
 
     def _published(self, path: str) -> tuple[str, str]:
         for name in SUMS:

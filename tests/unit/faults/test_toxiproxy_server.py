@@ -4,14 +4,12 @@ import hashlib
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.file_server import serving
 from zab_chaos.harness.backends.toxiproxy import fetch
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError, cached, find
 from zab_chaos.harness.machine import die_with_parent, ports
@@ -44,23 +42,12 @@ def test_the_cache_is_beside_the_checkout() -> None:
     assert cached().parts[-4:-1] == (".cache", "toxiproxy", "2.12.0")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing on the terminal."""
-
-
 @pytest.fixture
 def release(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """(address, folder) of a release that holds what the test puts there."""
     folder = tmp_path / "release"
-    folder.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(folder) as address:
+        yield address, folder
 
 
 @pytest.fixture

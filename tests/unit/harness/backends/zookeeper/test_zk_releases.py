@@ -1,15 +1,12 @@
 """Releases, from a repository of the test's own: what is needed, what is checked, and what is said when it is not to be had."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.file_server import serving
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.backends.zookeeper.maven import CENTRAL, Artifact, MavenError, Repository, base_url, closure
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -37,24 +34,13 @@ class Shelf:
         return artifact
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
     folder = tmp_path / "repository"
-    folder.mkdir()
     monkeypatch.setattr(releases.cache, "folder", lambda: tmp_path / "cache")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
+    with serving(folder) as url:
         monkeypatch.setenv("ZAB_MAVEN", url)
         yield Shelf(folder, url)
-        server.shutdown()
-        thread.join()
 
 
 def needs(*needed: str) -> str:
