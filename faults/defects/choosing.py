@@ -50,7 +50,7 @@ class VotesForAnybody(Looking):
 
     def best_candidate(self) -> Vote:
         best = self.own_vote() if self.stands else self.vote_for(NOBODY, ZERO, 0)
-        for vote in self.tally.values() if self.stands else ():
+        for vote in self.votes.values() if self.stands else ():
             if self.better(vote, best):
                 best = vote
         return best

@@ -1,6 +1,6 @@
 """What a backend is: a kind of ensemble that scenarios are run on. docs/backends.md explains how to bring your own.
 
-A `Backend` says what it can do, and opens a `Ground` for each run: the ensemble, its links, its clients and its records.
+A `Backend` says what it can do, and opens a `Deployment` for each run: the ensemble, its links, its clients and its records.
 Everything else is the same for all of them (`zab_chaos.harness.runs`).
 """
 
@@ -73,7 +73,7 @@ class Records(Protocol):
     def milestone(self, event: str, **fields: Any) -> None: ...
 
 
-class Onlooker(Protocol):
+class Monitor(Protocol):
     """Whom the run tells how far it is: see `zab_chaos.harness.backends.processes.monitor.Watch`."""
 
     phase: str
@@ -83,8 +83,8 @@ class Onlooker(Protocol):
 
 
 @dataclass(slots=True)
-class NobodyLooks:
-    """The onlooker of a run that nobody looks at from another thread."""
+class NoMonitor:
+    """The monitor of a run that nobody looks at from another thread."""
 
     phase: str = "starting"
     begun: float | None = None
@@ -92,8 +92,8 @@ class NobodyLooks:
     workload: Any = None
 
 
-class Ground(AbstractContextManager["Ground"], ABC):
-    """What one run stands on. Entered, everything but the nodes is up; left, nothing of it is.
+class Deployment(AbstractContextManager["Deployment"], ABC):
+    """The ensemble of one run, with its links, clients and records. Entered, all but the nodes is up; left, none of it.
 
     Left with `Stopped` or `Forced`, the nodes are killed at once; else they are asked to end. `records`: there from the
     beginning; the other attributes once it is entered.
@@ -102,9 +102,9 @@ class Ground(AbstractContextManager["Ground"], ABC):
     cluster: Ensemble
     network: Network | None = None
     host: Host = THIS_HOST
-    onlooker: Onlooker
+    monitor: Monitor
     records: Records
-    tally: OutcomeCounts  # of hand-held clients
+    outcomes: OutcomeCounts  # of hand-held clients
 
     @property
     @abstractmethod
@@ -152,13 +152,13 @@ class Ground(AbstractContextManager["Ground"], ABC):
         return {}
 
 
-class FolderGround(Ground):
-    """A ground whose records are the files of the run's folder, written as things happen."""
+class FolderDeployment(Deployment):
+    """A deployment whose records are the files of the run's folder, written as things happen."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.records = folder
-        self.tally = OutcomeCounts()
+        self.outcomes = OutcomeCounts()
 
     @property
     def fault_log(self) -> Path:
@@ -186,14 +186,14 @@ class Backend(ABC):
         """Raise HarnessError if this machine lacks what it needs. Makes nothing."""
         return
 
-    def release(self, wish: str) -> str:
+    def release(self, named: str) -> str:
         """What RunOptions.release takes, for a release that the user asked for. Raises BadInput."""
-        raise BadInput(f"the nodes on {self.name} have no releases to choose from; {wish} was asked for")
+        raise BadInput(f"the nodes on {self.name} have no releases to choose from; {named} was asked for")
 
     def mistakes(self, scenario: Scenario) -> list[str]:
         """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""
         return []
 
     @abstractmethod
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
-        """The ground of one run; not entered yet."""
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
+        """The deployment of one run; not entered yet."""

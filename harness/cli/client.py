@@ -12,7 +12,7 @@ from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.live import requests
-from zab_chaos.harness.live.address_file import FOLDER, AddressFile, doors, the_door
+from zab_chaos.harness.live.address_file import FOLDER, AddressFile, chosen_ensemble, running_ensembles
 from zab_chaos.node.net import keys
 
 CONNECT_SECONDS = 5.0
@@ -76,11 +76,11 @@ def _given_key(address: str, secret: Path) -> _Target:
 def _ensemble_of_up(address: str, results: Path) -> _Target:
     """The running ensemble of `zab up` that has this address or node id. Raises BadInput."""
     if address.isdecimal():
-        ensemble, first = the_door(results), int(address)
+        ensemble, first = chosen_ensemble(results), int(address)
         if first not in ensemble.nodes:
             raise BadInput(f"there is no node {first}; the nodes are {', '.join(map(str, sorted(ensemble.nodes)))}")
     else:
-        ensemble, first = _owner(address, doors(results), results)
+        ensemble, first = _owner(address, running_ensembles(results), results)
     return _Target(
         nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl"
     )

@@ -11,7 +11,7 @@ from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
-from zab_chaos.harness.live.address_file import AddressFile, the_door
+from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
@@ -25,7 +25,7 @@ def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, re
     if kinds:
         return _kinds(json=json)
     order, arguments = _order(words)
-    answer = _ask(the_door(results, folder), order, arguments)
+    answer = _ask(chosen_ensemble(results, folder), order, arguments)
     if json:
         print_json(answer)
     elif "said" in answer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.simulator.backend import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.runs.run import live
 from zab_chaos.model.coverage import Book
 from zab_chaos.model.verdict import Verdict
@@ -45,16 +45,16 @@ def simulate(
     scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None, book: Book | None = None
 ) -> Simulated:
     """One run without a folder. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
-    ground = SimGround(scenario, seed, defect, None, record=False, plan=plan)
+    deployment = SimDeployment(scenario, seed, defect, None, record=False, plan=plan)
     if book is not None:
-        book.faults = partial(_active, ground)
+        book.faults = partial(_active, deployment)
     with _seldom_collecting():
-        outcome, trouble = live(scenario, seed, ground)
-    invoked, events = ground.records.invoked, ground.records.events
-    return Simulated(ground.judge(outcome), outcome, trouble, ground.seconds, invoked, events)
+        outcome, trouble = live(scenario, seed, deployment)
+    invoked, events = deployment.records.invoked, deployment.records.events
+    return Simulated(deployment.judge(outcome), outcome, trouble, deployment.seconds, invoked, events)
 
 
-def _active(ground: SimGround) -> list[str]:
+def _active(deployment: SimDeployment) -> list[str]:
     """The kinds of fault that are there now."""
-    scheduler = ground.onlooker.scheduler
+    scheduler = deployment.monitor.scheduler
     return sorted({run.step.do for run in scheduler.active}) if scheduler is not None else []

@@ -1,7 +1,7 @@
-"""The door of a standing ensemble: a small file from which other commands learn where it is, for as long as it stands.
+"""The address file of a running ensemble: a small file from which other commands learn where it is, for as long as it runs.
 
 It lies in `results/standing/`, named after the process that holds the ensemble, and only its owner may read it: it says
-where the keys are. A file whose process is gone is nobody's door, and is removed by whoever comes across it.
+where the keys are. A file whose process is gone is stale, and is removed by whoever comes across it.
 """
 
 import os
@@ -51,9 +51,9 @@ def _began(pid: int) -> int | None:
 def opened(
     results: Path, *, folder: Path, control: str, nodes: dict[int, str], keys: KeyFiles
 ) -> Iterator[AddressFile]:
-    """Open a door of our own, and close it in the end."""
+    """Write our own address file, and remove it in the end."""
     pid = os.getpid()
-    door = AddressFile(
+    address = AddressFile(
         pid=pid, since=_began(pid) or 0, folder=str(folder.resolve()), control=control, nodes=nodes,
         secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()),
     )  # fmt: skip
@@ -62,39 +62,39 @@ def opened(
     path = place / f"{pid}.json"
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(door) + b"\n")
+        file.write(msgspec.json.encode(address) + b"\n")
     try:
-        yield door
+        yield address
     finally:
         path.unlink(missing_ok=True)
 
 
-def doors(results: Path) -> list[AddressFile]:
-    """Every ensemble that stands, the latest last."""
+def running_ensembles(results: Path) -> list[AddressFile]:
+    """Every ensemble that is running, the latest last."""
     found = []
     for path in (results / FOLDER).glob("*.json"):
         try:
-            door = msgspec.json.decode(path.read_bytes(), type=AddressFile)
+            address = msgspec.json.decode(path.read_bytes(), type=AddressFile)
         except (OSError, msgspec.DecodeError):
             continue  # just removed, or just being written
-        if door.open:
-            found.append(door)
+        if address.open:
+            found.append(address)
         else:
             path.unlink(missing_ok=True)
-    return sorted(found, key=lambda door: door.since)
+    return sorted(found, key=lambda address: address.since)
 
 
-def the_door(results: Path, folder: Path | None = None) -> AddressFile:
-    """The one that is meant: the only one that stands, or the one of that folder. Raises BadInput, naming them."""
-    standing = doors(results)
-    meant = [door for door in standing if folder is None or Path(door.folder) == folder.resolve()]
+def chosen_ensemble(results: Path, folder: Path | None = None) -> AddressFile:
+    """The one that is meant: the only one that is running, or the one of that folder. Raises BadInput, naming them."""
+    running = running_ensembles(results)
+    meant = [address for address in running if folder is None or Path(address.folder) == folder.resolve()]
     if len(meant) == 1:
         return meant[0]
-    if not standing:
+    if not running:
         raise BadInput(
-            f"no ensemble stands (looked in {results / FOLDER}). Start one with `zab up`, in another terminal."
+            f"no ensemble is running (looked in {results / FOLDER}). Start one with `zab up`, in another terminal."
         )
-    listed = "\n".join(f"  --ensemble {door.folder}" for door in standing)
+    listed = "\n".join(f"  --ensemble {address.folder}" for address in running)
     if meant:
-        raise BadInput(f"{len(meant)} ensembles stand; say which one is meant:\n{listed}")
-    raise BadInput(f"no ensemble stands in {folder}; these do:\n{listed}")
+        raise BadInput(f"{len(meant)} ensembles are running; say which one is meant:\n{listed}")
+    raise BadInput(f"no ensemble is running in {folder}; these are:\n{listed}")

@@ -14,13 +14,13 @@ class InteractiveLoad:
     `sessions`: those there are by then.
     """
 
-    def __init__(self, tally: OutcomeCounts, sessions: Sequence[Session]) -> None:
-        self._tally = tally
+    def __init__(self, outcomes: OutcomeCounts, sessions: Sequence[Session]) -> None:
+        self._outcomes = outcomes
         self._sessions = sessions
 
     @property
     def counters(self) -> Counters:
-        return self._tally.counters
+        return self._outcomes.counters
 
     def start(self) -> None:
         """They begin when they like."""

@@ -1,4 +1,4 @@
-"""Where a standing ensemble takes orders from other processes: `zab inject` speaks, the scheduler does.
+"""Where a running ensemble takes orders from other processes: `zab inject` speaks, the scheduler does.
 
 It listens on 127.0.0.1 and has the key pair of the ensemble's control ports, so that only its owner is served. Orders
 are done one after another, in the thread that holds the ensemble, between two looks at the nodes.

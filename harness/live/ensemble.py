@@ -1,4 +1,4 @@
-"""A standing ensemble: started, used and broken by whoever holds it, and judged in the end like any other run.
+"""A running ensemble: started, used and broken by whoever holds it, and judged in the end like any other run.
 
     with Ensemble(on="sim", nodes=3) as cluster, cluster.client() as client:
         client.create("/a", b"1")
@@ -36,7 +36,7 @@ from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import RunOptions, defect_of
-from zab_chaos.harness.runs.run import Run, reason, standing
+from zab_chaos.harness.runs.run import Run, reason, running
 from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
 from zab_chaos.model.verdict import Verdict
 
@@ -79,7 +79,7 @@ class Ensemble(Standing):
         expect = {"min_acked": min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
         backend, self.scenario = checked(tables, on, defect)
-        self._wish = RunOptions(
+        self._options = RunOptions(
             seed=seed,
             results=Path(results),
             command=command or "",
@@ -100,12 +100,12 @@ class Ensemble(Standing):
 
     def __enter__(self) -> Self:
         """Raises HarnessError, or `zab_chaos.harness.runs.walk.Unfinished` if no leader was established."""
-        self._run = Run(self.scenario, self._wish)
-        self.folder, self._ground = self._run.folder, self._run.ground
+        self._run = Run(self.scenario, self._options)
+        self.folder, self._deployment = self._run.folder, self._run.deployment
         self._open = True
         with results.private():
             try:
-                self._standing.enter_context(standing(self._ground, self._wish.seed))
+                self._standing.enter_context(running(self._deployment, self._options.seed))
                 self._begin()
             except BaseException as error:
                 self.abandon(error)
@@ -113,16 +113,16 @@ class Ensemble(Standing):
         return self
 
     def _begin(self) -> None:
-        ground, backend = self._ground, self._run.backend
-        load = InteractiveLoad(ground.tally, self._sessions)
+        deployment, backend = self._deployment, self._run.backend
+        load = InteractiveLoad(deployment.outcomes, self._sessions)
         self._walk = Walk(
-            self.scenario, self._wish.seed, ground, Quiet(), Interrupt(), load, abilities=backend.abilities
+            self.scenario, self._options.seed, deployment, Quiet(), Interrupt(), load, abilities=backend.abilities
         )
         self._walk.birth()
         self._scheduler = self._walk.begin()
         self.faults = self._scheduler.runs
-        assert ground.onlooker.begun is not None
-        self._begun = ground.onlooker.begun
+        assert deployment.monitor.begun is not None
+        self._begun = deployment.monitor.begun
         self._hand = Hand(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
         with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
             self.until_converged(SETTLE_SECONDS)
@@ -143,14 +143,14 @@ class Ensemble(Standing):
             with results.private():
                 self._keep(*self._close())
                 self.verdict = self._run.judge()
-                self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._wish.keep_data)
+                self._run.store(self.verdict, keep=self.verdict.exit != 0 or self._options.keep_data)
         return self.verdict
 
     def _close(self) -> tuple[str, str]:
         """The run's outcome (results/README.md, run.json) and, if the harness failed, where."""
         outcome, trouble = FINISHED, ""
         try:
-            self._ground.check()
+            self._deployment.check()
             self._walk.converge()
         except Exception as error:
             outcome, trouble = _outcome(error), traceback.format_exc()
@@ -169,7 +169,7 @@ class Ensemble(Standing):
         for session in self._sessions:
             session.close()
         if not isinstance(error, Exception):
-            self._ground.records.milestone("interrupted")
+            self._deployment.records.milestone("interrupted")
         self._standing.__exit__(Forced, Forced(), None)
         self._keep(_outcome(error))
 
@@ -187,19 +187,19 @@ class Ensemble(Standing):
         if node is not None and node not in self.nodes:
             raise BadInput(f"there is no node {node}; the nodes are {', '.join(map(str, self.nodes))}")
         first = self.nodes[(number - 1) % len(self.nodes)] if node is None else node
-        session = Session(self._ground.line(number, first, timeout), self.look_after)
+        session = Session(self._deployment.line(number, first, timeout), self.look_after)
         self._sessions.append(session)
         return session
 
     def look_after(self) -> None:
         """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""
         if threading.get_ident() == self._owner and self._open:
-            self._ground.check()
-            self._scheduler.due(self._ground.host.now())
+            self._deployment.check()
+            self._scheduler.due(self._deployment.host.now())
 
     def sleep(self, seconds: float) -> None:
         """Let so much time pass, while the faults are looked after. In the simulated world it costs next to none."""
-        host = self._ground.host
+        host = self._deployment.host
         end = host.now() + seconds
         while (left := end - host.now()) > 0:
             host.sleep(min(STEP, left))
@@ -222,7 +222,7 @@ class Ensemble(Standing):
         why = ["not asked yet"]
 
         def together() -> bool:
-            why[:] = filter(None, [self._ground.disagreement()])
+            why[:] = filter(None, [self._deployment.disagreement()])
             return not why
 
         seconds = self.scenario.expect.converges_within if timeout is None else timeout
@@ -233,7 +233,7 @@ class Ensemble(Standing):
         self._until(condition, timeout, "the condition did not come to hold")
 
     def _until(self, condition: Callable[[], bool], timeout: float, words: str | Callable[[], str]) -> None:
-        host = self._ground.host
+        host = self._deployment.host
         end = host.now() + timeout
         while not condition():
             if host.now() >= end:

@@ -1,4 +1,4 @@
-"""Breaking a standing ensemble by hand: a verb for every kind of fault, with the words that a scenario uses.
+"""Breaking a running ensemble by hand: a verb for every kind of fault, with the words that a scenario uses.
 
 `cluster.power_cut("all")` is `do = "power-cut"`, `target = "all"`; `cluster.latency("one", ms=50)` has the fault's own keys as
 keyword arguments, with _ for -. The verbs come from the registry, so that a new kind of fault is a verb at once.

@@ -1,4 +1,4 @@
-"""A standing ensemble as a scenario: what was wished for is checked like a file, and what was done can be run again."""
+"""A running ensemble as a scenario: what was asked for is checked like a file, and what was done can be run again."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,7 @@
-"""How a standing ensemble stands, as its nodes say now."""
+"""The state of a running ensemble, as its nodes say now."""
 
 from zab_chaos.faults.cluster import Status
-from zab_chaos.harness.backends.backend import Ground
+from zab_chaos.harness.backends.backend import Deployment
 from zab_chaos.harness.backends.ensemble_state import statuses
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.workload.open_loop import Counters
@@ -10,52 +10,52 @@ from zab_chaos.harness.workload.open_loop import Counters
 class Standing:
     """Base of `zab_chaos.harness.live.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
 
-    _wish: RunOptions
-    _ground: Ground
-    _begun: float  # of the ground's own clock
+    _options: RunOptions
+    _deployment: Deployment
+    _begun: float  # of the deployment's own clock
 
     @property
     def seed(self) -> int:
-        return self._wish.seed
+        return self._options.seed
 
     @property
     def on(self) -> str:
         """The world that it stands in."""
-        return self._wish.on
+        return self._options.on
 
     @property
     def nodes(self) -> list[int]:
         """The ids of all nodes."""
-        return list(self._ground.cluster.nodes)
+        return list(self._deployment.cluster.nodes)
 
     @property
     def addresses(self) -> dict[int, str]:
         """Where each node takes clients, `host:port`; empty in the simulated world."""
-        return self._ground.addresses
+        return self._deployment.addresses
 
     def asleep(self, node: int) -> bool:
         """Whether the node's process is there but stands still."""
-        return self._ground.cluster.paused(node)
+        return self._deployment.cluster.paused(node)
 
     @property
     def leader(self) -> int | None:
         """The established leader of the highest epoch, as the nodes say now; None while there is none."""
-        return self._ground.cluster.leader()
+        return self._deployment.cluster.leader()
 
     @property
     def now(self) -> float:
         """Seconds since it was there, of the world's own clock."""
-        return self._ground.host.now() - self._begun
+        return self._deployment.host.now() - self._begun
 
     @property
     def counters(self) -> Counters:
         """The operations of all clients so far."""
-        return self._ground.tally.counters
+        return self._deployment.outcomes.counters
 
     def alive(self, node: int) -> bool:
         """Whether the node's process is there, paused or not."""
-        return self._ground.cluster.alive(node)
+        return self._deployment.cluster.alive(node)
 
     def status(self) -> dict[int, Status]:
         """What each node says of itself now; who is down, paused or silent is left out."""
-        return statuses(self._ground.cluster)
+        return statuses(self._deployment.cluster)

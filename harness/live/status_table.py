@@ -1,4 +1,4 @@
-"""How a standing ensemble stands, node by node, for people: a table on a terminal, a line elsewhere."""
+"""The state of a running ensemble, node by node, for people: a table on a terminal, a line elsewhere."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

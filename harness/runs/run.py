@@ -17,7 +17,7 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.backends.backend import Backend, Ground
+from zab_chaos.harness.backends.backend import Backend, Deployment
 from zab_chaos.harness.errors import HarnessError, Interrupted
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
@@ -42,7 +42,7 @@ class Ran:
 
 
 class Run:
-    """A run's folder, its ground and run.json: made, lived through, closed with `ended`, judged, stored.
+    """A run's folder, its deployment and run.json: made, lived through, closed with `ended`, judged, stored.
 
     Raises HarnessError if not even a results folder could be made, or the backend can't be had; whatever fails later is in
     the verdict.
@@ -58,56 +58,56 @@ class Run:
             self.folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
             self.facts = facts_of(scenario, options, self.folder, self.backend)
             self.folder.write_run(self.facts)
-            self.ground = self.backend.open(scenario, options, self.folder, screen or Quiet())
+            self.deployment = self.backend.open(scenario, options, self.folder, screen or Quiet())
 
     def ended(self, outcome: str, trouble: str = "") -> None:
         """The part with an ensemble is over; how it ended. `trouble`: where the harness failed."""
         self.facts["outcome"] = outcome
         self.facts["ended"] = None if self.backend.exact else utc()
-        self.facts["versions"] |= self.ground.versions
+        self.facts["versions"] |= self.deployment.versions
         self.folder.write_run(self.facts)
         if trouble:
             self.folder.file("log", "harness.log").write_text(trouble, encoding="utf-8")
 
     def judge(self) -> Verdict:
         """Of an interrupted run, what can be said without the replay."""
-        verdict = self.ground.judge(self.facts["outcome"])
+        verdict = self.deployment.judge(self.facts["outcome"])
         return verdict if self.facts["outcome"] == INTERRUPTED else with_replay(verdict, self.folder.path)
 
     def store(self, verdict: Verdict, *, keep: bool) -> None:
         """Nothing is written after this. `keep`: also what is made of a run whose nodes were simulated."""
         if keep:
-            self.facts |= self.ground.keep()
+            self.facts |= self.deployment.keep()
         self.folder.write_run(self.facts)
         self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=self._faults_due)
 
 
 @contextmanager
-def standing(ground: Ground, seed: int) -> Iterator[None]:
+def running(deployment: Deployment, seed: int) -> Iterator[None]:
     """The time in which the ensemble is there, between the first milestone and the last."""
-    ground.records.milestone("started", seed=seed)
+    deployment.records.milestone("started", seed=seed)
     try:
-        with ground:
+        with deployment:
             yield
     except Stopped:
-        ground.records.milestone("interrupted")
+        deployment.records.milestone("interrupted")
         raise
     finally:
-        ground.records.milestone("stopped")
-        ground.finish()
+        deployment.records.milestone("stopped")
+        deployment.finish()
 
 
 def live(
-    scenario: Scenario, seed: int, ground: Ground, screen: Display | None = None, interrupt: Interrupt | None = None,
+    scenario: Scenario, seed: int, deployment: Deployment, screen: Display | None = None, interrupt: Interrupt | None = None,
     backend: Backend | None = None,
 ) -> tuple[str, str]:  # fmt: skip
     """Walk the scenario: the run's outcome (results/README.md, run.json) and, if the harness failed, where."""
     abilities = backend.abilities if backend is not None else frozenset(Ability)
     try:
-        with standing(ground, seed):
-            walk = Walk(scenario, seed, ground, screen or Quiet(), interrupt or Interrupt(), abilities=abilities)
+        with running(deployment, seed):
+            walk = Walk(scenario, seed, deployment, screen or Quiet(), interrupt or Interrupt(), abilities=abilities)
             outcome = walk.whole()
-        ground.check()
+        deployment.check()
         return outcome, ""
     except Exception as error:
         return f"harness-error: {reason(error)}", traceback.format_exc()
@@ -122,7 +122,7 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> Ran:
     with results.private():
         with Interrupt(GRACE) as interrupt:
             try:
-                one.ended(*live(scenario, options.seed, one.ground, screen, interrupt, one.backend))
+                one.ended(*live(scenario, options.seed, one.deployment, screen, interrupt, one.backend))
             except Stopped:
                 one.ended(INTERRUPTED)
             except Forced:

@@ -8,7 +8,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import within
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
-from zab_chaos.harness.backends.backend import Ground, Load
+from zab_chaos.harness.backends.backend import Deployment, Load
 from zab_chaos.harness.backends.ensemble_state import names, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
@@ -41,7 +41,7 @@ class Walk:
         self,
         scenario: Scenario,
         seed: int,
-        ground: Ground,
+        deployment: Deployment,
         display: Display,
         interrupt: Interrupt,
         load: Load | None = None,
@@ -49,14 +49,14 @@ class Walk:
     ) -> None:
         """`load`: instead of the scenario's; `abilities`: the backend's."""
         self._scenario = scenario
-        self._folder = ground.records
+        self._folder = deployment.records
         self._display = display
-        self._ground = ground
-        self._cluster = ground.cluster
-        self._watch = ground.onlooker
+        self._deployment = deployment
+        self._cluster = deployment.cluster
+        self._watch = deployment.monitor
         self._interrupt = interrupt
-        self._host = ground.host
-        self._workload = ground.workload(seed) if load is None else load
+        self._host = deployment.host
+        self._workload = deployment.workload(seed) if load is None else load
         self._loaded = False
         self._seed = seed
         self._abilities = abilities
@@ -96,7 +96,7 @@ class Walk:
             words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
             raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
         self._phase("electing")
-        if not self._until(self._ground.formed, BIRTH_SECONDS):
+        if not self._until(self._deployment.formed, BIRTH_SECONDS):
             raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None
@@ -123,9 +123,9 @@ class Walk:
         end = self._watch.begun + self._scenario.duration
         latest = end + 2 * LEADER_SECONDS
         while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
-            wish = self._carry_out(now)
-            wishes = [now + STEP, *([end] if now < end else []), *([wish] if wish is not None else [])]
-            self._sleep(min(wishes) - self._host.now())
+            next_look = self._carry_out(now)
+            times = [now + STEP, *([end] if now < end else []), *([next_look] if next_look is not None else [])]
+            self._sleep(min(times) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
 
@@ -138,10 +138,10 @@ class Walk:
         nemesis, steps = self._scenario.nemesis, self._scenario.schedule(self._seed)
         return Scheduler(
             self._cluster,
-            self._ground.network,
+            self._deployment.network,
             [within(step, self._abilities) for step in steps] if nemesis is not None else steps,
             self._seed,
-            self._ground.fault_log,
+            self._deployment.fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
             host=self._host,
             drawn=nemesis is not None,
@@ -154,7 +154,7 @@ class Walk:
     def _carry_out(self, now: float) -> float | None:
         """Let the scheduler do what is due, and say what it did."""
         known, broken = len(self._scheduler.runs), self._scheduler.active
-        wish = self._scheduler.due(now)
+        next_look = self._scheduler.due(now)
         taken = self._scheduler.taken if self._awaiting else frozenset()
         if taken != self._taken:
             self._taken = taken
@@ -164,7 +164,7 @@ class Walk:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
         for run in self._scheduler.runs[known:]:
             self._say(run, run.describe(), run.injected.confirmed)
-        return wish
+        return next_look
 
     def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:
         assert self._watch.begun is not None
@@ -180,9 +180,9 @@ class Walk:
         self._folder.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
-        self._until(self._ground.formed, bound)
+        self._until(self._deployment.formed, bound)
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        converged = self._until(lambda: self._ground.disagreement() is None, begun + bound - self._host.now())
+        converged = self._until(lambda: self._deployment.disagreement() is None, begun + bound - self._host.now())
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
@@ -190,7 +190,7 @@ class Walk:
             if self._scenario.expect.state:
                 self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
             return
-        why = self._ground.disagreement() or "they did too late"
+        why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)

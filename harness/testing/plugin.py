@@ -20,7 +20,7 @@ USED = pytest.StashKey[set[str]]()  # on the config: folders in which runs were 
 WAS_THERE = pytest.StashKey[bool]()  # on the config: whether the results folder was there before
 MARKER = (
     "zab(on, nodes, seed, seeds, scenario, defect, record, disk, timing, limits, min_acked, converges_within, expect, "
-    "allow_unknown): what a test wishes of zab_cluster or zab_run. seeds=range(20) makes an item of each seed; scenario is "
+    "allow_unknown): what a test asks of zab_cluster or zab_run. seeds=range(20) makes an item of each seed; scenario is "
     "what zab_run runs; expect is the verdict that the test is to end with; allow_unknown=True lets UNKNOWN pass too."
 )
 T = TypeVar("T")
@@ -107,7 +107,7 @@ def cluster_fixture(scope: Scope = "function", **options: Any) -> Any:
     def standing(request: pytest.FixtureRequest, zab_seed: int | None) -> Iterator["Ensemble"]:
         yield from _standing(request, options, zab_seed)
 
-    standing.__doc__ = "A standing ensemble with an established leader, judged when the test is over; see docs/ci.md."
+    standing.__doc__ = "A running ensemble with an established leader, judged when the test is over; see docs/ci.md."
     standing.zab = True  # type: ignore[attr-defined]
     return pytest.fixture(scope=scope)(standing)
 
@@ -116,9 +116,9 @@ def _standing(request: pytest.FixtureRequest, options: dict[str, Any], seed: int
     from zab_chaos.harness.testing import resources, results_folder, settings
 
     def make() -> "tuple[JudgedFixture, Ensemble]":
-        wish = _wish(request, options, seed, settings.OF_AN_ENSEMBLE)
+        requested = _requested(request, options, seed, settings.OF_AN_ENSEMBLE)
         name = results_folder.name_of(request.node.name)
-        return resources.ensemble(wish, str(request.fixturename), request.node, results(request.config), name)
+        return resources.ensemble(requested, str(request.fixturename), request.node, results(request.config), name)
 
     yield from _hold(request, make)
 
@@ -132,10 +132,10 @@ def _scenario(request: pytest.FixtureRequest, zab_seed: int | None) -> Iterator[
     from zab_chaos.harness.testing import resources, settings
 
     def make() -> "tuple[JudgedFixture, ZabRun]":
-        wish = _wish(request, {}, zab_seed, settings.OF_A_RUN)
-        if "scenario" not in wish.options:
+        requested = _requested(request, {}, zab_seed, settings.OF_A_RUN)
+        if "scenario" not in requested.options:
             raise BadInput('zab_run needs a scenario: @pytest.mark.zab(scenario="power-outage")')
-        return resources.run(wish, str(request.fixturename), request.node, results(request.config))
+        return resources.run(requested, str(request.fixturename), request.node, results(request.config))
 
     yield from _hold(request, make)
 
@@ -144,7 +144,7 @@ _scenario.zab = True  # type: ignore[attr-defined]
 zab_run = pytest.fixture(name="zab_run")(_scenario)
 
 
-def _wish(
+def _requested(
     request: pytest.FixtureRequest, options: dict[str, Any], seed: int | None, allowed: set[str]
 ) -> "FixtureOptions":
     """What the marker, the fixture's parameter (a number of nodes, or options) and the command line say together."""
@@ -157,7 +157,7 @@ def _wish(
             f"{request.fixturename} is parametrized with a number of nodes or the marker's keys: {parameter!r}"
         )
     own = {"nodes": parameter} if isinstance(parameter, int) else parameter
-    return settings.wish(request.config, [options, settings.marked(request.node), own], seed, allowed)
+    return settings.merged(request.config, [options, settings.marked(request.node), own], seed, allowed)
 
 
 def _hold(request: pytest.FixtureRequest, make: "Callable[[], tuple[JudgedFixture, T]]") -> Iterator[T]:

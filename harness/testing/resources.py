@@ -103,27 +103,27 @@ def repeat(config: pytest.Config, node: pytest.Item | pytest.Collector, seed: in
 
 
 def ensemble(
-    wish: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path, name: str
+    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path, name: str
 ) -> tuple[JudgedFixture, Ensemble]:
-    """A standing ensemble, and what holds it. Raises BadInput, HarnessError, Unfinished."""
-    seed = int(wish.options.get("seed", 1))
+    """A running ensemble, and what holds it. Raises BadInput, HarnessError, Unfinished."""
+    seed = int(requested.options.get("seed", 1))
     again = repeat(node.config, node, seed)
-    cluster = Ensemble(**(wish.options | {"seed": seed}), name=name, results=results, command=again)
+    cluster = Ensemble(**(requested.options | {"seed": seed}), name=name, results=results, command=again)
     cluster.__enter__()
     assert cluster.folder is not None
     held = JudgedFixture(
         fixture=fixture, node=node, folder=cluster.folder, seed=seed, on=cluster.on, again=again,
-        expect=wish.expect or Outcome.PASS, allow_unknown=wish.allow_unknown, end=cluster.finish,
+        expect=requested.expect or Outcome.PASS, allow_unknown=requested.allow_unknown, end=cluster.finish,
         abandon=cluster.abandon, so_far=lambda: [f"{fault.step.at:9.3f} s  {fault.describe()}" for fault in cluster.faults],
     )  # fmt: skip
     return held, cluster
 
 
 def run(
-    wish: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path
+    requested: FixtureOptions, fixture: str, node: pytest.Item | pytest.Collector, results: Path
 ) -> tuple[JudgedFixture, ZabRun]:
     """A scenario, run to its end. Raises BadInput, HarnessError; KeyboardInterrupt when the user ended it."""
-    options = dict(wish.options)
+    options = dict(requested.options)
     name, on = str(options["scenario"]), str(options.get("on", "processes"))
     scenario = read(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
     told = options_for(
@@ -136,7 +136,7 @@ def run(
         raise KeyboardInterrupt(str(error)) from None
     held = JudgedFixture(
         fixture=fixture, node=node, folder=ran.folder, seed=told.seed, on=on, again=told.command,
-        expect=wish.expect or scenario.expect.verdict, allow_unknown=wish.allow_unknown,
+        expect=requested.expect or scenario.expect.verdict, allow_unknown=requested.allow_unknown,
         end=lambda: ran.verdict, abandon=lambda error: None, so_far=list, verdict=ran.verdict,
     )  # fmt: skip
     return held, ZabRun(scenario=name, seed=told.seed, on=on, folder=ran.folder.path, verdict=ran.verdict)

@@ -1,4 +1,4 @@
-"""What a test wishes of its ensemble or its run: from the ini file, the `zab` marker, a fixture's parameter, the command line.
+"""What a test asks of its ensemble or its run: from the ini file, the `zab` marker, a fixture's parameter, the command line.
 
 The later ones win: the command line is what somebody says now, about this very run.
 """
@@ -100,19 +100,19 @@ def seeds_wanted(config: pytest.Config, marks: Mapping[str, Any]) -> list[int] |
     return seeds_of(value) if value is not None and "seed" not in marks else None
 
 
-def wish(
+def merged(
     config: pytest.Config, layers: Sequence[Mapping[str, Any]], seed: int | None, allowed: set[str]
 ) -> FixtureOptions:
     """What holds in the end. `layers`: the marker's and the fixture's own, the strongest last. Raises BadInput."""
-    merged: dict[str, Any] = written(config)
+    keys: dict[str, Any] = written(config)
     for layer in layers:
-        merged |= layer
-    merged |= said(config)
-    merged.pop("seeds", None)
+        keys |= layer
+    keys |= said(config)
+    keys.pop("seeds", None)
     if seed is not None:
-        merged["seed"] = seed
-    wrong = unknown(merged, allowed)
+        keys["seed"] = seed
+    wrong = unknown(keys, allowed)
     if wrong:
         raise BadInput("\n".join(wrong))
-    expect, allow = merged.pop("expect", None), merged.pop("allow_unknown", False)
-    return FixtureOptions(options=merged, expect=expect, allow_unknown=bool(allow))
+    expect, allow = keys.pop("expect", None), keys.pop("allow_unknown", False)
+    return FixtureOptions(options=keys, expect=expect, allow_unknown=bool(allow))

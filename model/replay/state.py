@@ -94,10 +94,10 @@ def _looking(state: Looking) -> State:
     final = state.deadline
     return [
         ("vote", _vote(state.vote)),
-        *((f"vote of {peer}", _vote(vote)) for peer, vote in sorted(state.tally.items())),
+        *((f"vote of {peer}", _vote(vote)) for peer, vote in sorted(state.votes.items())),
         *((f"{peer} has settled", _vote(vote)) for peer, vote in sorted(state.settled.items())),
         *((f"{peer} is early", f"CEPOCH f.p={it.accepted_epoch}") for peer, it in sorted(state.early.items())),
-        ("tally", "no quorum agrees" if final is None else f"a quorum agrees; final at {words.seconds(final)}"),
+        ("election", "no quorum agrees" if final is None else f"a quorum agrees; final at {words.seconds(final)}"),
     ]
 
 

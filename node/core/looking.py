@@ -1,7 +1,7 @@
 """Phase 0: FastLeaderElection. It decides who tries to lead; it never decides what is safe.
 
 A vote is (current epoch, last zxid, id), and the highest one wins. Votes belong to rounds: a voter adopts a higher
-round and starts its tally anew, and answers a lower one with its own vote. The zxid voted on is the log's last one,
+round and starts its count anew, and answers a lower one with its own vote. The zxid voted on is the log's last one,
 also when it is not committed (ZOOKEEPER-2845). A node that lost its disk votes for nobody (ZOOKEEPER-261, 2325).
 
 Where not everybody reaches everybody, the best history may be at a node that can't lead. So a node stands only if it
@@ -26,7 +26,7 @@ class Looking(RoleState):
 
     def __init__(self, peer: "Peer") -> None:
         super().__init__(peer)
-        self.tally: dict[int, Vote] = {}  # votes of this round, one a voter
+        self.votes: dict[int, Vote] = {}  # votes of this round, one a voter
         self.settled: dict[int, Vote] = {}  # what nodes say that follow or lead
         self.early: dict[int, Cepoch] = {}  # from nodes that have decided for this one before it has itself
         self.vote = self.best_candidate()
@@ -53,7 +53,7 @@ class Looking(RoleState):
         """The best of those that stand and can be reached: each is known from its vote for itself."""
         best = self.own_vote() if self.stands else self.vote_for(NOBODY, ZERO, 0)
         if not self.peer.amnesiac:
-            for peer, vote in self.tally.items():
+            for peer, vote in self.votes.items():
                 if vote.leader == peer != self.me and peer in self.peer.links and self.better(vote, best):
                     best = vote
         return best
@@ -67,7 +67,7 @@ class Looking(RoleState):
         """Vote, and tell everybody."""
         self.vote = self.vote_for(vote.leader, vote.zxid, vote.epoch)
         if not self.peer.amnesiac:
-            self.tally[self.me] = self.vote
+            self.votes[self.me] = self.vote
         self.deadline = None
         leader = vote.leader or None
         self.out.event("vote", round=self.peer.round, leader=leader, zxid=pair(vote.zxid), epoch=vote.epoch)
@@ -95,7 +95,7 @@ class Looking(RoleState):
         self.settled.pop(source, None)
         if vote.amnesiac:
             self.peer.without_disk |= {source}
-            self.tally.pop(source, None)
+            self.votes.pop(source, None)
         else:
             self.peer.without_disk -= {source}
             self.count(source, vote)
@@ -110,15 +110,15 @@ class Looking(RoleState):
             self.out.send(source, self.vote)
         elif vote.round > self.peer.round:
             self.peer.round = vote.round
-            self.tally = {source: vote}
+            self.votes = {source: vote}
             self.propose_vote(self.best_candidate())
         else:
-            self.tally[source] = vote
+            self.votes[source] = vote
 
     def supporters(self) -> set[int]:
         """Who votes as this node does, itself included."""
         mine = (self.vote.epoch, self.vote.zxid, self.vote.leader)
-        return {peer for peer, v in self.tally.items() if (v.epoch, v.zxid, v.leader) == mine}
+        return {peer for peer, v in self.votes.items() if (v.epoch, v.zxid, v.leader) == mine}
 
     def check_tally(self) -> None:
         """A quorum agrees: wait a moment for a better vote, but not if nobody in reach is left to bring one."""
@@ -184,7 +184,7 @@ class Looking(RoleState):
         self.reconsider()
 
     def on_link_down(self, peer: int, why: str) -> None:
-        self.tally.pop(peer, None)
+        self.votes.pop(peer, None)
         self.settled.pop(peer, None)
         self.early.pop(peer, None)
         self.peer.without_disk -= {peer}

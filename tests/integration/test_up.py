@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.live.address_file import AddressFile, doors
+from zab_chaos.harness.live.address_file import AddressFile, running_ensembles
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.net import keys
 
@@ -32,7 +32,7 @@ class Up:
 
     process: subprocess.Popen[str]
     results: Path
-    door: AddressFile
+    ensemble: AddressFile
 
     def say(self, *words: str) -> int:
         """A command as the user gives it; its exit code."""
@@ -44,9 +44,9 @@ def start(results: Path) -> Up:
         [sys.executable, "-m", "zab_chaos.harness", "up", "--results", str(results)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
-    assert wait_until(lambda: bool(doors(results)) or process.poll() is not None, PATIENCE)
+    assert wait_until(lambda: bool(running_ensembles(results)) or process.poll() is not None, PATIENCE)
     assert process.poll() is None, process.communicate()
-    return Up(process, results, doors(results)[0])
+    return Up(process, results, running_ensembles(results)[0])
 
 
 def end(up: Up) -> tuple[int, str]:
@@ -70,7 +70,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
-    first = up.door.nodes[1]
+    first = up.ensemble.nodes[1]
     assert up.say("client", first, "create", "/a", "hello") == 0
     assert up.say("client", "2", "get", "/a") == 0
     assert "hello\nversion 0" in capsys.readouterr().out
@@ -91,9 +91,9 @@ def test_used_broken_healed_ended_and_judged(up: Up, capsys: pytest.CaptureFixtu
     assert code == 0, said
     assert re.search(r"^PASS", said, re.MULTILINE), said
     assert "node 1 killed" in said
-    assert doors(up.results) == []
-    assert main(["verify", "--quiet", up.door.folder]) == 0
-    assert not any(path.exists() for path in keys.files_in(Path(up.door.folder) / "config"))
+    assert running_ensembles(up.results) == []
+    assert main(["verify", "--quiet", up.ensemble.folder]) == 0
+    assert not any(path.exists() for path in keys.files_in(Path(up.ensemble.folder) / "config"))
 
 
 def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(up: Up, capsys: pytest.Ca
     assert up.say("client", "9", "ls", "/") == 4
     assert "there is no node 9; the nodes are 1, 2, 3" in capsys.readouterr().err
     assert up.say("client", "127.0.0.1:9", "ls", "/") == 4
-    assert up.door.nodes[2] in capsys.readouterr().err
+    assert up.ensemble.nodes[2] in capsys.readouterr().err
     assert up.say("client", "1", "lss", "/") == 4
     assert "Did you mean ls" in capsys.readouterr().err
 

@@ -11,7 +11,7 @@ import pytest
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, load
-from zab_chaos.harness.backends.simulator.backend import SimBackend, SimGround
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -73,7 +73,7 @@ def test_the_files_are_judged_as_the_run_was(tmp_path: Path, scenario: str, defe
     assert judge(ran.folder.path).to_json() == ran.folder.file("verdict.json").read_bytes()
 
 
-class Damaged(SimGround):
+class Damaged(SimDeployment):
     """A world in which one bit of a node's recording has flipped when the run is over."""
 
     path: Path
@@ -87,9 +87,9 @@ class Damaged(SimGround):
 
 
 def opened(_backend: SimBackend, scenario: Scenario, wish: RunOptions, folder: RunFolder, _screen: Display) -> Damaged:
-    ground = Damaged(scenario, wish.seed, None, folder, wish.record)
-    ground.path = folder.path
-    return ground
+    deployment = Damaged(scenario, wish.seed, None, folder, wish.record)
+    deployment.path = folder.path
+    return deployment
 
 
 @pytest.mark.parametrize("damaged", [False, True])

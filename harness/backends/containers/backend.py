@@ -2,7 +2,7 @@
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Ground, RunOptions
+from zab_chaos.harness.backends.backend import Deployment, RunOptions
 from zab_chaos.harness.backends.processes.backend import ZabBackend
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.report.progress import Display
@@ -20,7 +20,7 @@ class ContainerBackend(ZabBackend):
             from zab_chaos.harness.backends.containers.stage import ContainerStage
         ContainerStage.check_machine()
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         with extra("containers", "--on containers"):
             from zab_chaos.harness.backends.containers.stage import ContainerStage
         return ContainerStage(folder, scenario, options.defect_path, options.record, display)

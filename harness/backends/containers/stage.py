@@ -1,4 +1,4 @@
-"""What a run on containers stands on: its site on the engine, toxiproxy in a container, a proxy for each link."""
+"""The deployment of a run on containers: its site on the engine, toxiproxy in a container, a proxy for each link."""
 
 import contextlib
 from contextlib import ExitStack
@@ -9,8 +9,8 @@ from zab_chaos.harness.backends.containers import engine, image, leftovers
 from zab_chaos.harness.backends.containers.ensemble import LISTEN, Containers, Harbour
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
+from zab_chaos.harness.backends.processes.deployment import HOST
 from zab_chaos.harness.backends.processes.ensemble import Addresses
-from zab_chaos.harness.backends.processes.ground import HOST
 from zab_chaos.harness.backends.processes.stage import Stage
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError

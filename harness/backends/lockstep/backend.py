@@ -4,10 +4,10 @@ from functools import partial
 from types import TracebackType
 
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Ground, RunOptions
+from zab_chaos.harness.backends.backend import Deployment, RunOptions
 from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.backends.lockstep.server import LockstepNode
-from zab_chaos.harness.backends.simulator.backend import SimBackend, SimGround
+from zab_chaos.harness.backends.simulator.backend import SimBackend, SimDeployment
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import judge_records
@@ -30,7 +30,7 @@ class LockstepCluster(SimCluster):
         return super().close(ask and not self.hub.broken)
 
 
-class LockstepGround(SimGround):
+class LockstepDeployment(SimDeployment):
     """A world whose machines have their disks, traces and recordings in `folder`."""
 
     def __init__(self, scenario: Scenario, options: RunOptions, folder: RunFolder) -> None:
@@ -64,5 +64,5 @@ class LockstepBackend(SimBackend):
 
     name = "lockstep"
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
-        return LockstepGround(scenario, options, folder)
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
+        return LockstepDeployment(scenario, options, folder)

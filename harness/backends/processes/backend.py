@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -23,7 +23,7 @@ class ProcessBackend(ZabBackend):
     name = "processes"
     abilities = frozenset(Ability) - {Ability.LATE_FRAMES, Ability.CONTAINERS}
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.processes.stage import Stage
 
         return Stage(folder, scenario, options.defect_path, options.record, display)

@@ -1,4 +1,4 @@
-"""What a real run stands on: ports, the keys, toxiproxy with a proxy for each link, and the nodes.
+"""The deployment of a real run: ports, the keys, toxiproxy with a proxy for each link, and the nodes.
 
 Here they are processes of this machine; `zab_chaos.harness.backends.containers.stage` has them in containers.
 
@@ -8,8 +8,8 @@ Entered, everything but the nodes is up; left, nothing is: no process, no port, 
 from contextlib import ExitStack
 
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
-from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
 from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.transport import SocketLine
@@ -20,7 +20,7 @@ from zab_chaos.harness.workload.thread import Workload
 from zab_chaos.node.net import keys
 
 
-class Stage(ProcessGround):
+class Stage(ProcessDeployment):
     """`client_keys` is there once it is entered."""
 
     cluster: Nodes

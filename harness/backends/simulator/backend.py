@@ -12,7 +12,7 @@ import msgspec
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Ground, NobodyLooks, RunOptions
+from zab_chaos.harness.backends.backend import Deployment, NoMonitor, RunOptions
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.processes.backend import ZabBackend
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster, SimHost, SimNetwork
@@ -34,7 +34,7 @@ from zab_chaos.node.components import parts_with
 SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
 
 
-class SimGround(Ground):
+class SimDeployment(Deployment):
     """A world with its machines, all of them down. `plan`: to be built otherwise; `make_node`: of other machines."""
 
     cluster: SimCluster
@@ -51,8 +51,8 @@ class SimGround(Ground):
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
         self.network = SimNetwork(net)
         self.host = SimHost(self.world, self.machines)
-        self.onlooker = NobodyLooks()
-        self.tally = OutcomeCounts()
+        self.monitor = NoMonitor()
+        self.outcomes = OutcomeCounts()
         self._scenario = scenario
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -68,7 +68,7 @@ class SimGround(Ground):
         return SimLoad(self.world, self._ordered(), self.records, load_of(self._scenario), seed)
 
     def line(self, number: int, node: int, timeout: float) -> SimLine:
-        return SimLine(self.world, self._ordered(), self.records, self.tally, number, node, timeout)
+        return SimLine(self.world, self._ordered(), self.records, self.outcomes, number, node, timeout)
 
     def finish(self) -> None:
         self.records.close()
@@ -101,8 +101,8 @@ class SimBackend(ZabBackend):
     abilities = frozenset(Ability) - {Ability.CONTAINERS}
     exact = True
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
-        return SimGround(scenario, options.seed, options.defect_path, folder, options.record)
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
+        return SimDeployment(scenario, options.seed, options.defect_path, folder, options.record)
 
 
 def plan_of(scenario: Scenario, defect: str | None) -> Plan:

@@ -17,12 +17,12 @@ class SimLine:
     """A simulated client: whoever waits lets the world go on. Implements `zab_chaos.harness.client.session.Line`."""
 
     def __init__(
-        self, world: World, machines: list[SimNode], records: Records, tally: OutcomeCounts, number: int, node: int,
+        self, world: World, machines: list[SimNode], records: Records, outcomes: OutcomeCounts, number: int, node: int,
         timeout: float,
     ) -> None:  # fmt: skip
         self._world = world
         self._records = records
-        self._tally = tally
+        self._outcomes = outcomes
         self._closed = False
         self._client = SimClient(world, machines, node, number, int(timeout * 1e9))
 
@@ -36,13 +36,13 @@ class SimLine:
 
     def submit(self, request: Request, then: Then) -> None:
         def known(operation: Operation, outcome: Outcome) -> None:
-            self._tally.add(self._records.complete(self._client.core, operation, outcome))
+            self._outcomes.add(self._records.complete(self._client.core, operation, outcome))
             then(outcome)
 
         if self._closed:
             raise ValueError(CLOSED)
         operation = self._client.submit(request, known)
-        self._tally.add("invoked")
+        self._outcomes.add("invoked")
         self._records.invoke(self._client.core, operation, self._world.now)
         self._client.turn()
 

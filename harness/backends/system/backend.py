@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.system.clients import Client
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -73,10 +73,10 @@ class SystemBackend(Backend):
         """What its nodes find in their environment."""
         return dict(os.environ)
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
-        from zab_chaos.harness.backends.system.ground import SystemGround
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
+        from zab_chaos.harness.backends.system.deployment import SystemDeployment
 
-        return SystemGround(self, scenario, options, folder, display)
+        return SystemDeployment(self, scenario, options, folder, display)
 
 
 def _overrides(kind: type[SystemBackend], name: str) -> bool:

@@ -19,9 +19,9 @@ _encode = msgspec.json.Encoder().encode
 class History:
     """For the clients of several threads. Each line is written at once, an invocation before it can be sent."""
 
-    def __init__(self, path: Path, tally: OutcomeCounts) -> None:
+    def __init__(self, path: Path, outcomes: OutcomeCounts) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._tally = tally
+        self._outcomes = outcomes
         self._lock = threading.Lock()
         self._open = True
 
@@ -45,5 +45,5 @@ class History:
     def _write(self, line: dict[str, Any], name: str) -> None:
         with self._lock:
             if self._open:
-                self._tally.add(name)
+                self._outcomes.add(name)
                 os.write(self._file, _encode(line) + b"\n")

@@ -25,13 +25,13 @@ class SystemLoad(ThreadedLoad):
     """
 
     def __init__(
-        self, line: Callable[[int], SystemLine], load: Load, seed: int, tally: OutcomeCounts, *, creates: bool
+        self, line: Callable[[int], SystemLine], load: Load, seed: int, outcomes: OutcomeCounts, *, creates: bool
     ) -> None:
         super().__init__()
         self._line = line
         self._load = load
         self._seed = seed
-        self._tally = tally
+        self._outcomes = outcomes
         self._creates = creates
         self._start_ns = 0
         self._grace_end = float("inf")
@@ -42,7 +42,7 @@ class SystemLoad(ThreadedLoad):
 
     @property
     def counters(self) -> Counters:
-        return self._tally.counters
+        return self._outcomes.counters
 
     def start(self) -> None:
         for thread in self._threads:

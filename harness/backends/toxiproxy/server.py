@@ -39,16 +39,16 @@ def cached() -> Path:
 def find(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The server that is already on this machine, from $ZAB_TOXIPROXY, PATH or our cache, in this order; or None.
 
-    Raises ToxiproxyError if ZAB_TOXIPROXY names something that can't be run: a wish is not silently passed over.
+    Raises ToxiproxyError if ZAB_TOXIPROXY names something that can't be run: a setting is not silently passed over.
     """
-    wish = environment.get("ZAB_TOXIPROXY")
-    if wish:
-        if not (Path(wish).is_file() and os.access(wish, os.X_OK)):
+    configured = environment.get("ZAB_TOXIPROXY")
+    if configured:
+        if not (Path(configured).is_file() and os.access(configured, os.X_OK)):
             raise ToxiproxyError(
-                f"ZAB_TOXIPROXY is {wish!r}, which is not an executable file. "
+                f"ZAB_TOXIPROXY is {configured!r}, which is not an executable file. "
                 "Point it at a toxiproxy-server, or unset it."
             )
-        return Path(wish)
+        return Path(configured)
     on_path = shutil.which("toxiproxy-server", path=environment.get("PATH", os.defpath))
     if on_path:
         return Path(on_path)

@@ -4,7 +4,7 @@ import sys
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.backends.zookeeper.server import LARGEST
 from zab_chaos.harness.errors import HarnessError
@@ -25,15 +25,15 @@ class ZooKeeperBackend(Backend):
 
         releases.find_java()
 
-    def release(self, wish: str) -> str:
-        return releases.named(wish)
+    def release(self, named: str) -> str:
+        return releases.resolved(named)
 
     def mistakes(self, scenario: Scenario) -> list[str]:
         if scenario.nodes > LARGEST:
             return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
         return []
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.zookeeper.stage import Stage
 
         return Stage(folder, scenario, options.release or releases.newest(), display)

@@ -44,8 +44,8 @@ class Artifact:
 
 def base_url(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> str:
     """The repository to ask: $ZAB_MAVEN, else the mirror of Maven's own settings, else Maven Central."""
-    wish = environment.get("ZAB_MAVEN")
-    return (wish or _mirror((home or Path.home()) / ".m2" / "settings.xml") or CENTRAL).rstrip("/")
+    configured = environment.get("ZAB_MAVEN")
+    return (configured or _mirror((home or Path.home()) / ".m2" / "settings.xml") or CENTRAL).rstrip("/")
 
 
 def _mirror(settings: Path) -> str | None:

@@ -217,8 +217,8 @@ class _Owners:
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         self._told: dict[int, tuple[int, int]] = {}
         # By what was asked: of whom nobody knows what became, then those that have failed.
-        self._open: dict[tuple[int, Wish], list[int]] = {}
-        self._done: dict[tuple[int, Wish], int] = {}
+        self._open: dict[tuple[int, Asked], list[int]] = {}
+        self._done: dict[tuple[int, Asked], int] = {}
         refused: list[Invoke] = []
         for invoke in evidence.operations:
             if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
@@ -226,14 +226,14 @@ class _Owners:
             key = invoke.client, invoke.seq
             answer = answers.get(key)
             if answer is None or answer.outcome == "unknown":
-                self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
+                self._open.setdefault((invoke.client, _asked(invoke)), []).append(invoke.seq)
             elif answer.outcome == "failed":
                 refused.append(invoke)
             elif answer.zxid is not None:
                 self._told[packed(answer.zxid)] = key
-                self._done[invoke.client, _wish(invoke)] = invoke.seq
+                self._done[invoke.client, _asked(invoke)] = invoke.seq
         for invoke in refused:
-            self._open.setdefault((invoke.client, _wish(invoke)), []).append(invoke.seq)
+            self._open.setdefault((invoke.client, _asked(invoke)), []).append(invoke.seq)
 
     def of(self, one: Transaction) -> tuple[int, int]:
         """(client, seq). What was asked for once and is there a second time has the same as the first time; what a client of
@@ -244,25 +244,25 @@ class _Owners:
             return told
         if client is None or not one.steps or one.type == CLOSE:
             return one.client, one.zxid
-        wishes = [(client, wish) for wish in _wishes(one.steps)]
-        for did in wishes:
+        candidates = [(client, asked) for asked in _possibly_asked(one.steps)]
+        for did in candidates:
             if self._open.get(did):
                 return client, self._open[did].pop(0)
-        return client, next((self._done[did] for did in wishes if did in self._done), one.zxid)
+        return client, next((self._done[did] for did in candidates if did in self._done), one.zxid)
 
     def ours(self, client: int) -> bool:
         """Whether it is the number of a client that keeps a record."""
         return client in self._numbers
 
 
-Wish = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
+Asked = tuple[tuple[str, str, int | None], ...]  # op, path, value of each step
 
 
-def _wish(invoke: Invoke) -> Wish:
+def _asked(invoke: Invoke) -> Asked:
     return tuple((step.op, step.path, step.value) for step in invoke.asked)
 
 
-def _wishes(steps: Sequence[Step]) -> list[Wish]:
+def _possibly_asked(steps: Sequence[Step]) -> list[Asked]:
     """What can have been asked for to have this done: the paths as they are, or without a sequential znode's number."""
     exact = tuple((op, path, value) for op, path, _, value in steps)
     numbered = tuple((op, NUMBER.sub("", path) if op == "create" else path, value) for op, path, _, value in steps)

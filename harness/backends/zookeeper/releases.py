@@ -67,23 +67,23 @@ def is_cached(version: str) -> bool:
     return cached(version).is_dir()
 
 
-def named(wish: str) -> str:
+def resolved(named: str) -> str:
     """A version or a distribution's folder, as it was asked for; the folder by its whole path. Raises BadInput."""
-    if VERSION.fullmatch(wish):
-        return wish
-    if Path(wish).is_dir():
-        return str(Path(wish).resolve())
+    if VERSION.fullmatch(named):
+        return named
+    if Path(named).is_dir():
+        return str(Path(named).resolve())
     raise BadInput(
-        f"--zookeeper {wish}: this is neither a version, like {newest()}, nor the folder of an unpacked distribution. "
+        f"--zookeeper {named}: this is neither a version, like {newest()}, nor the folder of an unpacked distribution. "
         "`zab zookeeper list` shows the versions that are known"
     )
 
 
-def locate(wish: str, said: Callable[[str], None] = lambda words: None) -> Release:
+def locate(named: str, said: Callable[[str], None] = lambda words: None) -> Release:
     """A release by its version, fetched into the cache if it has to be; or by a distribution's folder. `said` hears what
     is fetched. Raises BadInput, HarnessError."""
-    wish = named(wish)
-    return _found(wish, fetch(wish, said), said) if VERSION.fullmatch(wish) else _distribution(Path(wish), said)
+    named = resolved(named)
+    return _found(named, fetch(named, said), said) if VERSION.fullmatch(named) else _distribution(Path(named), said)
 
 
 def newest() -> str:

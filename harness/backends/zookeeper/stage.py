@@ -1,4 +1,4 @@
-"""What a run on ZooKeeper's servers stands on: ports, toxiproxy with two proxies for each ordered pair, the servers.
+"""The deployment of a run on ZooKeeper's servers: ports, toxiproxy with two proxies for each ordered pair, the servers.
 
 Entered, everything but the servers is up; left, nothing is, and what the servers and their clients showed is in the run's
 folder as traces.
@@ -16,7 +16,7 @@ from zab_chaos.faults.cluster import Status
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
-from zab_chaos.harness.backends.processes.ground import ProcessGround
+from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
@@ -37,7 +37,7 @@ from zab_chaos.model.events import operation_from_json, trace_name
 TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
 
 
-class Stage(ProcessGround):
+class Stage(ProcessDeployment):
     """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
 
     cluster: Servers
@@ -49,14 +49,14 @@ class Stage(ProcessGround):
         settings: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(folder, scenario, display or Quiet())
-        self._wish = release
+        self._release_named = release
         self._settings = dict(settings or {})
         self._version: str | None = None
         self._clients: list[Client] = []
         self._lives: list[Life] | None = None  # as they were when the servers had come together
 
     def _build(self, stack: ExitStack) -> None:
-        release = locate(self._wish, lambda jar: self._display.say(f"fetching {jar}"))
+        release = locate(self._release_named, lambda jar: self._display.say(f"fetching {jar}"))
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(3 * len(nodes), stack)

@@ -65,8 +65,8 @@ class ValuesAndVersions(Checker):
         asked: Sequence[Asked | None] = request.invoke.asked if request is not None else ()
         if len(asked) != len(steps):
             asked = [None] * len(steps)
-        for step, wish in zip(steps, asked, strict=True):
-            flaw = state.flaw(step, wish)
+        for step, asked_step in zip(steps, asked, strict=True):
+            flaw = state.flaw(step, asked_step)
             if flaw is not None:
                 self._flawed(zxid, step, request, flaw)
             state.apply(zxid, step)

@@ -10,7 +10,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import KINDS, within
 from zab_chaos.faults.scenario import FaultStep, Scenario, parse
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.backends.backend import Backend, Ground, RunOptions
+from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
@@ -29,7 +29,7 @@ class Bare(Backend):
     evidence = HISTORY
     defects: ClassVar = {"bug": "--bug"}
 
-    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Ground:
+    def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""How a standing ensemble is shown, node by node."""
+"""How a running ensemble is shown, node by node."""
 
 from pathlib import Path
 

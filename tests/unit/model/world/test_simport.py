@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import Limits, Scenario
-from zab_chaos.harness.backends.simulator.backend import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.client import SimClient
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.node.clients.sessions import SHARE
@@ -23,13 +23,13 @@ class Ensemble:
 
     def __init__(self) -> None:
         scenario = Scenario(name="three", about="three nodes are up", limits=Limits(waiting=WAITING))
-        self.ground = SimGround(scenario, 1, None, None, False)
-        self.world = self.ground.world
-        self.machines = [self.ground.machines[node] for node in sorted(self.ground.machines)]
+        self.deployment = SimDeployment(scenario, 1, None, None, False)
+        self.world = self.deployment.world
+        self.machines = [self.deployment.machines[node] for node in sorted(self.deployment.machines)]
         for machine in self.machines:
             machine.spawn()
         self.known: dict[int, list[Outcome]] = {ME: [], YOU: []}
-        assert self.world.until(lambda: self.ground.cluster.leader() is not None, 20 * SECOND)
+        assert self.world.until(lambda: self.deployment.cluster.leader() is not None, 20 * SECOND)
 
     def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
         """At node 1, which it says HELLO to with what it has `seen`. It knows the first so many `nodes`."""
@@ -103,7 +103,7 @@ def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensembl
 
 def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble: Ensemble) -> None:
     client = ensemble.client(ME, nodes=3)
-    ensemble.ground.network.cut([(1, 2), (1, 3), (2, 1), (3, 1)], "disable")
+    ensemble.deployment.network.cut([(1, 2), (1, 3), (2, 1), (3, 1)], "disable")
     for _ in range(50):
         ensemble.submit(client, Create("/a"))
         client.turn()

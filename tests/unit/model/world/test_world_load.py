@@ -1,7 +1,7 @@
 """The load in the simulated world, while it sets up."""
 
 from zab_chaos.faults.scenario import Scenario, Workload, load
-from zab_chaos.harness.backends.simulator.backend import SimGround
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
@@ -12,18 +12,18 @@ from zab_chaos.model.world.machine import SimNode
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     """Swarm seed 29 asked 450,000 times for its keys, as fast as the node could refuse."""
     scenario = Scenario(name="alone", about="one of three is up", workload=Workload(clients=1, keys=4))
-    ground = SimGround(scenario, 1, None, None, False)
-    machines: list[SimNode] = [ground.machines[node] for node in sorted(ground.machines)]
+    deployment = SimDeployment(scenario, 1, None, None, False)
+    machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
     machines[0].spawn()
-    ground.world.pass_time(1_000_000_000)
-    load = SimLoad(ground.world, machines, ground.records, load_of(scenario), 1)
+    deployment.world.pass_time(1_000_000_000)
+    load = SimLoad(deployment.world, machines, deployment.records, load_of(scenario), 1)
     load.start()
-    ground.world.pass_time(20 * AGAIN_NS)
+    deployment.world.pass_time(20 * AGAIN_NS)
     assert 0 < load.counters.failed <= 20 * 4
     assert not load.wait_begun(0)
     for machine in machines[1:]:
         machine.spawn()
-    assert ground.world.until(lambda: load.wait_begun(0), 5_000_000_000)
+    assert deployment.world.until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:

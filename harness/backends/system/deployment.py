@@ -1,4 +1,4 @@
-"""What a run of a system that is not ours stands on: ports, toxiproxy, its processes, and its clients' history."""
+"""The deployment of a run of a system that is not ours: ports, toxiproxy, its processes, and its clients' history."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import names
-from zab_chaos.harness.backends.processes.ground import HOST, ProcessGround
+from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.system.clients import SystemLine
@@ -79,7 +79,7 @@ class SystemCluster(Lives):
         return ProcessLife(node, number, process, log)
 
 
-class SystemGround(ProcessGround):
+class SystemDeployment(ProcessDeployment):
     cluster: SystemCluster
 
     def __init__(
@@ -106,7 +106,7 @@ class SystemGround(ProcessGround):
             )
             for node in nodes
         }  # fmt: skip
-        self._history = History(self.folder.file("ops.jsonl"), self.tally)
+        self._history = History(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
         self.cluster = SystemCluster(self._backend, places, self.folder, self._defect)
 
@@ -124,7 +124,7 @@ class SystemGround(ProcessGround):
         def line(number: int) -> SystemLine:
             return self.line(number, nodes[(number - 1) % len(nodes)], TIMEOUT_SECONDS)
 
-        return SystemLoad(line, load, seed, self.tally, creates="create" in self._backend.operations)
+        return SystemLoad(line, load, seed, self.outcomes, creates="create" in self._backend.operations)
 
     def formed(self) -> bool:
         """More than half of its nodes take clients and, if it has leaders, there is one."""

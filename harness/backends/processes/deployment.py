@@ -1,4 +1,4 @@
-"""What a run stands on whose nodes are processes that the harness starts, whatever runs in them."""
+"""The deployment of a run whose nodes are processes that the harness starts, whatever runs in them."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Self
 
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.backend import FolderGround
+from zab_chaos.harness.backends.backend import FolderDeployment
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.processes.monitor import Watch
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
@@ -25,11 +25,11 @@ HOST = "127.0.0.1"
 Link = tuple[int, int]  # (from, to)
 
 
-class ProcessGround(FolderGround):
+class ProcessDeployment(FolderDeployment):
     """Entered, everything but the nodes is up; left, nothing is: no process, no port. Raises HarnessError."""
 
     cluster: Lives
-    onlooker: Watch
+    monitor: Watch
     toxiproxy_version: str | None = None
 
     def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
@@ -49,7 +49,7 @@ class ProcessGround(FolderGround):
             self._build(stack)
             stack.callback(self._end_nodes)
             watch = Watch(self.cluster, self.folder, self._display, self._scenario.duration)
-            self.onlooker = stack.enter_context(watch)
+            self.monitor = stack.enter_context(watch)
             self._stack = stack.pop_all()
         return self
 
@@ -72,13 +72,13 @@ class ProcessGround(FolderGround):
         return {"toxiproxy": self.toxiproxy_version}
 
     def check(self) -> None:
-        if self.onlooker.error is not None:
-            raise HarnessError(f"the nodes' watch broke off: {self.onlooker.error!r}") from self.onlooker.error
+        if self.monitor.error is not None:
+            raise HarnessError(f"the nodes' watch broke off: {self.monitor.error!r}") from self.monitor.error
 
     @cached_property
     def _book(self) -> Book:
         """What hand-held clients ask is written down here."""
-        book = Book(self.folder.file("ops.jsonl"), self.tally.add)
+        book = Book(self.folder.file("ops.jsonl"), self.outcomes.add)
         self._stack.callback(book.close)
         return book
 
