@@ -2,11 +2,13 @@
 it."""
 
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
 from zab_chaos.faults.process import (
+    CORRUPT_EXIT,
     ENOUGH,
     RELAPSE,
     Killed,
@@ -73,6 +75,8 @@ class Wipe(AtRest):
 class Corrupt(AtRest):
     """Flips one bit of what was written, at a random place."""
 
+    ends = (-SIGKILL, CORRUPT_EXIT)
+
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
         path = newest_file(Path(self.cluster.disk_folder(node)), _FILES.get(what, _FILES["log"]))
@@ -92,6 +96,8 @@ class Corrupt(AtRest):
 
 class TruncateFile(AtRest):
     """Cuts off the tail of what was written, together with the preallocated rest of the file."""
+
+    ends = (-SIGKILL, CORRUPT_EXIT)
 
     def harm(self, node: int) -> dict[str, Any]:
         path = newest_file(Path(self.cluster.disk_folder(node)), _FILES[self.params["file"]])

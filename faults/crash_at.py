@@ -7,7 +7,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from zab_chaos.faults.process import ENOUGH, NodeDown, came_up, named, start_dead
+from zab_chaos.faults.process import DISK_EXIT, ENOUGH, NodeDown, came_up, named, start_dead
 from zab_chaos.node.crash_points import parse
 
 
@@ -145,6 +145,7 @@ class FailAt(CrashAt):
     """The disk fails once, at the point: a node that does not go on with such a disk ends with exit code 74."""
 
     action = "fail"
+    ends = (DISK_EXIT,)
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: disk to fail at {self.point}"

@@ -18,9 +18,8 @@ class FrameWitness:
         self.cluster = cluster
         self.host = host
         self.pairs = sorted(pairs)
-        self._lives: dict[int, int] = {}
+        self._processes: dict[int, int | None] = {}  # by receiver, when the cut had settled
         self._at_inject: dict[tuple[int, int], int] = {}
-        self._down: set[int] = set()
 
     def settle(self, seconds: float) -> bool:
         """Wait until no counter has moved for a while: what was under way when the link was cut may still arrive.
@@ -36,9 +35,8 @@ class FrameWitness:
                 reference, since = now, self.host.now()
             if self.host.now() > deadline:
                 break
-        self._lives = {receiver: life for receiver, (life, _) in reference.items()}
-        self._down = {target for _, target in self.pairs if not self.cluster.alive(target)}
-        self._at_inject = _by_pair(self.pairs, reference)
+        self._processes = {target: self.cluster.pid(target) for _, target in self.pairs}
+        self._at_inject = self._by_pair(reference)
         return self.host.now() - since >= QUIET
 
     def links(self) -> list[dict[str, Any]]:
@@ -46,14 +44,12 @@ class FrameWitness:
 
         A receiver that started during the cut began to count at 0. One that did not answer at the start is left out.
         """
-        now = self._read()
-        at_heal = _by_pair(self.pairs, now)
+        at_heal = self._by_pair(self._read())
         found = []
         for pair in self.pairs:
             if pair not in at_heal:
                 continue
-            life = now[pair[1]][0]
-            reborn = pair[1] in self._down or self._lives.get(pair[1], life) != life
+            reborn = self.cluster.pid(pair[1]) != self._processes.get(pair[1])
             at_inject = 0 if reborn else self._at_inject.get(pair)
             if at_inject is not None:
                 found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})
@@ -66,23 +62,19 @@ class FrameWitness:
     def _awake(self, node: int) -> bool:
         return self.cluster.alive(node) and not self.cluster.paused(node)
 
-    def _read(self) -> dict[int, tuple[int, dict[int, int]]]:
-        """Receiver to (life, frames by sender), of those that answer."""
+    def _read(self) -> dict[int, dict[int, int]]:
+        """Receiver to frames by sender, of those that answer."""
         answers = {}
         for receiver in sorted({target for _, target in self.pairs}):
             if self._awake(receiver):
                 status = self.cluster.status(receiver, timeout=1.0)
                 if status is not None:
                     cut = {source for source, target in self.pairs if target == receiver}
-                    frames = {source: count for source, count in status.frames.items() if source in cut}
-                    answers[receiver] = (status.life, frames)
+                    answers[receiver] = {source: count for source, count in status.frames.items() if source in cut}
         return answers
 
-
-def _by_pair(
-    pairs: Iterable[tuple[int, int]], answers: dict[int, tuple[int, dict[int, int]]]
-) -> dict[tuple[int, int], int]:
-    return {pair: answers[pair[1]][1].get(pair[0], 0) for pair in pairs if pair[1] in answers}
+    def _by_pair(self, answers: dict[int, dict[int, int]]) -> dict[tuple[int, int], int]:
+        return {pair: answers[pair[1]].get(pair[0], 0) for pair in self.pairs if pair[1] in answers}
 
 
 def crossed(links: Iterable[dict[str, Any]]) -> bool:

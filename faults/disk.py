@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
-from zab_chaos.faults.process import Killed, came_up, named, start_dead
+from zab_chaos.faults.process import DISK_EXIT, Killed, came_up, named, start_dead
 from zab_chaos.faults.rules import choice, whole
 
 VARIANTS = ("plain", "torn", "reordered", "pages")
@@ -42,6 +42,7 @@ class DiskFault(Fault):
     command: str
     on: dict[str, Any]
     off: dict[str, Any]
+    ends: tuple[int, ...] = (DISK_EXIT,)
 
     def inject(self) -> None:
         self.answers = {str(node): self.cluster.control(node, self.command, **self.on) for node in self.nodes}
@@ -99,6 +100,7 @@ class SlowDisk(DiskFault):
     """Each sync takes so much longer."""
 
     command, off = "slow-disk", {"ms": 0}
+    ends = ()
 
     def inject(self) -> None:
         self.on = {"ms": self.params["ms"]}

@@ -53,13 +53,18 @@ class Confirmation:
 
 @dataclass(slots=True)
 class Scene:
-    """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect."""
+    """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect.
+
+    `explained`: whether another fault that is or was there at the same time explains that the node's process ended with this
+    exit status.
+    """
 
     cluster: Cluster
     network: Network | None
     random: Random = field(default_factory=Random)
     patience: float = 10.0
     host: Host = THIS_HOST
+    explained: Callable[[int, int], bool] = lambda node, status: False
 
     @property
     def links(self) -> Network:
@@ -73,6 +78,7 @@ class Fault(ABC):
     """One injected fault. `heal` may be called at any time after `inject` was begun, also twice, and undoes what is
     there."""
 
+    ends: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
     pairs: Pairs = ()  # the links it touches
     refused: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
 

@@ -13,6 +13,7 @@ from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Ke
 from zab_chaos.faults.rules import choice, truth
 
 CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
+DISK_EXIT = 74  # what it says when its disk failed
 STEP = 0.02
 WITHIN_MS = 500  # how long a process that is to die in the middle of a write may wait for one
 
@@ -20,6 +21,7 @@ WITHIN_MS = 500  # how long a process that is to die in the middle of a write ma
 class NodeDown(Fault):
     """Base of faults that take nodes down; healed by restarting them on their disks."""
 
+    ends: tuple[int, ...] = (-SIGKILL,)
     started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
 
     def heal(self) -> None:
@@ -65,10 +67,14 @@ class Killed(NodeDown):
         asleep = [node for node in nodes if self.cluster.alive(node) and self.cluster.paused(node)]
         self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
+    def killed(self, node: int) -> bool:
+        """Whether the process ended as it was to."""
+        return self.exits.get(node) == -SIGKILL
+
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Whether all of them ended by SIGKILL and their processes are gone. With `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
-        killed = all(self.exits.get(node) == -9 and not self.cluster.alive(node) for node in self.pids)
+        killed = all(self.killed(node) and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
 
 
@@ -89,12 +95,19 @@ class Crash(Killed):
     def injected(self) -> Confirmation:
         return Confirmation(*self.deaths())
 
+    def killed(self, node: int) -> bool:
+        """Also if its disk failed just before: what it had in memory is gone, and what it wrote is there."""
+        status = self.exits.get(node)
+        return super().killed(node) or (status is not None and self.scene.explained(node, status))
+
     def describe(self) -> str:
         return f"{named(self.nodes)} killed"
 
 
 class Stop(NodeDown):
     """Asks the process to exit by itself: a clean shutdown."""
+
+    ends = (0, -SIGKILL)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
@@ -134,17 +147,9 @@ class Restart(Fault):
 class Pause(Fault):
     """SIGSTOP; healed by SIGCONT. A paused leader wakes up believing that it still leads."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        self.killed: set[int] = set()
-
     def inject(self) -> None:
         for node in self.nodes:
             self.cluster.pause(node)
-
-    def taken_down(self, nodes: Sequence[int]) -> None:
-        """Note that another fault killed paused nodes, which need not wake up."""
-        self.killed.update(nodes)
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -157,8 +162,13 @@ class Pause(Fault):
 
     def recovered(self) -> Confirmation:
         states = process_states(self.scene, self.nodes)
-        awake = all(state not in (psutil.STATUS_STOPPED, None) or n in self.killed for n, state in states.items())
+        awake = all(state not in (psutil.STATUS_STOPPED, None) or self._ended(n) for n, state in states.items())
         return Confirmation(awake, by_node(states, "state"))
+
+    def _ended(self, node: int) -> bool:
+        """Whether another fault has ended it: it need not wake up."""
+        status = self.cluster.wait_exit(node, 0.0)
+        return status is not None and self.scene.explained(node, status)
 
     def over(self) -> bool:
         return not any(self.cluster.alive(node) and self.cluster.paused(node) for node in self.nodes)
@@ -218,8 +228,8 @@ def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) 
 
 
 def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
-    """Wait until each node answers or has ended by itself. `refuses`: whether exit code 65 never, must or may
-    happen."""
+    """Wait until each node answers or has ended, by itself or because of another fault. `refuses`: whether exit code 65
+    never, must or may happen."""
     deadline = scene.host.now() + scene.patience
     evidence: dict[str, Any] = {}
     good = True
@@ -228,7 +238,8 @@ def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confi
         up = exit_code is None and scene.cluster.alive(node)
         evidence[str(node)] = {"pid": scene.cluster.pid(node)} if up else {"exit": exit_code}
         refused = exit_code == CORRUPT_EXIT
-        good = good and {"never": up, "must": refused, "may": up or refused}[refuses]
+        as_expected = {"never": up, "must": refused, "may": up or refused}[refuses]
+        good = good and (as_expected or (exit_code is not None and scene.explained(node, exit_code)))
     return Confirmation(good, evidence)
 
 

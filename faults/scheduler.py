@@ -7,7 +7,8 @@ the last call asked for. Whatever goes wrong, a fault that was begun stays on th
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -41,6 +42,7 @@ class FaultRun:
     injected_at: float = 0.0  # the caller's clock
     heals_at: float | None = None  # None: by another fault, or at the end
     recovered: Confirmation | None = None  # None: still there
+    beside: list["FaultRun"] = field(default_factory=list)  # the faults that were active when it was injected
     lasted: float | None = None  # seconds until it was healed by hand or with all others; None: otherwise, or not yet
 
     @property
@@ -238,8 +240,9 @@ class Scheduler:
         return nodes
 
     def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
-        fault = kind.make(Scene(self.cluster, self.network, random, self.patience, self.host), nodes, step.params)
-        run = FaultRun(number, step, nodes, Confirmation(False, {}), fault, now)
+        run = FaultRun(number, step, nodes, Confirmation(False, {}), injected_at=now, beside=self.active)
+        scene = Scene(self.cluster, self.network, random, self.patience, self.host, partial(self._explained, run))
+        fault = run.fault = kind.make(scene, nodes, step.params)
         run.heals_at = None if step.lasts is None else now + step.lasts
         self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
@@ -257,6 +260,11 @@ class Scheduler:
                     other.fault.taken_down(nodes)
         if not kind.heals:
             self._close_what_is_over()
+
+    def _explained(self, run: FaultRun, node: int, status: int) -> bool:
+        """Whether another fault, there at the same time as `run`, may end the node in this way."""
+        others = [*run.beside, *self.runs[run.id :]]
+        return any(other.fault and node in other.nodes and status in other.fault.ends for other in others)
 
     def _close_what_is_over(self) -> None:
         """A restart or a resume has healed older faults: their heal lines belong here, not at the end of the run."""

@@ -1,0 +1,98 @@
+"""Faults beside each other: what another fault did to a node says nothing against this one, what nobody did does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.host import THIS_HOST
+from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.process import Crash
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scheduler import FaultRun, Scheduler
+
+
+def step(do: str, **params: Any) -> FaultStep:
+    defaults = {key.name: key.default for key in KINDS[do].keys}
+    written = {name.replace("_at", "-at"): value for name, value in params.items()}
+    return FaultStep(at=0.0, do=do, target="node-2", lasts=None, params=defaults | written)
+
+
+@pytest.fixture
+def scheduler(sleepers: Callable[..., Any], tmp_path: Path) -> Any:
+    made = Scheduler(sleepers(3), None, (), 1, tmp_path / "faults.jsonl", patience=5.0)
+    made.begin(0.0)
+    yield made
+    made.close()
+
+
+def healed(scheduler: Scheduler, run: FaultRun) -> bool:
+    scheduler.heal(run)
+    assert run.recovered is not None
+    return run.recovered.confirmed
+
+
+@pytest.mark.parametrize("other", ["before", "after", None])
+def test_a_paused_node_that_a_crash_point_ended_need_not_wake_up(scheduler: Any, other: str | None) -> None:
+    if other == "before":
+        scheduler.inject(step("crash-at", point="before-send:ACK"))
+    pause = scheduler.inject(step("pause"))
+    if other == "after":
+        scheduler.inject(step("power-cut"))
+    elif scheduler.cluster.alive(2):
+        scheduler.cluster.kill(2)
+    assert healed(scheduler, pause) is (other is not None)
+
+
+def test_what_was_over_before_explains_nothing(scheduler: Any) -> None:
+    crash = scheduler.inject(step("crash"))
+    assert healed(scheduler, crash)
+    pause = scheduler.inject(step("pause"))
+    scheduler.cluster.kill(2)
+    assert not healed(scheduler, pause)
+
+
+@pytest.mark.parametrize(("damage", "explained"), [("truncate-file", True), ("crash", False)])
+def test_only_damage_explains_that_a_node_refuses_its_disk(scheduler: Any, damage: str, explained: bool) -> None:
+    (Path(scheduler.cluster.disk_folder(2)) / "log.1").write_bytes(b"x" * 200)
+    slow = scheduler.inject(step("slow-disk", ms=5))
+    scheduler.inject(step(damage))
+    scheduler.cluster.refusing.add(2)
+    assert healed(scheduler, slow) is explained
+
+
+@pytest.mark.parametrize("explained", [True, False])
+def test_a_crash_that_found_a_node_gone_counts_if_another_fault_took_it(
+    sleepers: Callable[..., Any], explained: bool
+) -> None:
+    cluster = sleepers(3)
+    fault = Crash(Scene(cluster, None, Random(1), explained=lambda node, status: explained), [1], {})
+    fault.inject()
+    fault.exits = {1: 74}
+    assert fault.injected().confirmed is explained
+
+
+def test_a_receiver_that_slept_at_the_cut_and_began_anew_since_counts_from_0(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(2)
+    cluster.pause(2)
+    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    assert witness.settle(5.0)
+    cluster.kill(2)
+    assert witness.links() == []
+    cluster.start(2)
+    assert witness.links() == [{"from": 1, "to": 2, "at_inject": 0, "at_heal": 0}]
+    cluster.frames[1, 2] = 3
+    assert witness.links() == [{"from": 1, "to": 2, "at_inject": 0, "at_heal": 3}]
+
+
+def test_a_receiver_that_slept_at_the_cut_and_woke_up_shows_nothing(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(2)
+    cluster.pause(2)
+    witness = FrameWitness(cluster, [(1, 2)], THIS_HOST)
+    assert witness.settle(5.0)
+    cluster.resume(2)
+    assert witness.links() == []
