@@ -129,6 +129,11 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         return {}
 
     @property
+    def hosts(self) -> str | None:
+        """Where ZooKeeper's own clients connect, `host:port,host:port`; None if they can't."""
+        return None
+
+    @property
     def versions(self) -> dict[str, str | None]:
         """Of what was used beside our own code, for run.json."""
         return {}

@@ -57,6 +57,14 @@ World = Annotated[
         help="Where to run: processes, sim (the simulator), lockstep, containers, zookeeper, or an installed backend.",
     ),
 ]
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        metavar="RELEASE",
+        help="Run on Apache ZooKeeper: a version, such as 3.9.4, or an unpacked distribution's folder.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Override the scenario's number of nodes.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
@@ -86,14 +94,7 @@ def run(
         str, typer.Argument(help="The name of a shipped scenario, or a file.", autocompletion=complete_scenario)
     ],
     on: World = "processes",
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(
-            "--zookeeper",
-            metavar="RELEASE",
-            help="Run on Apache ZooKeeper: a version, such as 3.9.4, or an unpacked distribution's folder.",
-        ),
-    ] = None,
+    zookeeper: ZooKeeper = None,
     seed: Seed = None,
     nodes: Nodes = None,
     defect: Annotated[
@@ -343,6 +344,10 @@ def analyze(
 
 @app.command()
 def up(
+    on: Annotated[
+        str, typer.Option("--on", metavar="BACKEND", help="What to run: processes (our own nodes) or zookeeper.")
+    ] = "processes",
+    zookeeper: ZooKeeper = None,
     nodes: Annotated[int, typer.Option(min=1, help="The number of nodes.")] = 3,
     seed: Annotated[
         int, typer.Option(min=0, max=2**63 - 1, help="The seed that draws targets such as `one` and `minority`.")
@@ -359,7 +364,9 @@ def up(
     """Start an ensemble that runs until Ctrl-C. Use it with `zab client` and break it with `zab inject`."""
     from zab_chaos.harness.cli.up import up_command
 
-    return up_command(nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet)
+    return up_command(
+        on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, record=record, quiet=quiet
+    )
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

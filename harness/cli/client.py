@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.client.client import Client, PolledClient
 from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
@@ -30,13 +30,9 @@ def client_command(
         with extra("shell", "the shell of zab client"):
             from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
     target = _given_key(address, secret) if secret is not None else _ensemble_of_up(address, results)
-    try:
-        pair = keys.load(target.secret)
-    except keys.KeyFileError as error:
-        raise BadInput(str(error)) from None
     # A single request goes to the named node only; a shell may move to another one.
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
-    client = Client(nodes, pair, target.first, timeout=timeout)
+    client = _client(target, nodes, timeout)
     book = Book(target.ops) if target.ops is not None else None
     with Session(SocketLine(client, book, own=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
@@ -57,12 +53,27 @@ def client_command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """The nodes to connect to. `ops`: the file that the operations are recorded in, if a run is in progress here."""
+    """The nodes to connect to, and the backend that they run `on`. `ops`: the file that the operations are recorded in, if a
+    run is in progress here."""
 
     nodes: dict[int, str]
     first: int
     secret: Path
     ops: Path | None = None
+    on: str = "processes"
+
+
+def _client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledClient:
+    """A client of these nodes, not connected yet. Raises BadInput."""
+    if target.on == "zookeeper":
+        from zab_chaos.harness.backends.zookeeper.client import Client as ZooKeeperClient
+
+        return ZooKeeperClient(nodes, target.first, timeout=timeout)
+    try:
+        pair = keys.load(target.secret)
+    except keys.KeyFileError as error:
+        raise BadInput(str(error)) from None
+    return Client(nodes, pair, target.first, timeout=timeout)
 
 
 def _given_key(address: str, secret: Path) -> _Target:
@@ -82,8 +93,9 @@ def _ensemble_of_up(address: str, results: Path) -> _Target:
     else:
         ensemble, first = _owner(address, running_ensembles(results), results)
     return _Target(
-        nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl"
-    )
+        nodes=ensemble.nodes, first=first, secret=Path(ensemble.secret), ops=Path(ensemble.folder) / "ops.jsonl",
+        on=ensemble.on,
+    )  # fmt: skip
 
 
 def _owner(address: str, running: Sequence[AddressFile], results: Path) -> tuple[AddressFile, int]:

@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.lockstep.compare import Difference, first_differ
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import implied, options_for, read
 from zab_chaos.harness.runs.run import run_shown
 
 
@@ -59,13 +59,6 @@ def run_command(
         print_json(answer)
     ci.publish(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
     return ran.verdict.exit if equal else Exit.VIOLATION
-
-
-def implied(on: str) -> str:
-    """The backend that --zookeeper implies. Raises BadInput if another one was asked for."""
-    if on not in ("zookeeper", "processes"):
-        raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
-    return "zookeeper"
 
 
 def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zab_chaos.harness.cli.output import console_for
-from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live.address_file import opened
 from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
@@ -26,14 +26,23 @@ LOOK_SECONDS = 0.5  # between two status queries: long enough for a heartbeat of
 ALL_SECONDS = 20.0  # at most, until the nodes beyond the quorum have joined
 TURN_SECONDS = 0.1  # at most, between two checks for Ctrl-C
 NAME = "up"
+SERVED = ("processes", "zookeeper")
 
 
-def up_command(*, nodes: int, seed: int, defect: str | None, results: Path, record: bool, quiet: bool) -> int:
+def up_command(
+    *, on: str = "processes", zookeeper: str | None = None, nodes: int, seed: int, defect: str | None, results: Path,
+    record: bool, quiet: bool,
+) -> int:  # fmt: skip
     """Run until Ctrl-C or SIGTERM, then stop all processes, judge the run and show the verdict. Raises BadInput."""
+    if on not in SERVED:
+        raise BadInput(
+            f"zab up runs {' or '.join(SERVED)}, whose nodes other programs can use; --on {on} was asked for"
+        )
     console = console_for(json=False)
     ensemble = Ensemble(
-        nodes=nodes, seed=seed, defect=defect, results=results, name=NAME, record=record, min_acked=0, keep_data=True
-    )
+        on=on, zookeeper=zookeeper, nodes=nodes, seed=seed, defect=defect, results=results, name=NAME, record=record,
+        min_acked=0, keep_data=True,
+    )  # fmt: skip
     with Interrupt() as interrupt:
         console.print(f"{nodes} nodes are starting ...", highlight=False)
         try:
@@ -62,13 +71,15 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
             raise HarnessError(str(error)) from None
         stack.callback(release_ports, ports)
         files, control = keys.files_in(_folder(ensemble) / "config"), f"{HOST}:{ports[0]}"
-        server = ControlServer(ensemble, control, keys.load(files.control))
+        server = ControlServer(ensemble, control, _control_keys(files.control, stack))
         stack.callback(server.close)
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
             ensemble.until_converged(ALL_SECONDS)  # so that the first client can use any node
         screen = stack.enter_context(_screen(console, quiet=quiet))
         stack.enter_context(
-            opened(results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files)
+            opened(
+                results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
+            )
         )
         _welcome(ensemble, console)
         looks, due = Looks(ensemble), 0.0
@@ -82,10 +93,19 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
                 due = time.monotonic() + LOOK_SECONDS
 
 
+def _control_keys(file: Path, stack: ExitStack) -> keys.Keys:
+    """The nodes' own; servers that have none get one for `zab inject`, for as long as they run."""
+    if file.exists():
+        return keys.load(file)
+    stack.callback(file.unlink, missing_ok=True)
+    return keys.create(file)
+
+
 def _welcome(ensemble: Ensemble, console: Console) -> None:
     first = next(iter(ensemble.addresses.values()))
     for words in (
         f"recording to  {_folder(ensemble)}",
+        *([f"connect       {ensemble.hosts}"] if ensemble.on == "zookeeper" else []),
         f"use           zab client {first} create /a hello    (without a command: a shell)",
         "break         zab inject crash target=leader        (zab inject heal; zab inject --list)",
         "stop          Ctrl-C",

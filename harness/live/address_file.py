@@ -20,8 +20,8 @@ FOLDER = "standing"
 class AddressFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`control`: where `zab up` listens for `zab inject`; `nodes`: where each node takes clients; `host:port` each.
 
-    `secret`: the clients' key file; `control_secret`: the one for `control`. `since`: when the process began, in clock ticks
-    since the machine started (a step of the clock does not move that): a process id is used again.
+    `secret`: the clients' key file; `control_secret`: the one for `control`. `on`: the backend. `since`: when the process
+    began, in clock ticks since the machine started (a step of the clock does not move that): a process id is used again.
     """
 
     pid: int
@@ -31,6 +31,7 @@ class AddressFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     nodes: dict[int, str]
     secret: str
     control_secret: str
+    on: str = "processes"
 
     @property
     def open(self) -> bool:
@@ -49,13 +50,13 @@ def _began(pid: int) -> int | None:
 
 @contextmanager
 def opened(
-    results: Path, *, folder: Path, control: str, nodes: dict[int, str], keys: KeyFiles
+    results: Path, *, folder: Path, control: str, nodes: dict[int, str], keys: KeyFiles, on: str = "processes"
 ) -> Iterator[AddressFile]:
     """Write our own address file, and remove it in the end."""
     pid = os.getpid()
     address = AddressFile(
         pid=pid, since=_began(pid) or 0, folder=str(folder.resolve()), control=control, nodes=nodes,
-        secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()),
+        secret=str(keys.clients.resolve()), control_secret=str(keys.control.resolve()), on=on,
     )  # fmt: skip
     place = results / FOLDER
     place.mkdir(parents=True, exist_ok=True)

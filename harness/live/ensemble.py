@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +36,7 @@ from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import RunOptions, defect_of
+from zab_chaos.harness.runs.options import RunOptions, defect_of, implied
 from zab_chaos.harness.runs.run import Run, reason, running
 from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
 from zab_chaos.model.verdict import Verdict
@@ -49,16 +50,18 @@ __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 class Ensemble(Standing):
     """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
 
-    `min_acked`: so many writes must have been acknowledged, or the verdict is UNKNOWN. `command`: what repeats all this,
-    for the report. Entered, a leader is established, and as a rule all nodes follow it. Left, nothing is there but the
-    folder, judged, unless an exception was what ended it. Use it from one thread, on processes the main thread; clients
-    may have others there.
+    `zookeeper`: a release of ZooKeeper's servers, which implies `on`. `min_acked`: so many writes must have been
+    acknowledged, or the verdict is UNKNOWN; None: one, but none where others write through `hosts`, whom nobody counts.
+    `command`: what repeats all this, for the report. Entered, a leader is established, and as a rule all nodes follow it.
+    Left, nothing is there but the folder, judged, unless an exception was what ended it. Use it from one thread, on
+    processes the main thread; clients may have others there.
     """
 
     def __init__(
         self,
         *,
         on: str = "processes",
+        zookeeper: str | None = None,
         nodes: int = 3,
         seed: int = 1,
         name: str = "ensemble",
@@ -67,7 +70,7 @@ class Ensemble(Standing):
         disk: str = "faithful",
         timing: Mapping[str, int] | None = None,
         limits: Mapping[str, int] | None = None,
-        min_acked: int = 1,
+        min_acked: int | None = None,
         converges_within: float = 20.0,
         results: Path | str = "results",
         keep_data: bool = False,
@@ -76,9 +79,11 @@ class Ensemble(Standing):
         """Raises BadInput, with all mistakes at once."""
         head = {"name": name, "about": "An ensemble that was used and broken by hand.", "nodes": nodes, "seed": seed}
         head |= {"record": record, "disk": disk}
-        expect = {"min_acked": min_acked, "converges_within": converges_within}
+        expect = {"min_acked": 1 if min_acked is None else min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
+        on = implied(on) if zookeeper is not None else on
         backend, self.scenario = checked(tables, on, defect)
+        self._counted = min_acked is not None
         self._options = RunOptions(
             seed=seed,
             results=Path(results),
@@ -87,6 +92,7 @@ class Ensemble(Standing):
             record=self.scenario.record,
             keep_data=keep_data,
             on=on,
+            release=backend.release(zookeeper) if zookeeper is not None else None,
         )
         self.folder: RunFolder | None = None
         self.verdict: Verdict | None = None  # once it is finished
@@ -190,6 +196,24 @@ class Ensemble(Standing):
         session = Session(self._deployment.line(number, first, timeout), self.look_after)
         self._sessions.append(session)
         return session
+
+    @property
+    def hosts(self) -> str:
+        """Where ZooKeeper's own clients, such as kazoo, connect: `host:port,host:port`. What they do is judged by what the
+        servers log. Raises BadInput if the nodes are not ZooKeeper's."""
+        found = self._deployment.hosts
+        if found is None:
+            raise BadInput(
+                f"an ensemble on {self.on} has no hosts for ZooKeeper's clients: they can connect to on='zookeeper' only. "
+                "Use client(), which every backend has"
+            )
+        if not self._counted:
+            self._expect_no_acknowledgements()
+        return found
+
+    def _expect_no_acknowledgements(self) -> None:
+        self.scenario = replace(self.scenario, expect=replace(self.scenario.expect, min_acked=0))
+        self._run.facts["expect"] |= {"min_acked": 0}
 
     def look_after(self) -> None:
         """Do for the faults what is due: those that last for a time heal, links that flap turn. Waiting does it too."""

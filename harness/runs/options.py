@@ -12,7 +12,14 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
 from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.runs import catalogue
 
-__all__ = ["RunOptions", "options_for", "read"]
+__all__ = ["RunOptions", "implied", "options_for", "read"]
+
+
+def implied(on: str) -> str:
+    """The backend that --zookeeper implies. Raises BadInput if another one was asked for."""
+    if on not in ("zookeeper", "processes"):
+        raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
+    return "zookeeper"
 
 
 def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:

@@ -19,9 +19,10 @@ HELD = pytest.StashKey[list["JudgedFixture"]]()  # on the config: everything tha
 USED = pytest.StashKey[set[str]]()  # on the config: folders in which runs were made
 WAS_THERE = pytest.StashKey[bool]()  # on the config: whether the results folder was there before
 MARKER = (
-    "zab(on, nodes, seed, seeds, scenario, defect, record, disk, timing, limits, min_acked, converges_within, expect, "
-    "allow_unknown): what a test asks of zab_cluster or zab_run. seeds=range(20) makes an item of each seed; scenario is "
-    "what zab_run runs; expect is the verdict that the test is to end with; allow_unknown=True lets UNKNOWN pass too."
+    "zab(on, zookeeper, nodes, seed, seeds, scenario, defect, record, disk, timing, limits, min_acked, converges_within, "
+    "expect, allow_unknown): what a test asks of zab_cluster or zab_run. seeds=range(20) makes an item of each seed; "
+    "scenario is what zab_run runs; expect is the verdict that the test is to end with; allow_unknown=True lets UNKNOWN "
+    "pass too."
 )
 T = TypeVar("T")
 Scope = Literal["session", "package", "module", "class", "function"]
@@ -36,6 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--zab-on",
         metavar="BACKEND",
         help="what ensembles run on, whatever a test says: processes, sim, containers, ...",
+    )
+    group.addoption(
+        "--zab-zookeeper",
+        metavar="RELEASE",
+        help="run ensembles on Apache ZooKeeper's servers of this release, such as 3.9.4, or of a distribution's folder",
     )
     group.addoption(
         "--zab-seeds", metavar="A..B", help="run every test of an ensemble or a scenario with each of these seeds"

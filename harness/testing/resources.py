@@ -93,8 +93,9 @@ def repeat(config: pytest.Config, node: pytest.Item | pytest.Collector, seed: in
     path, *names = node.nodeid.split("::")
     place = os.path.relpath(config.rootpath / path, config.invocation_params.dir)
     words = ["pytest", "::".join([place, *names])]
-    if config.getoption("zab_on") is not None:
-        words += ["--zab-on", config.getoption("zab_on")]
+    for option in ("on", "zookeeper"):
+        if config.getoption(f"zab_{option}") is not None:
+            words += [f"--zab-{option}", config.getoption(f"zab_{option}")]
     if config.getoption("zab_seeds") is not None:
         words += ["--zab-seeds", str(seed)]
     if config.getoption("zab_record") is not None:
@@ -128,7 +129,7 @@ def run(
     scenario = read(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
     told = options_for(
         name, scenario, seed=options.get("seed"), results=results, record=options.get("record"),
-        nodes=options.get("nodes"), on=on,
+        nodes=options.get("nodes"), on=on, release=options.get("zookeeper"),
     )  # fmt: skip
     try:
         ran = run_quietly(scenario, told)

@@ -15,6 +15,7 @@ from zab_chaos.harness.explore.seeds import read_seeds
 # Every key of the marker, and what it means; `pytest --markers` and docs/ci.md tell the same.
 KEYS = {
     "on": "the world: processes, sim, ...",
+    "zookeeper": "a release of Apache ZooKeeper's servers, or a distribution's folder; it implies on=\"zookeeper\"",
     "nodes": "how many",
     "seed": "what fixes the draws, and in the simulated world everything",
     "seeds": "an item for each of them: a range, a list, or A..B",
@@ -29,7 +30,8 @@ KEYS = {
     "expect": "the verdict that the test is to end with",
     "allow_unknown": "let UNKNOWN pass too",
 }
-OF_A_RUN = {"on", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
+ZOOKEEPER = "zookeeper"
+OF_A_RUN = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
 OF_AN_ENSEMBLE = set(KEYS) - {"scenario"}
 
 
@@ -78,7 +80,7 @@ def seeds_of(value: Any) -> list[int]:
 
 def said(config: pytest.Config) -> dict[str, Any]:
     """What the command line says."""
-    options = {"on": config.getoption("zab_on"), "seeds": config.getoption("zab_seeds")}
+    options = {name: config.getoption(f"zab_{name}") for name in ("on", "zookeeper", "seeds")}
     record = config.getoption("zab_record")
     options["record"] = None if record is None else record == "yes"
     return {key: value for key, value in options.items() if value is not None}
@@ -89,6 +91,18 @@ def written(config: pytest.Config) -> dict[str, Any]:
     options = {"on": config.getini("zab_on"), "seeds": config.getini("zab_seeds")}
     told = {key: value for key, value in options.items() if value}
     return told if config.getini("zab_record") else told | {"record": False}
+
+
+def with_backend(layer: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said in one place; where a release of ZooKeeper is named, its servers are meant. Raises BadInput."""
+    if "zookeeper" not in layer:
+        return dict(layer)
+    on = layer.get("on", ZOOKEEPER)
+    if on != ZOOKEEPER:
+        raise BadInput(
+            f"zookeeper={layer['zookeeper']!r} names a release of the servers of on='zookeeper', not of on={on!r}"
+        )
+    return {**layer, "on": ZOOKEEPER}
 
 
 def seeds_wanted(config: pytest.Config, marks: Mapping[str, Any]) -> list[int] | None:
@@ -104,10 +118,11 @@ def merged(
     config: pytest.Config, layers: Sequence[Mapping[str, Any]], seed: int | None, allowed: set[str]
 ) -> FixtureOptions:
     """What holds in the end. `layers`: the marker's and the fixture's own, the strongest last. Raises BadInput."""
-    keys: dict[str, Any] = written(config)
-    for layer in layers:
-        keys |= layer
-    keys |= said(config)
+    keys: dict[str, Any] = {}
+    for layer in (written(config), *layers, said(config)):
+        keys |= with_backend(layer)
+    if keys.get("on") != ZOOKEEPER:
+        keys.pop("zookeeper", None)  # of another layer, and this time other nodes are wanted
     keys.pop("seeds", None)
     if seed is not None:
         keys["seed"] = seed

@@ -78,6 +78,10 @@ class Stage(ProcessDeployment):
         return {node: self.cluster.client_address(node) for node in self.cluster.nodes}
 
     @property
+    def hosts(self) -> str:
+        return ",".join(self.addresses.values())
+
+    @property
     def versions(self) -> dict[str, str | None]:
         return {**super().versions, "zookeeper": self._version}
 

@@ -60,6 +60,11 @@ def test_a_mistake_is_answered_with_what_is_allowed_and_exit_code_4(
     assert words in said(capsys)
 
 
+def test_an_ensemble_that_nobody_else_could_use_is_not_run_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--on", "sim"]) == 4
+    assert "zab up runs processes or zookeeper" in capsys.readouterr().err
+
+
 def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(BAD)

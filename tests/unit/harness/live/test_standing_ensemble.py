@@ -28,6 +28,15 @@ def test_every_kind_of_fault_is_a_verb_and_no_verb_hides_anything_else() -> None
     assert not set(verbs()) & set(vars(Ensemble))
 
 
+def test_hosts_are_for_zookeeper_only(tmp_path: Path) -> None:
+    with standing(tmp_path, min_acked=0) as cluster, pytest.raises(BadInput, match="an ensemble on sim has no hosts"):
+        cluster.hosts  # noqa: B018
+    with pytest.raises(BadInput, match="--on sim was asked for"):
+        standing(tmp_path, zookeeper="3.9.4")
+    with pytest.raises(BadInput, match="--zookeeper lunch: this is neither a version"):
+        Ensemble(zookeeper="lunch", results=tmp_path)
+
+
 def test_what_was_acknowledged_survives_and_the_folder_can_be_judged_again(tmp_path: Path) -> None:
     with standing(tmp_path, keep_data=True) as cluster:
         with cluster.client() as client:

@@ -36,7 +36,7 @@ for = 0.2
 
 def test_help_and_markers_tell_everything(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest("--help").stdout.str()
-    for word in ("--zab-on", "--zab-seeds", "--zab-results", "--zab-record"):
+    for word in ("--zab-on", "--zab-zookeeper", "--zab-seeds", "--zab-results", "--zab-record"):
         assert word in told
     for word in ("zab_on (string)", "zab_seeds (string)", "zab_results (string)", "zab_record (bool)"):
         assert word in told
@@ -69,6 +69,21 @@ def test_the_command_line_wins_over_the_marker_and_the_marker_over_the_ini_file(
     outcome = pytester.runpytest("-s", "--zab-on=sim", "--zab-seeds=2..3", "--zab-record=no")
     outcome.assert_outcomes(passed=2)
     outcome.stdout.fnmatch_lines(["*seen sim 2 False*", "*seen sim 3 False*"])
+
+
+def test_a_release_of_zookeeper_means_its_servers_unless_others_are_wanted(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.zab(zookeeper='3.9.4', seed=7)" + SEEN)
+    outcome = pytester.runpytest("-s", "--zab-on=sim")
+    outcome.assert_outcomes(passed=1)
+    outcome.stdout.fnmatch_lines(["*seen sim 7 True*"])
+    pytester.makepyfile("import pytest\n@pytest.mark.zab(zookeeper='lunch')" + SEEN)
+    outcome = pytester.runpytest()
+    outcome.stdout.fnmatch_lines(["*zab: --zookeeper lunch: this is neither a version*"])
+    pytester.makepyfile("import pytest\n@pytest.mark.zab(zookeeper='3.9.4', on='sim')" + SEEN)
+    outcome = pytester.runpytest()
+    outcome.stdout.fnmatch_lines(
+        ["*zookeeper='3.9.4' names a release of the servers of on='zookeeper', not of on='sim'"]
+    )
 
 
 def test_results_go_where_the_option_says_seen_from_where_pytest_is_called(pytester: pytest.Pytester) -> None:
