@@ -38,7 +38,7 @@ def test_a_bar_in_a_cell_does_not_end_it() -> None:
     assert table(("a",), [("x|y",)]).splitlines()[2] == "| x\\|y |"
 
 
-LINKED = (*PAGES, "results/README.md", "examples/ci/README.md")
+LINKED = (*PAGES, "results/README.md", "examples/ci/README.md", "examples/kazoo/README.md")
 
 
 def anchors(text: str) -> set[str]:
