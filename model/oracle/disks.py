@@ -122,8 +122,9 @@ class Disk:
     """One disk of one node, over all lives that it has served. A lost disk is followed by a new one.
 
     `accepted_in`, `current_in`, `last_in`: the lines that say so. `amnesiac` as long as it keeps its node out of quorums.
-    `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`: the first boot on the disk that
-    took its place.
+    `admitted`: by what it is known that its node was a member again, when it had lost the disk before; the boot, if a life was
+    killed before it could say so. `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`:
+    the first boot on the disk that took its place.
     """
 
     amnesiac: bool = False
@@ -138,7 +139,7 @@ class Disk:
     successor: Boot | None = None
     promises: dict[int, list[Promised]] = field(default_factory=dict)  # by epoch
     joined: dict[int, Joined] = field(default_factory=dict)  # by epoch
-    admitted: dict[int, Member] = field(default_factory=dict)  # by epoch
+    admitted: dict[int, Member | Boot] = field(default_factory=dict)  # by epoch
 
     @property
     def empty(self) -> bool:
@@ -147,6 +148,8 @@ class Disk:
 
     def boot(self, event: Boot) -> None:
         """What a boot found takes the place of what the events said."""
+        if self.amnesiac and event.disk != "amnesiac":
+            self.admitted[event.current_epoch] = event
         self.amnesiac = event.disk == "amnesiac"
         if event.accepted_epoch != self.accepted_epoch:
             self.accepted_epoch, self.accepted_in = event.accepted_epoch, event
@@ -188,13 +191,14 @@ class Disk:
 class Found:
     """A boot, and what the disk had held when the life before it ended.
 
-    `new_disk`: the disk is another one, and empty. `own_epoch`: the former life was about to promise an epoch of its own.
-    `top`: see `Disk`.
+    `new_disk`: the disk is another one, and empty. `amnesiac`: the disk kept its node out of quorums. `own_epoch`: the former
+    life was about to promise an epoch of its own. `top`: see `Disk`.
     """
 
     boot: Boot
     before: Boot
     new_disk: bool
+    amnesiac: bool
     own_epoch: bool
     accepted_epoch: int
     current_epoch: int
@@ -212,6 +216,7 @@ def compare(event: Boot, before: Boot, disk: Disk, own_epoch: bool) -> Found:
         boot=event,
         before=before,
         new_disk=_is_new(event, disk),
+        amnesiac=disk.amnesiac,
         own_epoch=own_epoch,
         accepted_epoch=disk.accepted_epoch,
         current_epoch=disk.current_epoch,

@@ -282,6 +282,39 @@ def two_lost_disks(order: list[int]) -> Story:
 
 
 @legal("promises")
+def promises_member_by_one_that_died_before_it_could_say_that_it_was_admitted() -> Story:
+    """Node 4 has lost its disk, and is killed when it is durably a member again, before its trace says so. Its next life
+    says it, and it confirms node 5, which lost its disk later."""
+    return killed_at_its_admission(joined=True)
+
+
+@violates("promises")
+def promises_member_that_had_joined_nothing() -> Story:
+    """Node 4 has lost its disk, is killed before it has joined any epoch, and its next life has forgotten that."""
+    return killed_at_its_admission(joined=False)
+
+
+def killed_at_its_admission(joined: bool) -> Story:
+    """Of node 4, in epoch 2. Then nodes 1, 2 and 4 make node 5 a member."""
+    story = ensemble(nodes=5)
+    story.wipe(4, 5)
+    story.elect(1, epoch=2)
+    story.boot(4, "amnesiac")
+    if joined:
+        story.servers[4].amnesiac = False
+        story.join(4)
+    story.crash(4)
+    story.boot(4)
+    story.join(4)
+    story.boot(5, "amnesiac")
+    story.servers[5].amnesiac = False
+    story.join(5)
+    story.event(5, "member", epoch=2, quorum=[1, 2, 4])
+    story.settle()
+    return story
+
+
+@legal("promises")
 def promises_member_by_one_that_lost_its_disk_after() -> Story:
     """Node 3 confirms node 5 and loses its disk before node 5 has counted the confirmation."""
     return member_by_a_disk_that_is_lost([5, 3])

@@ -14,9 +14,10 @@ class Promises(Checker):
     lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
     node that it names had promised it this epoch and had made it their current one, with a log that really ended where
     the leader says that its history ends, not being amnesiac; and they are a quorum. A node that starts on an empty disk,
-    having held something on the one that it lost, is amnesiac. When it is a member again, a quorum of others had promised
-    that epoch, and none of them a later one before the node had joined it. Does not verify that their histories are
-    equal (agreement does, once they are delivered), nor promises that a life was killed before it could trace.
+    having held something on the one that it lost, is amnesiac, until it has joined an epoch. When it is a member again, a
+    quorum of others had promised that epoch, and none of them a later one before the node had joined it. Does not verify
+    that their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it
+    could trace, nor who confirmed a member that was killed before it could say so.
     """
 
     name = "promises"
@@ -33,7 +34,14 @@ class Promises(Checker):
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         node = self.facts.node(event.node)
-        if node.found is not None and node.found.new_disk and event.disk != "amnesiac" and not node.lost[-1].empty:
+        if node.found is None or event.disk == "amnesiac":
+            return
+        if not node.found.new_disk and node.found.amnesiac and event.current_epoch not in node.disk.joined:
+            self.found.add(
+                f"node {event.node} started as a member ({event.disk}), although it had joined no epoch since it lost its disk",
+                [node.found.before, event],
+            )
+        if node.found.new_disk and not node.lost[-1].empty:
             self.found.add(
                 f"node {event.node} started on an empty disk as a new member ({event.disk}), although it had promised and "
                 "held something on the disk that it lost",
