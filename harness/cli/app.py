@@ -255,13 +255,21 @@ def replay(
     show: Annotated[
         bool, typer.Option("--show", help="Print the node's protocol state there, and the inputs around it.")
     ] = False,
+    step: Annotated[
+        bool | None,
+        typer.Option(
+            "--step/--no-step",
+            help="Step through all nodes, forward and back. Default: on a terminal.",
+            show_default=False,
+        ),
+    ] = None,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
-    """Re-execute what the nodes of a run recorded, and compare every output."""
+    """Re-execute what the nodes of a run recorded: step through it on a terminal, compare every output elsewhere."""
     from zab_chaos.harness.cli.replay import replay_command
 
-    return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json)
+    return replay_command(run, node=node, life=life, until=until, show=show, results=results, json=json, step=step)
 
 
 @app.command()

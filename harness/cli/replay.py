@@ -1,6 +1,11 @@
-"""`zab replay`: re-execute a recorded run and compare every output; with --until and --show, stop at any event."""
+"""`zab replay`: re-execute a recorded run and compare every output.
 
+On a terminal it opens the stepper; with --until and --show it stops at an event of one life.
+"""
+
+import importlib.util
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,13 @@ from rich.text import Text
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.answer import earliest
+from zab_chaos.harness.report.html.fault_spans import read_spans
+from zab_chaos.harness.report.html.run_data import have_own_clocks
+from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
@@ -27,9 +38,16 @@ _UNTIL = re.compile(r"(i?)([1-9][0-9]{0,17})")
 
 
 def replay_command(
-    run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool
-) -> int:
-    """Replay and show. Exit 0: equal; 1: different; 2: nothing recorded, or with an unknown defect. Raises BadInput."""
+    run: str, *, node: int | None, life: int | None, until: str | None, show: bool, results: Path, json: bool,
+    step: bool | None = None,
+) -> int:  # fmt: skip
+    """Replay and show. Exit 0: equal; 1: different; 2: nothing recorded, or with an unknown defect. Raises BadInput.
+
+    `step`: open the stepper; None: if this is a terminal and nothing was asked for that the stepper does not show.
+    """
+    chosen_one = node is not None or life is not None or until is not None or show or json
+    if step and chosen_one:
+        raise BadInput("--step shows all nodes; leave out --node, --life, --until, --show and --json")
     folder = stored.find(results, run)
     console = console_for(json=json)
     try:
@@ -41,6 +59,8 @@ def replay_command(
     if not recorded:
         return _unknown("the run has no recordings (`zab run --no-record`, or record = false)", console, json=json)
     try:
+        if step or (step is None and not chosen_one and _can_step()):
+            return step_through(folder, peer_type, console)
         return _replay(
             folder, mark, chosen, peer_type, console, show=show, json=json, whole=node is None and life is None
         )
@@ -57,6 +77,11 @@ def _replay(
         return _visit(folder, chosen[0], mark, peer_type, console, show=show, json=json)
     lives = replay(folder.path, peer_type) if whole else (replay_life(folder.path, *one, peer_type) for one in chosen)
     return _all(folder, lives, console, json=json)
+
+
+def _can_step() -> bool:
+    """Whether people look at this, and the stepper's library is installed."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("prompt_toolkit") is not None
 
 
 def _understand(
@@ -91,6 +116,32 @@ def _unknown(why: str, console: Console, *, json: bool) -> int:
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "equal": None, "why": why, "lives": []})
     return Exit.UNKNOWN
+
+
+# ---- all nodes, step by step ----
+
+
+def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> int:
+    """Open the stepper on the whole run. Raises MissingExtra."""
+    with extra("shell", "the stepper of zab replay"):
+        from zab_chaos.harness.cli.stepper import Stepper
+    own_clocks = have_own_clocks(folder.read_run(), read_spans(Source(folder.path)))
+    with console.status("re-executing the run") as status:
+        steps = read_steps(folder.path, peer_type, own_clocks=own_clocks, say=status.update)
+    verdict = folder.read_verdict()
+    broken = earliest(verdict) if verdict is not None else None
+    evidence = [f"{one.file}:{one.line}" for one in broken[1].evidence] if broken is not None else []
+    title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
+    Stepper(steps, title, _zero(folder), evidence).run()
+    for gap in steps.gaps:
+        console.print(Text(gap), soft_wrap=True)
+    return Exit.VIOLATION if steps.gaps else Exit.PASS
+
+
+def _zero(folder: RunFolder) -> int:
+    """The begin of the workload, from which reports count."""
+    lines = list(folder.lines("harness.jsonl", MilestoneLine))
+    return next((line.t for line in lines if line.event == "workload-started"), min((it.t for it in lines), default=0))
 
 
 # ---- whole lives ----

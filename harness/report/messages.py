@@ -69,7 +69,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
             f"node {node}, life {number}: it has no recording" for node, number in sorted({*traced} - {*recorded})
         ]
     for node, number in recorded:
-        life = _Life(node)
+        life = RecordedLife(node)
         why = life.read(folder, number, core)
         lives.append(life)
         if why is not None:
@@ -86,15 +86,16 @@ Item = tuple[int, About]  # the index of the moment, what was said
 Place = tuple[int, int]  # peer, number of the session
 
 
-class _Life:
+class RecordedLife:
     """What one life sent and took, session by session; told by its re-execution.
 
-    `moments` are (the node's clock, the time of the line that was traced last); items point into them until `settle`
+    `_moments` are (the node's clock, the time of the line that was traced last); items point into them until `settle`
     makes `times` of them.
     """
 
     def __init__(self, node: int) -> None:
         self.node = node
+        self.rerun: Rerun  # as soon as it is read
         self.gave: dict[Place, list[Item]] = defaultdict(list)
         self.taken: dict[Place, list[Item]] = defaultdict(list)
         self.opened: dict[Place, int] = {}
@@ -109,7 +110,7 @@ class _Life:
         if not (folder / trace_name(self.node, number)).is_file():
             return "it has no trace"
         rerun = Rerun(folder, self.node, number, core)
-        self._match, rerun.observer = rerun.match, self
+        self.rerun, self._match, rerun.observer = rerun, rerun.match, self
         try:
             rerun.run()
         except OSError as error:
@@ -121,7 +122,7 @@ class _Life:
     def took(self, entry: AnyEntry) -> None:
         if isinstance(entry, Stepped):
             place = entry.source, self._session.get(entry.source, 0)
-            self.taken[place].append((len(self._moments), about(entry.message)))
+            self.taken[place].append((self.moment, about(entry.message)))
         elif isinstance(entry, Ticked | Started):
             self._asked = self._last()
             self._moments.append((entry.now, self._asked))
@@ -160,6 +161,11 @@ class _Life:
             latest = max(latest, traced, host(now))
             self.times.append(latest)
 
+    @property
+    def moment(self) -> int:
+        """The index of the moment that what is taken now belongs to."""
+        return len(self._moments)
+
     def time(self, moment: int) -> int:
         """What was taken in the last round before a kill has no look at the clock behind it."""
         return self.times[min(moment, len(self.times) - 1)] if self.times else 0
@@ -190,12 +196,12 @@ def _clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
 # ---- both ends ----
 
 
-def _all(lives: list[_Life]) -> Iterator[Sent]:
-    senders: dict[tuple[int, int, int], list[_Life]] = defaultdict(list)  # by node, peer, session
+def _all(lives: list[RecordedLife]) -> Iterator[Sent]:
+    senders: dict[tuple[int, int, int], list[RecordedLife]] = defaultdict(list)  # by node, peer, session
     for life in lives:
         for (peer, session), _ in life.gave.items():
             senders[life.node, peer, session].append(life)
-    ends: dict[tuple[int, Place], list[tuple[_Life, list[Item]]]] = defaultdict(list)
+    ends: dict[tuple[int, Place], list[tuple[RecordedLife, list[Item]]]] = defaultdict(list)
     for life in lives:
         for (peer, session), items in life.taken.items():
             sender = _sender(senders[peer, life.node, session], life.opened.get((peer, session), 0), life, session)
@@ -206,13 +212,15 @@ def _all(lives: list[_Life]) -> Iterator[Sent]:
             yield from _session(life, place, items, ends.get((id(life), place), []))
 
 
-def _sender(candidates: list[_Life], opened: int, receiver: _Life, session: int) -> _Life | None:
+def _sender(candidates: list[RecordedLife], opened: int, receiver: RecordedLife, session: int) -> RecordedLife | None:
     """Of the lives that had a session with this number, the one that opened it when the receiver did."""
     place = receiver.node, session
     return min(candidates, key=lambda one: abs(one.opened.get(place, 0) - opened), default=None)
 
 
-def _session(life: _Life, place: Place, items: list[Item], ends: list[tuple[_Life, list[Item]]]) -> Iterator[Sent]:
+def _session(
+    life: RecordedLife, place: Place, items: list[Item], ends: list[tuple[RecordedLife, list[Item]]]
+) -> Iterator[Sent]:
     """Each message of one session, with its arrival if it has one; a repeated one once more."""
     arrivals: dict[int, list[int]] = defaultdict(list)
     for receiver, taken in ends:

@@ -149,7 +149,6 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
-    own_clocks = facts.get("backend") not in REAL or any(span.do.startswith("clock") for span in spans)
     return RunData(
         folder=folder,
         facts=facts,
@@ -164,11 +163,16 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         windows=operations.windows(worked_until, WINDOW),
         lags=lags(lives, end - begin),
         milestones=milestones,
-        diagram=read_diagram(folder, core, own_clocks=own_clocks),
+        diagram=read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans)),
         zero=zero,
         begin=begin,
         end=end,
     )
+
+
+def have_own_clocks(facts: dict[str, Any], spans: list[Span]) -> bool:
+    """Whether the clocks of the run's nodes may differ from the host's."""
+    return facts.get("backend") not in REAL or any(span.do.startswith("clock") for span in spans)
 
 
 def _times(

@@ -48,8 +48,13 @@ def _booted(line: Line) -> str:
     return f"started on {held}: {epochs}, last zxid {_zxid(line['last_zxid'])}"
 
 
+def _leader(line: Line) -> str:
+    return f"node {line['leader']}" if line["leader"] else "nobody"
+
+
 EVENTS: dict[str, Callable[[Line], str]] = {
     "boot": _booted,
+    "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",
     "accepted_epoch": lambda line: f"promised epoch {line['epoch']} (f.p, durable)",

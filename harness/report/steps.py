@@ -1,0 +1,271 @@
+"""Every step of a recorded run, of all nodes in one order, with the paper's variables of each node before and after it.
+
+A step is one input of a node's core and what the core answered to it. Each life is re-executed once
+(`zab_chaos.model.replay`), and what a step changed is kept, so going forward or back needs no further execution. The order is
+that of the host's clock (`zab_chaos.harness.report.messages`).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.messages import RecordedLife
+from zab_chaos.model.events import UNREADABLE, trace_name
+from zab_chaos.model.replay import descriptions
+from zab_chaos.model.replay.replay import recorded_lives
+from zab_chaos.model.replay.state import state
+from zab_chaos.model.replay.trace import CORE
+from zab_chaos.node.core import messages as m
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.recording import Answered, AnyEntry, Ended, SnapshotTaken, Stepped, Synced, Ticked
+
+RESTLESS = frozenset({"clock", "deadline", "sessions"})  # these differ after every step, which says nothing
+DOWN = {"role": "down"}
+
+Variables = dict[str, str]  # by name, in words
+Changes = dict[
+    str, tuple[str | None, str | None]
+]  # by name: before and after; None: there was, or is, no such variable
+
+
+class Shown(NamedTuple):
+    """A variable as a step leaves it."""
+
+    words: str
+    changed: bool
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Step:
+    """One input of a node, or (`entry` None) the end of a life. `time` in nanoseconds of the host's clock; `events`: the
+    numbers of the first and of the last event that it left in the trace; `sent`: (receiver, message)."""
+
+    node: int
+    life: int
+    number: int
+    entry: AnyEntry | None
+    time: int = 0
+    moment: int = 0
+    sent: list[tuple[int, m.Message]] = field(default_factory=list)
+    changes: Changes = field(default_factory=dict)
+    events: tuple[int, int] = (0, 0)
+
+    @property
+    def words(self) -> str:
+        return "the process ends here" if self.entry is None else descriptions.entry(self.entry)
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the node took a message from another one, apart from a PING."""
+        return isinstance(self.entry, Stepped) and not isinstance(self.entry.message, m.Ping)
+
+
+class _SteppedLife(RecordedLife):
+    """One life's steps, told by its re-execution.
+
+    A look at the clock in a round that had other inputs is no step, nor is one, or a PING, that has no effect.
+    """
+
+    def __init__(self, node: int, life: int) -> None:
+        super().__init__(node)
+        self.life = life
+        self.steps: list[Step] = []
+        self.names: list[str] = []
+        self._variables: Variables = dict(DOWN)
+        self._sending: list[tuple[int, m.Message]] = []
+        self._open: Step | None = None  # of this round, still to be answered
+        self._event = 0
+
+    def took(self, entry: AnyEntry) -> None:
+        # What the disk says comes after the round's look at the clock, all else before it.
+        moment = self.moment - isinstance(entry, Synced | SnapshotTaken)
+        super().took(entry)
+        if not isinstance(entry, Answered | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
+            self._keep()
+            self._open = Step(node=self.node, life=self.life, number=self.rerun.inputs, entry=entry, moment=moment)
+        if self._open is not None:
+            self._open.sent += self._sending
+        self._sending = []
+        if isinstance(entry, Answered):
+            self._keep()
+            self._open = None
+
+    def sent(self, messages: list[tuple[int, m.Message]]) -> None:
+        super().sent(messages)
+        self._sending = messages
+
+    def finish(self) -> None:
+        """No further input comes: the process has ended."""
+        self._keep()
+        changes: Changes = {name: (words, DOWN.get(name)) for name, words in self._variables.items()}
+        self.steps.append(
+            Step(node=self.node, life=self.life, number=0, entry=None, moment=self.moment, changes=changes)
+        )
+
+    def _keep(self) -> None:
+        """The open step has had its effect so far."""
+        step, event = self._open, self._match.event
+        if step is None:
+            return
+        now = variables(self.rerun)
+        for name, change in _difference(self._variables, now).items():
+            step.changes[name] = (step.changes.get(name, change)[0], change[1])
+        if event > self._event:
+            step.events = (step.events[0] or self._event + 1, event)
+        if now.keys() != self._variables.keys():
+            _merge(self.names, now)
+        self._variables, self._event = now, event
+        if (not self.steps or self.steps[-1] is not step) and _says_something(step):
+            self.steps.append(step)
+
+
+def _says_something(step: Step) -> bool:
+    quiet = isinstance(step.entry, Ticked) or (
+        isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Ping)
+    )
+    return not quiet or bool(step.changes or step.sent or step.events[1])
+
+
+def variables(rerun: Any) -> Variables:
+    """The paper's variables of a re-executed core, in words."""
+    if not rerun.booted:
+        return {}
+    known = {name: words for name, words in state(rerun.machine, rerun.tree) if name not in RESTLESS}
+    return {**known, "sessions with": " ".join(map(str, sorted(rerun.machine.links))) or "nobody"}
+
+
+def _merge(names: list[str], more: Iterable[str]) -> None:
+    """Add what is missing, each behind the name that it comes after in `more`."""
+    at = 0
+    for name in more:
+        if name not in names:
+            names.insert(at, name)
+        at = names.index(name) + 1
+
+
+def _difference(before: Variables, after: Variables) -> Changes:
+    names = [name for name in (*before, *after) if before.get(name) != after.get(name)]
+    return {name: (before.get(name), after.get(name)) for name in names}
+
+
+class RunSteps:
+    """All steps of a run, and a place among them. `gaps` says in words what is missing, `unequal` where the replay differs.
+
+    `at` is the number of steps done: 0 is before the first. `names`: of all variables, in the order in which people ask.
+    """
+
+    def __init__(self, folder: Path, lives: list[_SteppedLife]) -> None:
+        self._folder = folder
+        self.all = sorted((step for life in lives for step in life.steps), key=lambda step: step.time)
+        self.nodes = sorted({life.node for life in lives})
+        self.names = ["role"]
+        for life in lives:
+            _merge(self.names, life.names)
+        self.gaps: list[str] = []
+        self.at = 0
+        self._now: dict[int, Variables] = {node: dict(DOWN) for node in self.nodes}
+
+    @property
+    def step(self) -> Step | None:
+        """The step that was done last."""
+        return self.all[self.at - 1] if self.at else None
+
+    def go(self, at: int) -> None:
+        """Do or undo steps until `at` are done; beyond the ends is the end."""
+        at = max(0, min(at, len(self.all)))
+        for step in self.all[self.at : at]:
+            self._change(step, after=1)
+        for step in reversed(self.all[at : self.at]):
+            self._change(step, after=0)
+        self.at = at
+
+    def _change(self, step: Step, after: int) -> None:
+        now = self._now[step.node]
+        for name, change in step.changes.items():
+            if (words := change[after]) is None:
+                now.pop(name, None)
+            else:
+                now[name] = words
+
+    def find(self, wanted: Callable[[Step], bool], *, back: bool = False) -> bool:
+        """Go to the next (or the last) such step; whether there is one."""
+        places = range(self.at - 2, -1, -1) if back else range(self.at, len(self.all))
+        found = next((place for place in places if wanted(self.all[place])), None)
+        if found is not None:
+            self.go(found + 1)
+        return found is not None
+
+    def at_event(self, node: int, life: int, number: int) -> bool:
+        """Go to the step that left this event in the trace; whether there is one."""
+        for place, step in enumerate(self.all):
+            if (step.node, step.life) == (node, life) and step.events[0] <= number <= step.events[1]:
+                self.go(place + 1)
+                return True
+        return False
+
+    def at_time(self, t: int) -> None:
+        """Go to the first step that was done at this time, or after it."""
+        self.go(bisect_left(self.all, t, key=lambda step: step.time) + 1)
+
+    def shown(self, node: int) -> dict[str, Shown]:
+        """The node's variables here, and which of them the last step changed; one that it took away is empty."""
+        changed = self.step.changes if self.step is not None and self.step.node == node else {}
+        gone = {name: Shown("", changed=True) for name, (_, after) in changed.items() if after is None}
+        return {name: Shown(words, name in changed) for name, words in self._now[node].items()} | gone
+
+    def told(self, step: Step) -> list[str]:
+        """What the step left in the trace, in words, with the line's number."""
+        lines = self._traces.lines(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
+        file = trace_name(step.node, step.life)
+        return [f"{line['n']}: {in_words(file, line)}" for line in map(_decoded, lines) if line.get("event") in CORE]
+
+    @cached_property
+    def _traces(self) -> "_Traces":
+        return _Traces(self._folder)
+
+
+class _Traces:
+    """The lines of the traces, read when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[int, int], list[bytes]] = {}
+
+    def lines(self, node: int, life: int) -> list[bytes]:
+        if (node, life) not in self._known:
+            self._known[node, life] = self._folder.joinpath(trace_name(node, life)).read_bytes().splitlines()
+        return self._known[node, life]
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        return dict(msgspec.json.decode(line, type=dict[str, Any]))
+    except UNREADABLE:
+        return {}
+
+
+def read_steps(
+    folder: Path, core: type[Peer], *, own_clocks: bool, say: Callable[[str], None] = lambda words: None
+) -> RunSteps:
+    """Re-execute all lives. `say` is told how far that has come. A life that can't be re-executed to its end is in `gaps`."""
+    gaps, lives = [], []
+    recorded = recorded_lives(folder)
+    for done, (node, number) in enumerate(recorded, 1):
+        say(f"re-executing node {node}, life {number} ({done} of {len(recorded)})")
+        life = _SteppedLife(node, number)
+        why = life.read(folder, number, core)
+        gaps += [f"node {node}, life {number}: {why}"] if why is not None else []
+        life.finish()
+        life.settle(own_clocks=own_clocks)
+        for step in life.steps:
+            step.time = life.time(step.moment)
+        lives.append(life)
+    found = RunSteps(folder, lives)
+    found.gaps = gaps
+    return found

@@ -1,0 +1,161 @@
+"""The steps of a run: in order, forward and back to the same variables, and what each one changed."""
+
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.steps import RunSteps, Shown, read_steps
+from zab_chaos.model.replay.life import Rerun
+from zab_chaos.model.replay.replay import recorded_lives
+from zab_chaos.model.replay.state import state
+from zab_chaos.node.core import messages as m
+from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.recording import AnyEntry, LinkClosed, LinkOpened, SnapshotTaken, Stepped, Submitted, Synced
+
+SCENARIO = """
+[scenario]
+name = "small"
+nodes = 3
+duration = 1
+[workload]
+clients = 2
+rate = 30
+[[fault]]
+at = 0.3
+do = "crash"
+target = "leader"
+for = 0.4
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated run in which the leader crashes and comes back."""
+    place = tmp_path_factory.mktemp("simulated")
+    (place / "small.toml").write_text(SCENARIO)
+    main(["run", str(place / "small.toml"), "--on", "sim", "--results", str(place / "results")])
+    return (place / "results" / "latest").resolve()
+
+
+@pytest.fixture
+def steps(run: Path) -> RunSteps:
+    return read_steps(run, Peer, own_clocks=True)
+
+
+def shown(steps: RunSteps) -> dict[int, dict[str, str]]:
+    return {node: {name: it.words for name, it in steps.shown(node).items() if it.words} for node in steps.nodes}
+
+
+def test_steps_are_in_order_of_time_and_each_lifes_in_its_own(steps: RunSteps) -> None:
+    assert all(one.time <= other.time for one, other in pairwise(steps.all))
+    for node in steps.nodes:
+        lives = [step.life for step in steps.all if step.node == node]
+        assert lives == sorted(lives)
+    for node, life in {(step.node, step.life) for step in steps.all}:
+        own = [step for step in steps.all if (step.node, step.life) == (node, life)]
+        assert own[-1].entry is None
+        assert all(one.number < other.number for one, other in pairwise(own[:-1]))
+
+
+def test_a_message_is_taken_after_it_was_sent(steps: RunSteps) -> None:
+    sent: dict[tuple[int, int], list[m.Message]] = {}
+    for step in steps.all:
+        if isinstance(step.entry, Stepped):
+            assert step.entry.message in sent[step.entry.source, step.node]
+        for peer, message in step.sent:
+            sent.setdefault((step.node, peer), []).append(message)
+
+
+def test_back_is_where_forward_was(steps: RunSteps) -> None:
+    places = [1, 7, len(steps.all) // 2, len(steps.all)]
+    going = []
+    for at in places:
+        steps.go(at)
+        going.append(shown(steps))
+    assert len({str(one) for one in going}) == len(places)
+    for at, was in reversed(list(zip(places, going, strict=True))):
+        steps.go(at)
+        assert shown(steps) == was
+    steps.go(-5)
+    assert shown(steps) == {node: {"role": "down"} for node in steps.nodes}
+    steps.go(10**9)
+    assert steps.at == len(steps.all)
+
+
+def test_the_variables_are_the_re_executed_cores(steps: RunSteps, run: Path) -> None:
+    """At the end of each life, before it is down."""
+    for node, life in recorded_lives(run):
+        rerun = Rerun(run, node, life, Peer)
+        rerun.run()
+        core = dict(state(rerun.machine, rerun.tree))
+        end = next(at for at, step in enumerate(steps.all) if (step.node, step.life, step.entry) == (node, life, None))
+        steps.go(end)
+        now = shown(steps)[node]
+        assert now.pop("sessions with") == (" ".join(map(str, sorted(rerun.machine.links))) or "nobody")
+        assert now == {name: core[name] for name in now}
+        assert {"role", "f.p (accepted epoch)", "f.a (current epoch)", "history", "delivered"} <= now.keys()
+        steps.go(end + 1)
+        assert shown(steps)[node] == {"role": "down"}
+
+
+def test_what_a_step_changed_is_marked_at_its_node_only(steps: RunSteps) -> None:
+    """An ACK moves what the leader knows of that follower."""
+    assert steps.find(lambda step: isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Ack))
+    step = steps.step
+    assert step is not None
+    assert isinstance(step.entry, Stepped)
+    changed = {name for name, it in steps.shown(step.node).items() if it.changed}
+    assert f"follower {step.entry.source}" in changed
+    assert "f.p (accepted epoch)" not in changed
+    for node in set(steps.nodes) - {step.node}:
+        assert not any(it.changed for it in steps.shown(node).values())
+
+
+def test_a_variable_that_is_gone_is_shown_once_more(steps: RunSteps) -> None:
+    """The end of a life takes all of them."""
+    assert steps.find(lambda step: step.entry is None)
+    step = steps.step
+    assert step is not None
+    assert steps.shown(step.node)["history"] == Shown("", changed=True)
+    steps.go(steps.at + 1)
+    assert "history" not in steps.shown(step.node)
+
+
+def test_an_event_is_found_by_its_line_in_the_trace(steps: RunSteps, run: Path) -> None:
+    lines = (run / "trace" / "node-2-1.jsonl").read_text().splitlines()
+    number = next(at for at, line in enumerate(lines, 1) if '"event":"accepted_epoch"' in line)
+    assert steps.at_event(2, 1, number)
+    assert steps.step is not None
+    assert any(words.startswith(f"{number}: node 2 (life 1) promised epoch") for words in steps.told(steps.step))
+    assert not steps.at_event(2, 1, len(lines) + 100)
+    assert not steps.at_event(9, 1, 1)
+
+
+def test_no_input_but_idle_looks_at_the_clock_and_pings_is_left_out(steps: RunSteps, run: Path) -> None:
+    """Counted in the recordings themselves."""
+    kinds = (LinkOpened, LinkClosed, Submitted, SnapshotTaken, Synced)
+    for node, life in recorded_lives(run):
+        seen, inputs = Rerun(run, node, life, Peer), list[AnyEntry]()
+        seen.observer = Mock(took=inputs.append)
+        seen.run()
+        heard = [one for one in inputs if isinstance(one, Stepped) and not isinstance(one.message, m.Ping)]
+        other = [one for one in inputs if isinstance(one, kinds)]
+        own = [step.entry for step in steps.all if (step.node, step.life) == (node, life)]
+        assert [one for one in own if isinstance(one, Stepped) and not isinstance(one.message, m.Ping)] == heard
+        assert [one for one in own if isinstance(one, kinds)] == other
+
+
+def test_a_damaged_recording_is_a_gap_and_the_rest_is_there(run: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(run, tmp_path / "run")
+    path = folder / "record" / "node-2-1.bin"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    steps = read_steps(folder, Peer, own_clocks=True)
+    assert len(steps.gaps) == 1
+    assert steps.gaps[0].startswith("node 2, life 1: the checksum")
+    assert {step.node for step in steps.all} == {1, 2, 3}
