@@ -20,4 +20,5 @@ class Ability(Enum):
     FIRST_DISKS = "disks that can be filled before the first start"
     TUNING = "timing and limits that a scenario could set"
     RECORDING = "recording of its nodes' inputs"
+    SESSIONS = "sessions with ephemeral znodes and watches"
     FINAL_STATE = "way to read one node's state at the end"

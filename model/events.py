@@ -270,6 +270,75 @@ class Complete(Operation, kw_only=True, tag="complete"):
     steps: list[tuple[str, int | None]] | None = None
 
 
+class SessionLine(Line, kw_only=True, tag_field="type"):
+    """A line of sessions.jsonl. A client has one session at a time, and one connection; its lines are in the order in which
+    its connection carried them."""
+
+    client: int
+
+    @property
+    def file(self) -> str:
+        return "sessions.jsonl"
+
+
+class Began(SessionLine, kw_only=True, tag="began"):
+    """The client has a new session, of this number."""
+
+    session: int
+
+
+class Lost(SessionLine, kw_only=True, tag="lost"):
+    """The connection is gone, and with it the watches; the session may go on at another server."""
+
+
+class Over(SessionLine, kw_only=True, tag="over"):
+    """The session is over for its client: it has closed it, has gone silent for good, or was told that it has expired."""
+
+    session: int
+    why: Literal["closed", "left", "expired"]
+
+
+class Made(SessionLine, kw_only=True, tag="made"):
+    """The session's creation of an ephemeral znode was acknowledged. A path is used once."""
+
+    session: int
+    path: str
+    zxid: Pair
+
+
+class Ask(SessionLine, kw_only=True, tag="ask"):
+    """A read that sets a watch is on its way."""
+
+    path: str
+
+
+class Look(SessionLine, kw_only=True, tag="look"):
+    """A read was answered by `node`, at `zxid`. `changed`: the zxid of the znode's last change, None if there is none such
+    znode; `owner`: the session of an ephemeral one. `watch`: it has set a watch. `last`: after everything else, and a sync."""
+
+    path: str
+    node: int
+    zxid: Pair
+    changed: Pair | None = None
+    owner: int | None = None
+    watch: bool = False
+    last: bool = False
+
+
+class Fired(SessionLine, kw_only=True, tag="fired"):
+    """A server told of a change of a znode."""
+
+    path: str
+    what: str
+
+
+class Ended(SessionLine, kw_only=True, tag="ended"):
+    """The servers' logs have the end of a session at this zxid. `client`: 0."""
+
+    session: int
+    zxid: Pair
+
+
 class Fault(Line, kw_only=True, tag_field="type"):
     """A line of faults.jsonl. `evidence` is free in form: what the processes themselves showed."""
 
@@ -345,6 +414,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
+OfSession = Began | Lost | Over | Made | Ask | Look | Fired | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

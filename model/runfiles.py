@@ -17,6 +17,7 @@ from zab_chaos.model.events import (
     Invoke,
     Line,
     Milestone,
+    OfSession,
     Run,
     event_from_json,
     operation_from_json,
@@ -31,6 +32,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "ops.jsonl": operation_from_json,
     "faults.jsonl": msgspec.json.Decoder(Inject | Heal).decode,
     "harness.jsonl": msgspec.json.Decoder(Milestone).decode,
+    "sessions.jsonl": msgspec.json.Decoder(OfSession).decode,
 }
 
 
@@ -72,6 +74,9 @@ class Reader:
 
     def operations(self) -> Iterator[Invoke | Complete]:
         return self._lines("ops.jsonl")
+
+    def sessions(self) -> Iterator[OfSession]:
+        return self._lines("sessions.jsonl")
 
     def faults(self) -> Iterator[Inject | Heal]:
         return self._lines("faults.jsonl")

@@ -71,6 +71,7 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
         ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
         ("[timing]", "timing" in said, Ability.TUNING),
         ("[limits]", "limits" in said, Ability.TUNING),
+        ("[workload] sessions", scenario.workload.sessions > 0, Ability.SESSIONS),
         ("[expect] state", bool(scenario.expect.state), Ability.FINAL_STATE),
     ):
         if asked and need not in backend.abilities:

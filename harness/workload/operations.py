@@ -24,7 +24,8 @@ class Load:
     """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
     `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
     that makes it unique needs it). `max_outstanding`: of one client. `moves`: how often a second some client goes to
-    another of the `nodes`. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every
+    another of the `nodes`. `sessions`: clients beside these that live in sessions, with ephemeral znodes and
+    watches, where there are any. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every
     mistake."""
 
     clients: int = 6
@@ -35,6 +36,7 @@ class Load:
     max_outstanding: int = 100
     burst: int = 1
     moves: float = 0.0
+    sessions: int = 0
     nodes: int = 1
     operations: tuple[Operation, ...] = ()
 

@@ -89,6 +89,10 @@ class Oracle:
         if question is not None:
             self._tell("complete", operation, question)
 
+    def take_session(self, line: ev.OfSession) -> None:
+        """One line of sessions.jsonl."""
+        self._tell(str(line.__struct_config__.tag), line)
+
     def take_fault(self, fault: ev.Inject | ev.Heal) -> None:
         if isinstance(fault, ev.Inject):
             self.facts.inject(fault)
@@ -275,6 +279,8 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
         oracle.take(event)
     for operation in reader.operations():
         oracle.take_operation(operation)
+    for line in reader.sessions():
+        oracle.take_session(line)
     for fault in reader.faults():
         oracle.take_fault(fault)
     return oracle.finish(run)

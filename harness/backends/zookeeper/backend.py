@@ -15,7 +15,9 @@ from zab_chaos.model.events import LOGS
 
 class ZooKeeperBackend(Backend):
     name = "zookeeper"
-    abilities = frozenset({Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE})
+    abilities = frozenset(
+        {Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS}
+    )
     evidence = LOGS
 
     def check(self) -> None:

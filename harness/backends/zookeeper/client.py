@@ -66,7 +66,7 @@ class Client(PolledClient):
         self._closed = True
         super().close()
         if self._visit is not None:
-            self._end()
+            end_session(self._kazoo)
         self._kazoo.close()
         self._poller.unregister(self._rung)
         self._bell.close()
@@ -87,16 +87,6 @@ class Client(PolledClient):
         else:
             self._kazoo.start_async()
         return self._visit
-
-    def _end(self) -> None:
-        """As kazoo's own `stop`, which waits for a server that does not answer."""
-        self._kazoo._stopped.set()
-        self._kazoo._queue.append((CloseInstance, None))
-        self._kazoo._connection._write_sock.send(b"\0")
-        if not self._kazoo._connection.connection_stopped.wait(GOODBYE_SECONDS):
-            hang_up(self._kazoo)
-        self._kazoo.handler.stop()
-        self._kazoo._connection.stop(END_SECONDS)
 
     # kazoo's thread
 
@@ -202,6 +192,18 @@ class _Result:
     @property
     def _zxid(self) -> Zxid:
         return Zxid(self._kazoo.last_zxid) if self._kazoo.last_zxid else ZERO
+
+
+def end_session(kazoo: Any, *, say: bool = True) -> None:
+    """As kazoo's own `stop`, which waits for a server that does not answer. Not to `say` so leaves the session to expire."""
+    kazoo._stopped.set()
+    if say:
+        kazoo._queue.append((CloseInstance, None))
+        kazoo._connection._write_sock.send(b"\0")
+    if not say or not kazoo._connection.connection_stopped.wait(GOODBYE_SECONDS):
+        hang_up(kazoo)
+    kazoo.handler.stop()
+    kazoo._connection.stop(END_SECONDS)
 
 
 def hang_up(kazoo: Any) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import zmq
@@ -17,7 +18,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
-from zab_chaos.harness.backends.zookeeper import tree
+from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
 from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork
@@ -30,8 +31,9 @@ from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_of
-from zab_chaos.harness.workload.thread import LoadThread
+from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import operation_from_json, trace_name
 
 TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
@@ -141,6 +143,12 @@ class Stage(ProcessDeployment):
         for (node, life), events in traces(evidence).items():
             lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
             self.folder.file(trace_name(node, life)).write_bytes(lines)
+        if self.sessions_file.exists():
+            sessions.write_ended(self.sessions_file, evidence.lives)
+
+    @property
+    def sessions_file(self) -> Path:
+        return self.folder.file("sessions.jsonl")
 
     def _sessions(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
@@ -171,6 +179,29 @@ class _Workload(LoadThread):
         ops, load = stage.folder.file("ops.jsonl"), load_of(stage._scenario)
         super().__init__(stage.addresses, ops, load, seed, TIMEOUT_SECONDS)
         self._stage = stage
+        self._guests = (
+            sessions.Guests(stage.addresses, stage.sessions_file, load.sessions, seed) if load.sessions else None
+        )
+
+    def start(self) -> None:
+        super().start()
+        if self._guests is not None:
+            self._guests.__enter__()
+
+    def wait_begun(self, timeout: float) -> bool:
+        return super().wait_begun(timeout) and (self._guests is None or self._guests.begun.wait(timeout))
+
+    def stop(self, grace: float = 5.0) -> Counters:
+        try:
+            return super().stop(grace)
+        finally:
+            if self._guests is not None:
+                self._guests.stop()
+
+    def _raise(self) -> None:
+        super()._raise()
+        if self._guests is not None and self._guests.error is not None:
+            raise WorkloadError(f"the clients with sessions broke off: {self._guests.error!r}") from self._guests.error
 
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None

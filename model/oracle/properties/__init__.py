@@ -18,6 +18,7 @@ from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.recovery import Recovery
+from zab_chaos.model.oracle.properties.sessions import Ephemerals, Watches
 from zab_chaos.model.oracle.properties.state import StateEquality
 from zab_chaos.model.oracle.properties.values import ValuesAndVersions
 
@@ -57,8 +58,12 @@ CLIENTS: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
-# Progress of servers that do not say which links they have open is judged by the clients' history.
-SERVERS = tuple(Serves if checker is Progress else checker for checker in ALL if checker.name not in NOT_SHOWN)
+# Progress of servers that do not say which links they have open is judged by the clients' history; sessions are ZooKeeper's.
+SERVERS = (
+    *(Serves if checker is Progress else checker for checker in ALL if checker.name not in NOT_SHOWN),
+    Ephemerals,
+    Watches,
+)
 BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS, LOGS: SERVERS}
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"
 

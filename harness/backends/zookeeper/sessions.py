@@ -1,0 +1,309 @@
+"""Clients that live in sessions: they make ephemeral znodes, watch one another's, close their sessions or fall silent.
+
+What each is told stands in sessions.jsonl, in the order in which its connection carried it: it is written down in the thread
+that reads the connection, before anybody else hears of it. `zab_chaos.model.oracle.properties.sessions` judges it.
+"""
+
+import contextlib
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zab_chaos.harness.backends.zookeeper import tree
+from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session
+from zab_chaos.harness.backends.zookeeper.records import Life
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.machine.background import BackgroundThread
+from zab_chaos.node.core.zxid import Zxid, pair
+
+with extra("zookeeper", "a client of ZooKeeper"):
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.exceptions import KazooException
+    from kazoo.protocol.serialization import Create, Exists, SetData, Watch
+    from kazoo.security import OPEN_ACL_UNSAFE
+
+ROOT = "/sessions"
+SESSION_SECONDS = 2.0
+RATE = 10.0  # actions a second, of each client
+ZNODES = 5  # that stay, and are written
+RECENT = 20  # ephemeral znodes among which a client chooses
+WAITING = 30  # requests on their way, of one client; it asks for no more
+SETUP_SECONDS = 20.0
+EXPIRY_SECONDS = 4 * SESSION_SECONDS  # a session that nobody renews is over by then, also if the leader has changed
+EPHEMERAL = 1  # the flag of a create
+FIRED = {1: "created", 2: "deleted", 3: "changed", 4: "children"}  # the types of events
+
+
+class Ledger:
+    """sessions.jsonl. Each line is written at once, and later ones are not earlier."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+
+    def write(self, kind: str, client: int, **fields: Any) -> None:
+        with self._lock:
+            line = {"type": kind, "t": time.monotonic_ns(), "client": client, **fields}
+            os.write(self._file, msgspec.json.encode(line) + b"\n")
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Guest:
+    """A client: one session after the other. `made` is told of the paths of its ephemeral znodes."""
+
+    def __init__(
+        self, number: int, addresses: Mapping[int, str], ledger: Ledger, made: Callable[[str], None]
+    ) -> None:  # fmt: skip
+        self.number = number
+        self._addresses = dict(addresses)
+        self._nodes = {address: node for node, address in addresses.items()}
+        self._ledger = ledger
+        self._made = made
+        self._count = 0
+        self._kazoo: Any = None
+        self._session: int | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has a session, is connected, and does not wait for too much."""
+        kazoo = self._kazoo
+        return kazoo is not None and kazoo.connected and len(kazoo._queue) + len(kazoo._pending) < WAITING
+
+    def begin(self) -> None:
+        """A session of its own, as soon as a server takes it."""
+        kazoo = KazooClient(
+            ",".join(self._addresses.values()), timeout=SESSION_SECONDS, connection_retry=RETRY, logger=tree.silent
+        )
+        told = kazoo._connection._read_watch_event
+
+        def fired(buffer: bytes, offset: int) -> None:
+            event, _ = Watch.deserialize(buffer, offset)
+            self._write("fired", path=event.path, what=FIRED.get(event.type, str(event.type)))
+            told(buffer, offset)
+
+        kazoo._connection._read_watch_event = fired
+        kazoo.add_listener(self._changed)
+        self._kazoo = kazoo
+        kazoo.start_async()
+
+    def close(self, *, silently: bool = False) -> None:
+        """End the session; `silently`: only fall silent, and let it expire."""
+        kazoo, self._kazoo = self._kazoo, None
+        if kazoo is None:
+            return
+        kazoo.remove_listener(self._changed)
+        end_session(kazoo, say=not silently)
+        if self._session is not None:
+            self._write("over", session=self._session, why="left" if silently else "closed")
+        self._session = None
+        kazoo.close()
+
+    def make(self) -> None:
+        """An ephemeral znode."""
+        self._count += 1
+        path, session = f"{ROOT}/e-{self.number}-{self._count}", self._session
+
+        def heard(_result: Any, zxid: Zxid, _node: int) -> None:
+            self._write("made", session=session, path=path, zxid=pair(zxid))
+            self._made(path)
+
+        self._ask(Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), heard)
+
+    def write(self, path: str) -> None:
+        self._ask(SetData(path, b"%d" % self._count, -1), lambda result, zxid, node: None)
+
+    def look(self, path: str, *, watch: bool) -> None:
+        """Whether it is there, and since when; `watch`: and be told when that changes."""
+
+        def heard(stat: Any, zxid: Zxid, node: int) -> None:
+            self._write("look", **seen(path, stat, zxid, node), **({"watch": True} if watch else {}))
+
+        if watch:
+            self._write("ask", path=path)
+        self._ask(Exists(path, _nothing if watch else None), heard)
+
+    def _ask(self, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
+        self._kazoo._call(request, _Answer(self, self._kazoo, heard))
+
+    # kazoo's thread
+
+    def answered(self, kazoo: Any, heard: Callable[[Any, Zxid, int], None], value: Any) -> None:
+        node = self._node(kazoo)
+        if node is not None and kazoo is self._kazoo and kazoo.last_zxid:
+            heard(value, Zxid(kazoo.last_zxid), node)
+
+    def _changed(self, state: Any) -> None:
+        session = self._kazoo._session_id if self._kazoo is not None else None
+        if state == KazooState.CONNECTED and session != self._session:
+            self._session = session
+            self._write("began", session=session)
+        elif state == KazooState.SUSPENDED:
+            self._write("lost")
+        elif state == KazooState.LOST and self._session is not None:
+            self._write("over", session=self._session, why="expired")
+            self._session = None
+
+    def _node(self, kazoo: Any) -> int | None:
+        """The server at the other end."""
+        with contextlib.suppress(OSError, AttributeError):  # it has gone again already
+            host, port = kazoo._connection._socket.getpeername()[:2]
+            return self._nodes.get(f"{host}:{port}")
+        return None
+
+    def _write(self, kind: str, **fields: Any) -> None:
+        self._ledger.write(kind, self.number, **fields)
+
+
+class _Answer:
+    """Where kazoo puts what became of a request, in the thread that reads the connection."""
+
+    def __init__(self, guest: Guest, kazoo: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
+        self._guest = guest
+        self._kazoo = kazoo
+        self._heard = heard
+
+    def set(self, value: Any) -> None:
+        self._guest.answered(self._kazoo, self._heard, value)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Nothing that could be judged: nobody knows, or the znode has gone."""
+
+
+def _nothing(_event: Any) -> None:
+    """What fires is on record already."""
+
+
+def seen(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
+    """A read's answer, for sessions.jsonl. `stat` None: there is no such znode."""
+    fields = {"path": path, "node": node, "zxid": pair(zxid)}
+    if stat is None:
+        return fields
+    owner = {"owner": stat.ephemeralOwner} if stat.ephemeralOwner else {}
+    return fields | {"changed": pair(Zxid(stat.mzxid))} | owner
+
+
+class Guests(BackgroundThread):
+    """So many `clients`, from a thread of their own. What they ask for is drawn from the seed; when, by the clock."""
+
+    def __init__(self, addresses: Mapping[int, str], file: Path, clients: int, seed: int) -> None:
+        super().__init__("sessions")
+        self.error: Exception | None = None
+        self.begun = threading.Event()
+        self._addresses = dict(addresses)
+        self._ledger = Ledger(file)
+        self._random = random.Random(f"{seed}/sessions")
+        self._recent: deque[str] = deque(maxlen=RECENT)
+        self._guests = [Guest(number, addresses, self._ledger, self._recent.append) for number in range(1, clients + 1)]
+
+    def stop(self) -> None:
+        """End all sessions, wait until the servers have ended those that fell silent, and look at every server once more."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        for guest in self._guests:
+            guest.close()
+        self._look_back()
+        self._ledger.close()
+
+    def _run(self) -> None:
+        try:
+            self._prepare()
+            for guest in self._guests:
+                guest.begin()
+            self.begun.set()
+            while not self._over.wait(1 / RATE / len(self._guests)):
+                self._act(self._random.choice(self._guests))
+        except Exception as error:  # a thread's error must reach whoever started it
+            self.error = error
+
+    def _prepare(self) -> None:
+        """The znodes that stay."""
+        end = time.monotonic() + SETUP_SECONDS
+        while True:
+            try:
+                with tree.connected(next(iter(self._addresses.values())), SESSION_SECONDS) as client:
+                    for number in range(ZNODES):
+                        client.ensure_path(_znode(number))
+                return
+            except (KazooException, tree.Unreadable):
+                if time.monotonic() > end or self._over.is_set():
+                    raise
+
+    def _act(self, guest: Guest) -> None:
+        draw = self._random.random()
+        path = _znode(self._random.randrange(ZNODES))
+        if draw < 0.02:
+            guest.close(silently=draw < 0.01)
+            guest.begin()
+        elif not guest.ready:
+            return
+        elif draw < 0.25:
+            guest.make()
+        elif draw < 0.4:
+            guest.write(path)
+        else:
+            ephemeral = self._recent and draw < 0.7
+            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.5 or draw > 0.8)
+
+    def _look_back(self) -> None:
+        """What each server shows when every session is over; silent ones are given their time."""
+        end = time.monotonic() + EXPIRY_SECONDS
+        while (left := self._left()) is None or (any(left.values()) and time.monotonic() < end):
+            if time.monotonic() > end:
+                return  # some server is not there; the run says so elsewhere
+            time.sleep(0.2)
+        for node, stats in left.items():
+            self._write_last(node, stats)
+
+    def _left(self) -> dict[int, list[tuple[str, Any, Zxid]]] | None:
+        """The ephemeral znodes that each server shows; None if one does not answer."""
+        found: dict[int, list[tuple[str, Any, Zxid]]] = {}
+        for node, address in self._addresses.items():
+            try:
+                found[node] = list(ephemerals(address))
+            except (KazooException, tree.Unreadable):
+                return None
+        return found
+
+    def _write_last(self, node: int, stats: list[tuple[str, Any, Zxid]]) -> None:
+        for path, stat, zxid in stats:
+            self._ledger.write("look", 0, **seen(path, stat, zxid, node), last=True)
+
+
+def _znode(number: int) -> str:
+    return f"{ROOT}/z-{number}"
+
+
+def ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
+    """The ephemeral znodes that a server shows after a sync, with the zxid of its answer. Raises KazooException,
+    tree.Unreadable."""
+    with tree.connected(address, SESSION_SECONDS) as client:
+        client.sync(ROOT)
+        for name in client.get_children(ROOT):
+            stat = client.exists(f"{ROOT}/{name}")
+            if stat is not None and stat.ephemeralOwner:
+                yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
+
+
+def ended(lives: Iterable[Life]) -> dict[int, int]:
+    """The sessions that have ended, and at which zxid: by what the servers' logs hold in the end."""
+    latest = {life.node: life for life in sorted(lives, key=lambda life: life.life)}
+    return {one.client: one.zxid for life in latest.values() for one in life.after.transactions if one.type == CLOSE}
+
+
+def write_ended(file: Path, lives: Iterable[Life]) -> None:
+    """Add the ends of sessions to sessions.jsonl."""
+    ledger = Ledger(file)
+    for session, zxid in sorted(ended(lives).items()):
+        ledger.write("ended", 0, session=session, zxid=pair(Zxid(zxid)))
+    ledger.close()
