@@ -9,10 +9,10 @@ WORKERS ?= auto
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test test-cluster test-zookeeper check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser demo test test-cluster test-zookeeper test-zookeeper-ci check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv, install the project and its tools, fetch toxiproxy, and Java for the pipeline
 	@$(BIN)/python -m zab_chaos.harness.backends.toxiproxy.fetch
@@ -40,6 +40,9 @@ test-cluster: setup ## test the pipeline on a real Spark cluster of three proces
 test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
 	$(PIP) install --constraint constraints.txt --editable '.[zookeeper]'
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
+
+test-zookeeper-ci: setup ## of these tests, a crash, a partition and two tickets: some two minutes, what CI runs
+	$(BIN)/pytest -n 2 -m "zookeeper and ci" tests/integration
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .
