@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
@@ -16,26 +17,29 @@ def birth(folder: Path, scale: Scale) -> list[Figure]:
 
 
 def _one(folder: Path, scale: Scale) -> float:
+    with Ensemble(folder, scale.nodes) as ensemble, ensemble.anyone() as client:
+        return until_first_write(ensemble.start, lambda: isinstance(client.create("/first", b"1"), Ok))
+
+
+def until_first_write(start: Callable[[], None], write: Callable[[], bool]) -> float:
+    """Seconds from the beginning of `start` to the first `write` that is acknowledged. Raises HarnessError."""
     acknowledged: list[float] = []
 
-    with Ensemble(folder, scale.nodes) as ensemble:
+    def ask() -> None:
+        """Again and again; from a thread of its own, since nodes are spawned by the main one."""
+        while time.monotonic() < deadline:
+            if write():
+                acknowledged.append(time.monotonic())
+                return
 
-        def write() -> None:
-            """Ask again and again; from a thread of its own, since nodes are spawned by the main one."""
-            with ensemble.anyone() as client:
-                while time.monotonic() < deadline:
-                    if isinstance(client.create("/first", b"1"), Ok):
-                        acknowledged.append(time.monotonic())
-                        return
-
-        begin = time.monotonic()
-        deadline = begin + SETTLE_SECONDS
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            ensemble.start()
-        finally:
-            writer.join()
+    begin = time.monotonic()
+    deadline = begin + SETTLE_SECONDS
+    writer = threading.Thread(target=ask)
+    writer.start()
+    try:
+        start()
+    finally:
+        writer.join()
     if not acknowledged:
         raise HarnessError(f"no write was acknowledged within {SETTLE_SECONDS:.0f} s of the start")
     return acknowledged[0] - begin

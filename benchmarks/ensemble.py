@@ -15,6 +15,7 @@ import psutil
 
 from zab_chaos.harness.backends import ensemble_state as cluster
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
+from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.ports import free_ports, release_ports
@@ -104,15 +105,23 @@ class Ensemble:
 
     def memory(self) -> dict[int, int]:
         """Resident bytes of each node."""
-        return {node: psutil.Process(pid).memory_info().rss for node, pid in self._pids().items()}
+        return resident(self.cluster)
 
     def cpu(self) -> float:
         """Seconds of processor time that all nodes and this process have used."""
-        spent = time.process_time()
-        for pid in self._pids().values():
-            times = psutil.Process(pid).cpu_times()
-            spent += times.user + times.system
-        return spent
+        return time.process_time() + processor(self.cluster)
 
-    def _pids(self) -> dict[int, int]:
-        return {node: pid for node in self.cluster.nodes if (pid := self.cluster.pid(node)) is not None}
+
+def resident(nodes: Lives) -> dict[int, int]:
+    """Resident bytes of each node that is up."""
+    return {node: psutil.Process(pid).memory_info().rss for node, pid in _pids(nodes).items()}
+
+
+def processor(nodes: Lives) -> float:
+    """Seconds of processor time that all nodes have used."""
+    times = [psutil.Process(pid).cpu_times() for pid in _pids(nodes).values()]
+    return float(sum(one.user + one.system for one in times))
+
+
+def _pids(nodes: Lives) -> dict[int, int]:
+    return {node: pid for node in nodes.nodes if (pid := nodes.pid(node)) is not None}

@@ -45,7 +45,7 @@ def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]
     with ensemble.client(ensemble.follower(leader)) as client:
         if number == 0:
             create_keys(client, scale.keys)
-        load = _Load(client, scale)
+        load = SteadyLoad(client, scale)
         load.until(lambda: load.answered >= BEFORE)
         killed = time.monotonic_ns()
         ensemble.cluster.kill(leader)
@@ -56,7 +56,7 @@ def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]
     return (commit - killed) / 1e6, (load.reached_ns - killed) / 1e6
 
 
-class _Load:
+class SteadyLoad:
     """Keeps writes outstanding, whatever becomes of them: under a killed leader some are unknown."""
 
     def __init__(self, client: Client, scale: Scale) -> None:

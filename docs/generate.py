@@ -18,6 +18,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.against import pairs
 from zab_chaos.faults import grammar
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.defects import DEFECTS
@@ -287,19 +288,47 @@ def numbers(file: str) -> str:
     """What a committed summary of `zab bench` says: on which machine, how busy it was, every figure. `file` is its place as
     seen from the page."""
     report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
-    machine, load = report["machine"], report["load_before"][0]
     rows = [
         (name, figure["name"], shown(figure["value"]), figure["unit"], spread(figure["rounds"]))
         for name, measured in report["measurements"].items()
         for figure in measured["figures"]
     ]
+    heads = ("measured", "figure", "value", "unit", "lowest to highest round")
+    return f"{measured_on(report, file)}\n\n{table(heads, rows)}"
+
+
+def measured_on(report: dict[str, Any], file: str) -> str:
+    """With which command, when, and on which machine."""
+    machine, load = report["machine"], report["load_before"][0]
     return (
         f"`{report['command']}` on {report['started'][:10]}: {machine['processor']}, {machine['cores']} cores, "
         f"{machine['memory'] / 2**30:.0f} GiB, {machine['kernel'].split('-')[0]}, Python {report['versions']['python']}, "
-        f"fdatasync of 4 KiB {machine['fdatasync_ms']:.2f} ms, load average {load:.1f} when it began "
-        f"([every round]({file})).\n\n"
-        + table(("measured", "figure", "value", "unit", "lowest to highest round"), rows)
+        f"fdatasync of 4 KiB {machine['fdatasync_ms']:.2f} ms, load average {load:.1f} when it began ([every round]({file}))."
     )
+
+
+def side_by_side(file: str | None = None) -> str:
+    """What a committed summary of `zab bench --against zookeeper` says, our nodes and ZooKeeper's in a row each, and its
+    picture. `file`: its place as seen from the page; None while there is none."""
+    if file is None:
+        return "No figures stand here yet: they have to be measured on a machine that does nothing else."
+    report = json.loads((ROOT / file.removeprefix("../")).read_text(encoding="utf-8"))
+    rows = pairs(report)
+    names = list(rows[0][2])
+    cells = [
+        (what, unit, *(said_with_rounds(figures[name]) for name in names if name in figures))
+        for what, unit, figures in rows
+    ]
+    return (
+        f"{measured_on(report, file)}\n\n![{' and '.join(names)}, side by side]({Path(file).with_suffix('.svg')})\n\n"
+        + table(("measured", "unit", *names), cells)
+    )
+
+
+def said_with_rounds(figure: dict[str, Any]) -> str:
+    """A value, and between which its rounds lie."""
+    rounds = spread(figure["rounds"])
+    return f"{shown(figure['value'])} ({rounds})" if rounds else shown(figure["value"])
 
 
 def spread(rounds: list[float]) -> str:
@@ -355,6 +384,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "crash-points": crash_points,
     "keys": keys,
     "numbers": numbers,
+    "side-by-side": side_by_side,
     "tables": tables,
     "metric-tables": metric_tables,
 }

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import against, growth, synthetic
 from benchmarks import curve as frames
-from benchmarks import growth, synthetic
 from benchmarks import oracle as judge
 from benchmarks.birth import birth
 from benchmarks.containers import containers
@@ -112,6 +112,12 @@ MEASUREMENTS: dict[str, Measurement] = {
             measure=containers,
         ),
         Measurement(
+            name="against",
+            about="our nodes and Apache ZooKeeper's, alternating, each through its own client",
+            measure=against.against,
+            full=True,
+        ),
+        Measurement(
             name="pipeline",
             about="`zab analyze` on two cores: one run, growing numbers of events, a campaign",
             measure=pipeline,
@@ -197,14 +203,15 @@ def surroundings(results: Path) -> dict[str, Any]:
 def store(report: dict[str, Any], results: Path) -> Path:
     """Write the report to `results/summaries/bench-<utc-time>.json`. Raises HarnessError.
 
-    If the pipeline was measured, a picture of how it scales is written beside it, as `.svg`.
+    A picture is written beside it, as `.svg`: of how the pipeline scales, or of our nodes and ZooKeeper side by side, if
+    that was measured.
     """
     folder = results / "summaries"
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-        drawn = growth.picture(report)
+        drawn = growth.picture(report) or against.picture(report)
         if drawn is not None:
             write_whole(path.with_suffix(".svg"), drawn)
     except OSError as error:

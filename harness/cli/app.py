@@ -535,6 +535,10 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this measurement. May be repeated.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="zookeeper", help="Measure our nodes and Apache ZooKeeper's side by side, and draw both."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure fewer and shorter rounds.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Also measure the pipeline, ensemble sizes and payloads.")
@@ -547,7 +551,7 @@ def bench(
         raise HarnessError("this installation has no benchmarks; run them from a checkout")
     from zab_chaos.harness.cli.bench import bench_command
 
-    return bench_command(only or [], quick=quick, full=full, results=results, json=json)
+    return bench_command(only or [], against=against, quick=quick, full=full, results=results, json=json)
 
 
 app.command()(lab)

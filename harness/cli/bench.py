@@ -15,10 +15,15 @@ from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.runs import catalogue
 
 
-def bench_command(only: list[str], *, quick: bool, full: bool, results: Path, json: bool) -> int:
+def bench_command(
+    only: list[str], *, against: str | None = None, quick: bool, full: bool, results: Path, json: bool
+) -> int:  # fmt: skip
     """Run the chosen measurements. No number counts as a failure. Raises BadInput, HarnessError."""
-    names = chosen(only, full=full)
+    if against not in (None, "zookeeper"):
+        raise BadInput(f"--against takes zookeeper; {against} was asked for")
+    names = chosen([*only, "against"] if against else only, full=full)
     words = ["zab", "bench", *(part for name in only for part in ("--only", name))]
+    words += ["--against", against] if against else []
     words += ["--quick"] * quick + ["--full"] * full
     return bench(names, QUICK if quick else NORMAL, results, shlex.join(words), json=json)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.against import pairs, picture
 from benchmarks.figures import Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure
 
@@ -28,6 +29,12 @@ TINY = Scale(
     events=(),  # a call of Spark takes its time, and two calls show what there is to show
     campaign=2,
 )
+MARKS = {"containers": "containers", "against": "zookeeper"}
+SIDE_BY_SIDE = [
+    "start", "throughput at the leader", "servers' processor time at the leader", "client's processor time at the leader",
+    "throughput at a follower", "servers' processor time at a follower", "client's processor time at a follower",
+    "latency at a follower p50", "latency at a follower p99", "memory of the leader", "fail-over p50", "fail-over max",
+]  # fmt: skip
 FIGURES = {
     "throughput": ["leader", "leader p50", "follower", "follower p50"],
     "latency": ["leader p50", "leader p99", "follower p50", "follower p99", "disk fdatasync p50"],
@@ -53,7 +60,8 @@ FIGURES = {
 @pytest.mark.processes
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.containers if name == "containers" else ()) for name in MEASUREMENTS]
+    "name",
+    [pytest.param(name, marks=getattr(pytest.mark, MARKS[name]) if name in MARKS else ()) for name in MEASUREMENTS],
 )
 def test_it_measures_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     report = measure([name], TINY, tmp_path, f"zab bench --only {name}", lambda words: None)
@@ -65,6 +73,11 @@ def test_it_measures_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     if name == "memory":
         assert len(names) == 1 + 2 * TINY.nodes
         assert sum("(leader)" in each for each in names) == 2
+    elif name == "against":
+        found = pairs(report)
+        assert sorted(what for what, _, _ in found) == sorted(SIDE_BY_SIDE)
+        assert {len(figures) for _, _, figures in found} == {2}
+        assert picture(report) is not None
     else:
         assert names == FIGURES[name]
     assert all(figure["value"] > 0 for figure in figures)

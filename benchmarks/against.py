@@ -1,0 +1,275 @@
+"""Measures our nodes and Apache ZooKeeper's servers side by side: one run, alternating, each through its own client.
+
+Both stand without proxies on the same disk, with fsync, at the same time; while one works the other only sends heartbeats.
+kazoo is pure Python, and at high rates it is what is measured: so the processor time of servers and client is told apart.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from benchmarks.birth import until_first_write
+from benchmarks.ensemble import Ensemble, processor
+from benchmarks.failover import BEFORE, SteadyLoad
+from benchmarks.figures import Figure, Lacking, Scale, median, percentile
+from benchmarks.load import Driven, Loop, create_keys
+from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.client.client import Client
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.node.tree.outcomes import Ok
+
+OURS = "zab-chaos"
+MIB = 2**20
+
+
+class Writer(Protocol):
+    def create_keys(self, keys: int) -> None: ...
+    def writes(self, count: int, keys: int, payload: int) -> Driven: ...
+    def through(self, kill: Callable[[], int], scale: Scale) -> float: ...
+
+
+class Contender(Protocol):
+    """What is measured. Entered, none of its nodes is up."""
+
+    name: str
+
+    @property
+    def cluster(self) -> Lives: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: Any) -> None: ...
+    def start(self) -> None: ...
+    def settle(self) -> int: ...
+    def first_write(self) -> bool: ...
+    def writer(self, node: int, outstanding: int) -> Any: ...
+    def memory(self) -> dict[int, int]: ...
+
+
+class OurWriter:
+    """Our client, with a number of writes outstanding."""
+
+    def __init__(self, client: Client, outstanding: int) -> None:
+        self._client = client
+        self._loop = Loop(client, outstanding)
+
+    def create_keys(self, keys: int) -> None:
+        create_keys(self._client, keys)
+
+    def writes(self, count: int, keys: int, payload: int) -> Driven:
+        return self._loop.writes(count, keys, payload)
+
+    def through(self, kill: Callable[[], int], scale: Scale) -> float:
+        """Milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
+        load = SteadyLoad(self._client, scale)
+        load.until(lambda: load.answered >= BEFORE)
+        epoch, killed = load.epoch, time.monotonic_ns()
+        kill()
+        load.until(lambda: load.epoch > epoch)
+        return (load.reached_ns - killed) / 1e6
+
+
+class Ours(Ensemble):
+    name = OURS
+
+    def first_write(self) -> bool:
+        with self.anyone() as client:
+            return isinstance(client.create("/first", b"1"), Ok)
+
+    @contextmanager
+    def writer(self, node: int, outstanding: int) -> Iterator[OurWriter]:
+        with self.client(node) as client:
+            yield OurWriter(client, outstanding)
+
+
+Makers = Mapping[str, Callable[[], Contender]]
+
+
+def against(folder: Path, scale: Scale) -> list[Figure]:
+    """Figures of the one and of the other, named "what, who". Raises Lacking without Java or a release, HarnessError."""
+    try:
+        from benchmarks.zookeeper import ZooKeeper
+        from zab_chaos.harness.backends.zookeeper import releases
+
+        releases.find_java()
+        release = releases.locate(releases.newest())
+    except HarnessError as error:
+        raise Lacking(str(error)) from error
+    makers: Makers = {
+        OURS: lambda: Ours(folder, scale.nodes),
+        f"ZooKeeper {release.version}": lambda: ZooKeeper(folder, scale.nodes, release),
+    }
+    return [*_starts(makers, scale), *_under_load(makers, scale), *_failovers(makers, scale)]
+
+
+def _starts(makers: Makers, scale: Scale) -> list[Figure]:
+    """Seconds from the first spawn to the first acknowledged write."""
+    seconds: dict[str, list[float]] = {name: [] for name in makers}
+    for _ in range(scale.starts):
+        for name, make in makers.items():
+            with make() as contender:
+                seconds[name].append(until_first_write(contender.start, contender.first_write))
+    return [median(f"start, {name}", "s", seconds[name]) for name in makers]
+
+
+def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
+    """Throughput, latency and memory of ensembles that stand side by side."""
+    with ExitStack() as stack:
+        standing = {name: stack.enter_context(make()) for name, make in makers.items()}
+        leaders = {}
+        for name, contender in standing.items():
+            contender.start()
+            leaders[name] = contender.settle()
+            with contender.writer(leaders[name], scale.keys) as writer:
+                writer.create_keys(scale.keys)
+        figures: list[Figure] = []
+        followers = {name: _follower(standing[name], leader) for name, leader in leaders.items()}
+        for place, nodes in (("the leader", leaders), ("a follower", followers)):
+            figures += _throughput(place, standing, nodes, scale)
+        figures += _latency(standing, followers, scale)
+        return figures + _memory(standing, leaders)
+
+
+def _follower(contender: Contender, leader: int) -> int:
+    return next(node for node in contender.cluster.nodes if node != leader)
+
+
+def _throughput(
+    place: str, standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale
+) -> list[Figure]:  # fmt: skip
+    """Writes per second of one client, and the processor time of each write: of the servers, of the client."""
+    found: dict[str, dict[str, list[float]]] = {name: {"rate": [], "servers": [], "client": []} for name in standing}
+    with ExitStack() as stack:
+        writers: dict[str, Writer] = {
+            name: stack.enter_context(contender.writer(nodes[name], scale.outstanding))
+            for name, contender in standing.items()
+        }
+        for writer in writers.values():
+            writer.writes(scale.warm_up, scale.keys, scale.payload)
+        for _ in range(scale.rounds):
+            for name, writer in writers.items():
+                servers, client = processor(standing[name].cluster), time.process_time()
+                found[name]["rate"].append(writer.writes(scale.writes, scale.keys, scale.payload).rate)
+                for whose, spent in (
+                    ("servers", processor(standing[name].cluster) - servers),
+                    ("client", time.process_time() - client),
+                ):
+                    found[name][whose].append(spent / scale.writes * 1e6)
+    kinds = (
+        ("rate", f"throughput at {place}", "writes/s"),
+        ("servers", f"servers' processor time at {place}", "µs a write"),
+        ("client", f"client's processor time at {place}", "µs a write"),
+    )
+    return [median(f"{words}, {name}", unit, found[name][kind]) for kind, words, unit in kinds for name in standing]
+
+
+def _latency(standing: Mapping[str, Contender], nodes: Mapping[str, int], scale: Scale) -> list[Figure]:
+    """Of a single outstanding write at a follower, in rounds that alternate."""
+    delays: dict[str, list[float]] = {name: [] for name in standing}
+    with ExitStack() as stack:
+        writers: dict[str, Writer] = {
+            name: stack.enter_context(contender.writer(nodes[name], 1)) for name, contender in standing.items()
+        }
+        for writer in writers.values():
+            writer.writes(scale.single // 5, scale.keys, scale.payload)
+        for _ in range(scale.rounds):
+            for name, writer in writers.items():
+                count = max(1, scale.single // scale.rounds)
+                delays[name] += writer.writes(count, scale.keys, scale.payload).latencies_ms
+    return [
+        Figure(name=f"latency at a follower p{percent}, {name}", value=percentile(delays[name], percent), unit="ms")
+        for percent in (50, 99)
+        for name in standing
+    ]
+
+
+def _memory(standing: Mapping[str, Contender], leaders: Mapping[str, int]) -> list[Figure]:
+    """Resident, after all these writes."""
+    seen = {name: contender.memory() for name, contender in standing.items()}
+    return [
+        Figure(name=f"memory of the leader, {name}", value=seen[name][leaders[name]] / MIB, unit="MiB")
+        for name in standing
+    ]
+
+
+def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
+    """Milliseconds from SIGKILL of the leader under load to the client's first answer in the next epoch."""
+    answers: dict[str, list[float]] = {name: [] for name in makers}
+    with ExitStack() as stack:
+        standing = {name: stack.enter_context(make()) for name, make in makers.items()}
+        for contender in standing.values():
+            contender.start()
+        for number in range(scale.failovers):
+            for name, contender in standing.items():
+                answers[name].append(_failover(contender, scale, first=number == 0))
+    return [
+        figure
+        for name in makers
+        for figure in (
+            median(f"fail-over p50, {name}", "ms", answers[name]),
+            Figure(name=f"fail-over max, {name}", value=max(answers[name]), unit="ms"),
+        )
+    ]
+
+
+def _failover(contender: Contender, scale: Scale, *, first: bool) -> float:
+    leader = contender.settle()
+    with contender.writer(_follower(contender, leader), 1) as writer:
+        if first:
+            writer.create_keys(scale.keys)
+        took: float = writer.through(lambda: contender.cluster.kill(leader), scale)
+    contender.cluster.start(leader)
+    contender.settle()
+    return took
+
+
+# What the report's reader sees
+
+Pair = tuple[str, str, dict[str, dict[str, Any]]]  # what, unit, each contender's figure
+
+
+def pairs(report: Mapping[str, Any]) -> list[Pair]:
+    """The figures of a report of `zab bench --against zookeeper`, side by side, in their order."""
+    found: dict[str, Pair] = {}
+    for figure in report["measurements"].get("against", {"figures": []})["figures"]:
+        what, _, who = figure["name"].rpartition(", ")
+        found.setdefault(what, (what, figure["unit"], {}))[2][who] = figure
+    return list(found.values())
+
+
+WIDTH, ROW, BAR, LEFT, RIGHT = 720, 52, 14, 290, 110
+INK, COLOURS = "#767e88", ("#3d9ad6", "#d55e00")  # seen on white and on black
+
+
+def picture(report: Mapping[str, Any]) -> str | None:
+    """An SVG: two bars for each thing that was measured, to one scale; None for a report that has no such figures."""
+    rows = pairs(report)
+    if not rows:
+        return None
+    names = list(rows[0][2])
+    parts = [
+        _text(LEFT + 210 * place, 18, f"■ {name}", "start", colour)
+        for place, (name, colour) in enumerate(zip(names, COLOURS, strict=False))
+    ]
+    for number, (what, unit, figures) in enumerate(rows):
+        top = 36 + ROW * number
+        parts.append(_text(LEFT - 10, top + BAR + 4, what, "end"))
+        most = max(figure["value"] for figure in figures.values()) or 1.0
+        for place, name in enumerate(names):
+            value = figures[name]["value"] if name in figures else 0.0
+            length, y = (WIDTH - LEFT - RIGHT) * value / most, top + place * (BAR + 4)
+            parts.append(f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[place % 2]}"/>')
+            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{_shown(value)} {unit}", "start"))
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {36 + ROW * len(rows)}" role="img" '
+        f'aria-label="our nodes and ZooKeeper\'s side by side" font-family="sans-serif" font-size="13">\n{body}\n</svg>\n'
+    )
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _text(x: float, y: float, words: str, anchor: str, colour: str = INK) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{words}</text>'

@@ -1,0 +1,255 @@
+"""Apache ZooKeeper's servers to measure, and kazoo as their client: without proxies, with the settings of ZooKeeper's own
+sample configuration and start script, fsync on.
+"""
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.ensemble import HOST, SETTLE_SECONDS, processor, resident
+from benchmarks.failover import BEFORE, OUTSTANDING
+from benchmarks.figures import Scale
+from benchmarks.load import Driven, path
+from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.harness.backends.processes.life import ProcessLife, launch
+from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.zookeeper import releases, words
+from zab_chaos.harness.backends.zookeeper.server import MAIN
+from zab_chaos.harness.backends.zookeeper.tree import silent
+from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.extras import extra
+from zab_chaos.harness.machine import die_with_parent
+from zab_chaos.harness.machine.ports import free_ports, release_ports
+from zab_chaos.harness.machine.waiting import wait_until
+from zab_chaos.harness.results import run_folder
+
+with extra("zookeeper", "a client of ZooKeeper"):
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException, NodeExistsError
+    from kazoo.handlers.threading import KazooTimeoutError
+
+HEAP = "-Xmx1000m"  # of bin/zkServer.sh
+SETTINGS = {  # of conf/zoo_sample.cfg; the others are not about speed
+    "tickTime": "2000",
+    "initLimit": "10",
+    "syncLimit": "5",
+    "clientPortAddress": HOST,
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "*",
+}
+SESSION_SECONDS = 10.0
+
+
+class Servers(Lives):
+    """The processes. A server says with a four-letter word what it is."""
+
+    start_seconds = SETTLE_SECONDS
+
+    def __init__(self, folder: run_folder.RunFolder, release: releases.Release, ports: dict[int, tuple[int, int, int]]):
+        super().__init__(folder, sorted(ports), faithful=False)
+        self._java = releases.find_java()
+        self._release = release
+        self._ports = ports
+
+    def address(self, node: int) -> str:
+        return f"{HOST}:{self._ports[node][0]}"
+
+    def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        told = words.state(self.address(node), timeout) if self.alive(node) else None
+        if told is None:
+            return None
+        role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(told.mode or "", "LOOKING")
+        return Status(node=node, life=self._lives[node].life, role=role, established=told.serving)
+
+    def leader(self) -> int | None:
+        leading = [node for node in self.nodes if (it := self.status(node)) is not None and it.role == "LEADING"]
+        return leading[0] if len(leading) == 1 else None
+
+    def link_address(self, source: int, target: int) -> tuple[str, str]:
+        there = f"{HOST}:{self._ports[target][1]}"
+        return there, there
+
+    def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        raise ClusterError("a ZooKeeper server has no control port")
+
+    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> ProcessLife:
+        data = self._data(node)
+        data.mkdir(parents=True, exist_ok=True)
+        data.joinpath("myid").write_text(f"{node}\n")
+        config = self._folder.file("config", f"node-{node}.cfg")
+        members = {f"server.{i}": f"{HOST}:{quorum}:{election}" for i, (_, quorum, election) in self._ports.items()}
+        own = {"dataDir": str(data), "clientPort": str(self._ports[node][0])}
+        lines = SETTINGS | own | (members if len(members) > 1 else {})
+        config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return ProcessLife(node, number, launch(node, self._command(config), log, data, dict(os.environ)), log)
+
+    def _command(self, config: Path) -> list[str]:
+        tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
+        classpath = os.pathsep.join(map(str, self._release.classpath))
+        flags = [HEAP, "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.jmx.log4j.disable=true"]
+        return [*tied, self._java, *flags, "-cp", classpath, MAIN, str(config)]
+
+
+class ZooKeeper:
+    """`size` servers whose disks lie in a temporary folder below `folder`. Entered, ports are there, no server."""
+
+    cluster: Servers
+
+    def __init__(self, folder: Path, size: int, release: releases.Release) -> None:
+        self.name = f"ZooKeeper {release.version}"
+        self._folder = folder
+        self._size = size
+        self._release = release
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            root = stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".bench-"))
+            ports = free_ports(3 * self._size)
+            stack.callback(release_ports, ports)
+            own = {i: (ports[3 * i - 3], ports[3 * i - 2], ports[3 * i - 1]) for i in range(1, self._size + 1)}
+            self.cluster = Servers(run_folder.create(Path(root), "bench", 0), self._release, own)
+            stack.callback(self.cluster.close)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def start(self) -> None:
+        self.cluster.start_all(self.cluster.nodes)
+        self.settle()
+
+    def settle(self) -> int:
+        """Wait until every server serves; the leader. Raises HarnessError."""
+
+        def serving() -> bool:
+            answers = [self.cluster.status(node) for node in self.cluster.nodes]
+            return all(it is not None and it.established for it in answers) and self.cluster.leader() is not None
+
+        leader = self.cluster.leader() if wait_until(serving, SETTLE_SECONDS, 0.05) else None
+        if leader is None:
+            raise HarnessError(f"the ZooKeeper servers did not come together within {SETTLE_SECONDS:.0f} s")
+        return leader
+
+    def first_write(self) -> bool:
+        """Whether a new client's write was acknowledged."""
+        client = KazooClient(self._hosts(self.cluster.nodes[0]), timeout=SESSION_SECONDS, logger=silent)
+        try:
+            client.start(SETTLE_SECONDS)
+            client.create("/first", b"1")
+            return True
+        except NodeExistsError:
+            return True
+        except (KazooException, KazooTimeoutError):
+            return False
+        finally:
+            client.stop()
+            client.close()
+
+    def writer(self, node: int, outstanding: int) -> "Writer":
+        """A client that begins at this server."""
+        return Writer(self._hosts(node), outstanding)
+
+    def memory(self) -> dict[int, int]:
+        return resident(self.cluster)
+
+    def cpu(self) -> float:
+        return processor(self.cluster)
+
+    def _hosts(self, first: int) -> str:
+        return ",".join(self.cluster.address(node) for node in sorted(self.cluster.nodes, key=lambda it: it != first))
+
+
+class Writer:
+    """kazoo with its defaults, and a number of writes outstanding. Entered, it is connected."""
+
+    def __init__(self, hosts: str, outstanding: int) -> None:
+        self._client = KazooClient(hosts, timeout=SESSION_SECONDS, randomize_hosts=False, logger=silent)
+        self._outstanding = outstanding
+
+    def __enter__(self) -> Self:
+        try:
+            self._client.start(SETTLE_SECONDS)
+        except KazooTimeoutError as error:
+            raise HarnessError(f"no client could connect to ZooKeeper: {error}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._client.stop()
+        self._client.close()
+
+    def create_keys(self, keys: int) -> None:
+        for number in range(keys):
+            self._client.ensure_path(path(number))
+
+    def writes(self, count: int, keys: int, payload: int) -> Driven:
+        """`count` writes of `payload` bytes, going round the keys. Raises HarnessError."""
+        data, room = b"x" * payload, threading.Semaphore(self._outstanding)
+        latencies: deque[float] = deque()
+        trouble: deque[BaseException] = deque()
+
+        def done(begun: float, result: Any) -> None:
+            latencies.append((time.perf_counter() - begun) * 1000)
+            if result.exception is not None:
+                trouble.append(result.exception)
+            room.release()
+
+        begin = time.perf_counter()
+        for number in range(count):
+            room.acquire()
+            self._client.set_async(path(number % keys), data).rawlink(partial(done, time.perf_counter()))
+        for _ in range(self._outstanding):
+            room.acquire()
+        if trouble:
+            raise HarnessError(f"a write was not acknowledged, so this measures nothing: {trouble[0]!r}")
+        return Driven(time.perf_counter() - begin, list(latencies))
+
+    def through(self, kill: Callable[[], int], scale: Scale) -> float:
+        """Milliseconds from the kill of the leader to the first acknowledged write of a later epoch, under load."""
+        load = _Steady(self._client, scale)
+        load.until(lambda: load.answered >= BEFORE)
+        epoch, killed = load.epoch, time.perf_counter()
+        kill()
+        load.until(lambda: load.epoch > epoch)
+        return (load.reached - killed) * 1000
+
+
+class _Steady:
+    """Keeps writes outstanding, whatever becomes of them."""
+
+    def __init__(self, client: Any, scale: Scale) -> None:
+        self._client = client
+        self._scale = scale
+        self._data = b"x" * scale.payload
+        self._room = threading.Semaphore(OUTSTANDING)
+        self._sent = 0
+        self.answered = 0
+        self.epoch = 0
+        self.reached = 0.0
+
+    def until(self, over: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not over():
+            if time.monotonic() > deadline:
+                raise HarnessError(f"no write was acknowledged in a new epoch within {SETTLE_SECONDS:.0f} s")
+            if self._room.acquire(timeout=0.01):
+                self._client.set_async(path(self._sent % self._scale.keys), self._data).rawlink(self._done)
+                self._sent += 1
+
+    def _done(self, result: Any) -> None:
+        self.answered += 1
+        if result.exception is None and result.value.mzxid >> 32 > self.epoch:
+            self.epoch, self.reached = result.value.mzxid >> 32, time.perf_counter()
+        elif result.exception is not None:
+            time.sleep(0.001)  # kazoo is not connected, and answers at once
+        self._room.release()
