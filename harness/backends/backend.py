@@ -199,6 +199,11 @@ class Backend(ABC):
         """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""
         return []
 
+    def salvage(self, folder: RunFolder) -> str | None:
+        """Make what evidence can be made of the folder of a run whose harness was killed; what was done, in words. None:
+        nothing had to be done, or can be. Raises BadInput if the run is still in progress."""
+        return None
+
     @abstractmethod
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         """The deployment of one run; not entered yet."""

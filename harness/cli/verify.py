@@ -6,12 +6,14 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
+from zab_chaos.harness.runs.run import UNFINISHED
 from zab_chaos.model.manifest import write_verdict
 from zab_chaos.model.verdict import Outcome, Verdict, worst
 
@@ -24,6 +26,9 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
     verdicts, cases = [], []
     try:
         for folder in folders:
+            salvaged = _salvaged(folder)
+            if salvaged is not None:
+                console.print(Text(salvaged, "yellow"), soft_wrap=True)
             verdict = judge(folder.path)
             _keep(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
@@ -43,6 +48,15 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
         print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
     ci.publish("zab verify", cases, junit)
     return overall.exit_code
+
+
+def _salvaged(folder: RunFolder) -> str | None:
+    """What was made of a run whose harness was killed, in words; None if nothing had to be. Raises BadInput."""
+    facts = folder.read_run()
+    name = facts.get("backend")
+    if facts.get("outcome") != UNFINISHED or name not in registry.names():
+        return None
+    return registry.find(name).salvage(folder)
 
 
 def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:

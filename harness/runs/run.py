@@ -31,6 +31,8 @@ from zab_chaos.harness.workload.thread import WorkloadError
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, Verdict
 
+UNFINISHED = "unfinished"  # the outcome while a run is in progress, and for good if its harness is killed
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -191,7 +193,7 @@ def facts_of(scenario: Scenario, options: RunOptions, folder: RunFolder, backend
         "command": options.command or None,
         "started": None if exact else utc(),
         "ended": None,
-        "outcome": "unfinished",
+        "outcome": UNFINISHED,
         "expect": scenario.expected(exact=exact),
         **({"dump": None} if exact else {}),
         **({"evidence": backend.evidence} if backend.evidence != TRACES else {}),

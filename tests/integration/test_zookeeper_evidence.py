@@ -1,10 +1,14 @@
 """What real servers leave is read: logs, epochs and trees, by every line of releases alike."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.zookeeper import eventually, formed, stage
+from tests.integration.zookeeper import eventually, formed, release, stage
 from zab_chaos.harness.backends.zookeeper import tree, txnlog
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
@@ -48,3 +52,34 @@ def test_trees_that_differ_are_told_by_path(tmp_path: Path) -> None:
         "/b: node-1 has none, node-2 has version 0 of 1:1",
     ]
     assert trees[1].digest != trees[2].digest
+
+
+def test_of_a_run_whose_harness_is_killed_the_disks_still_speak(tmp_path: Path) -> None:
+    release("3.9.4")
+    scenario = tmp_path / "long.toml"
+    scenario.write_text('[scenario]\nname = "long"\nabout = "A load."\nduration = 600\n')
+    command = [sys.executable, "-m", "zab_chaos.harness", "run", str(scenario), "--zookeeper", "3.9.4"]
+    with subprocess.Popen([*command, "--results", str(tmp_path)], stdout=subprocess.DEVNULL) as harness:
+        operations = tmp_path / "latest" / "ops.jsonl"
+        try:
+            eventually(lambda: operations.exists() and operations.read_bytes().count(b'"outcome":"ok"') > 300)
+            code, _ = verified(tmp_path)
+            assert code == 4  # it is still in progress
+        finally:
+            harness.kill()
+    folder = (tmp_path / "latest").resolve()
+    eventually(lambda: verified(tmp_path)[0] == 2)
+    _, answer = verified(tmp_path)
+    (run,) = answer["runs"]
+    found = {one["name"]: one for one in run["properties"]}
+    for name in ("durability", "client order", "exactly once", "values and versions"):
+        assert (found[name]["verdict"], found[name]["checked"] > 100) == ("PASS", True), found[name]
+    assert "the run did not finish: unfinished" in run["reasons"]
+    assert sorted(path.name for path in folder.joinpath("trace").iterdir()) == [f"node-{n}-1.jsonl" for n in (1, 2, 3)]
+
+
+def verified(results: Path) -> tuple[int, Any]:
+    """What `zab verify latest` ends with, and answers."""
+    command = [sys.executable, "-m", "zab_chaos.harness", "verify", "latest", "--results", str(results), "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else None

@@ -24,6 +24,21 @@ def held(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody holds that lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
 def remove(results: Path) -> list[Path]:
     """Remove what nobody holds: key files of runs below `results`, and port locks; what was removed."""
     names = {path.name for path in keys.files_in(results)}

@@ -35,6 +35,11 @@ class ZooKeeperBackend(Backend):
             return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
         return []
 
+    def salvage(self, folder: RunFolder) -> str | None:
+        from zab_chaos.harness.backends.zookeeper.salvage import salvage
+
+        return salvage(folder)
+
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.zookeeper.stage import Stage
 

@@ -24,8 +24,11 @@ from itertools import groupby
 from math import inf
 from typing import Any
 
+import msgspec
+
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Step, Transaction
-from zab_chaos.model.events import Complete, Invoke, packed
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import Complete, Invoke, packed, trace_name
 from zab_chaos.model.oracle.facts import ORDERED
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -86,6 +89,13 @@ def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
         trace = found[event["node"], event["life"]]
         trace.append(event | {"n": len(trace) + 1})
     return found
+
+
+def write_traces(evidence: Evidence, folder: RunFolder) -> None:
+    """Write them into a run's folder."""
+    for (node, life), events in traces(evidence).items():
+        lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+        folder.file(trace_name(node, life)).write_bytes(lines)
 
 
 # What a disk held

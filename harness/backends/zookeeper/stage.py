@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import zmq
 
 from zab_chaos.faults.cluster import Status
@@ -18,12 +17,14 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
+from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
 from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, traces
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, write_traces
 from zab_chaos.harness.backends.zookeeper.releases import find_java, locate
+from zab_chaos.harness.backends.zookeeper.salvage import progress_file
 from zab_chaos.harness.backends.zookeeper.sampler import Sampler
 from zab_chaos.harness.backends.zookeeper.server import Plan, Ports
 from zab_chaos.harness.backends.zookeeper.txnlog import show
@@ -34,7 +35,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
-from zab_chaos.model.events import operation_from_json, trace_name
+from zab_chaos.model.events import operation_from_json
 
 TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
 
@@ -72,6 +73,7 @@ class Stage(ProcessDeployment):
         except NetworkError as error:
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
         self.cluster = Servers(self.folder, plan, self.meter.passed)
+        stack.enter_context(held(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(Sampler(self.cluster))
 
@@ -140,9 +142,7 @@ class Stage(ProcessDeployment):
             seen=self._sampler.seen,
             clock=time.monotonic_ns() - time.time_ns(),
         )
-        for (node, life), events in traces(evidence).items():
-            lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
-            self.folder.file(trace_name(node, life)).write_bytes(lines)
+        write_traces(evidence, self.folder)
         if self.sessions_file.exists():
             sessions.write_ended(self.sessions_file, evidence.lives)
 
