@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
+# A crash and a partition in one scenario, and two tickets, on releases that have them and that have not.
+ZOOKEEPER_CI := a_scenario_is_run_and_judged or ((4643 or 2845) and not 3.8.0 and not 3.9.3)
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
@@ -42,7 +44,7 @@ test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
 test-zookeeper-ci: setup ## of these tests, a crash, a partition and two tickets: some two minutes, what CI runs
-	$(BIN)/pytest -n 2 -m "zookeeper and ci" tests/integration
+	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .

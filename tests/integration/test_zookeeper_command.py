@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.zookeeper import release
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.ci, pytest.mark.toxiproxy, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.timeout(300)]
 
 SCENARIO = """
 [scenario]

@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.server import CRASHED
 from zab_chaos.node.tree.requests import Create
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.ci, pytest.mark.toxiproxy]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
 
 @pytest.mark.parametrize(("version", "loses"), [("3.8.4", True), ("3.9.4", False)])
