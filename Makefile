@@ -44,7 +44,7 @@ test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
 test-zookeeper-ci: setup ## of these tests, a crash, a partition and two tickets: some two minutes, what CI runs
-	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration
+	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration/test_zookeeper_*.py
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
 	$(BIN)/ruff format --check .
