@@ -14,9 +14,13 @@ from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
 from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.chain import chain_of, preceding
+from zab_chaos.harness.report.html.diagram import read_diagram
+from zab_chaos.harness.report.html.fault_spans import read_spans
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -28,6 +32,7 @@ COLOURS = {
 }
 EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
 VIOLATIONS_SHOWN = 3  # of one property
+LINKS_SHOWN = 8  # events before a violation, the last ones
 
 
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
@@ -41,12 +46,27 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     if known is not None:
         console.print()
         _say(console, _capital(answer(known)), style="bold")
+        _chain(folder, known, console)
     if not brief:
         console.print()
         _faults(folder, console)
         _properties(verdict, console)
     _violations(verdict, console)
     _end(folder, facts, verdict, console)
+
+
+def _chain(folder: RunFolder, verdict: Verdict, console: Console) -> None:
+    """What led to a violation, without the messages between the nodes: to find those, the run is re-executed for the report."""
+    if verdict.verdict is not Outcome.VIOLATION:
+        return
+    diagram = read_diagram(folder.path, "not read", own_clocks=False)
+    chain = chain_of(verdict, diagram, read_spans(Source(folder.path)))
+    if chain is None:
+        return
+    zero = fault_timeline.origin(folder)
+    _say(console, f"{preceding(chain, zero)}.")
+    for link in chain.links[-LINKS_SHOWN:]:
+        _say(console, f"{(link.t - zero) / 1e9:9.3f} s  {link.words}")
 
 
 def _faults(folder: RunFolder, console: Console) -> None:

@@ -94,6 +94,7 @@ def _main(story: RunData) -> Html:
     return element(
         "main",
         tables.damages(story),
+        tables.chain(story),
         tables.violations(story),
         pictures("The run over time", PANELS, story.diagram),
         tables.latencies(story),
