@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
-from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.answer import answer, capital
 from zab_chaos.harness.report.chain import chain_of, preceding
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.fault_spans import read_spans
@@ -45,7 +45,7 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     facts = folder.read_run()
     if known is not None:
         console.print()
-        _say(console, _capital(answer(known)), style="bold")
+        _say(console, capital(answer(known)), style="bold")
         _chain(folder, known, console)
     if not brief:
         console.print()
@@ -158,10 +158,6 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     _say(console, f"report   zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
         _say(console, f"again    {facts['command']}")
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def _say(console: Console, words: str, style: str = "") -> None:

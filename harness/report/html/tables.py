@@ -122,7 +122,8 @@ def properties(story: RunData) -> Html:
         return element("p", "This run was not judged. ", element("code", f"zab verify {story.folder}"), " judges it.")
     items = sorted(story.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))
     rows = [(badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items]
-    return table("Properties", ("verdict", "property", "statement", "source", "facts checked"), rows, numbers=[4])
+    heads = ("verdict", "property", "statement", "source", "facts checked")
+    return element("div", table("Properties", heads, rows, numbers=[4]), class_="stacked")
 
 
 def faults(story: RunData) -> Html | None:
