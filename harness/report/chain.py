@@ -191,15 +191,15 @@ class _Search:
         return next((at for at, it in enumerate(steps) if it.kind == "broadcast" and it.first <= zxid <= it.last), None)
 
     def _delivered(self) -> Iterator[Link]:
-        """Where a broadcast that ends the chain was delivered first: the effect that came too late."""
-        last = self._cited[-1]
-        if last.event.get("event") != "broadcast":
+        """What the node of the last line delivers only afterwards: the effect that came too late."""
+        place = _place(self._cited[-1])
+        if place is None:
             return
-        zxid = next((one for one in reversed(self._zxids) if _is_in(one, last)), None)
-        for at, step in enumerate(self._diagram.steps):
-            if zxid is not None and step.kind == "deliver" and step.first <= zxid <= step.last:
-                yield Link(step.t, f"node {step.node} delivered {zx.show(zx.Zxid(zxid))}", step=at)
-                return
+        steps = [(at, it) for at, it in enumerate(self._diagram.steps) if (it.kind, it.node) == ("deliver", place.line)]
+        for zxid in self._zxids:
+            first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
+            if first is not None and first[1].t > self._end:
+                yield Link(first[1].t, f"node {place.line} delivered {_show(zxid)}", step=first[0])
 
     # ---- from one to the next ----
 
@@ -274,13 +274,6 @@ def _show(zxid: int) -> str:
 
 def _span(first: int, last: int) -> str:
     return _show(last) if first == last else f"{_show(first)} to {_show(last)}"
-
-
-def _is_in(zxid: int, cited: Evidence) -> bool:
-    match cited.event:
-        case {"epoch": int(epoch), "first": int(first), "txns": list(txns)}:
-            return zx.zxid(epoch, first) <= zxid < zx.zxid(epoch, first) + len(txns)
-    return False
 
 
 def _place(cited: Evidence) -> _Point | None:
