@@ -125,7 +125,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     runs = analysis.summary["runs"]
     table = Table(box=None, pad_edge=False)
     for name in ("verdict", "scenario", "run"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
     for name in ("nodes", "acked", "acked/s", "p50 ms", "p99 ms", "longest pause s"):
         table.add_column(name, justify="right")
     for run in runs[:SHOWN]:

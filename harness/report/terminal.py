@@ -75,7 +75,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
         return
     table = Table(box=None, pad_edge=False, title="Faults", title_justify="left", title_style="bold")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
     table.add_column("writes paused", justify="right")
     for span in spans:
@@ -99,7 +99,7 @@ def _target(span: fault_timeline.Span) -> str:
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:
     table = Table(box=None, pad_edge=False, title="Properties", title_justify="left", title_style="bold")
-    table.add_column("property")
+    table.add_column("property", overflow="fold")
     table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
