@@ -12,9 +12,7 @@ const faultsPanel = {
       ctx.fillStyle = fault.mends ? theme.green : fault.confirmed ? theme.orange : theme.hatch;
       const end = fault.end === null ? begin + 3 : area.x(fault.end);
       const seen = fillClipped(area, begin, y, end, FAULT_ROW - 4);
-      const inside = seen && fitText(ctx, fault.name, seen[0], seen[1], y + FAULT_ROW / 2 - 2, theme["on-fill"]);
-      if (!seen || inside || beside(area, fault, seen[1], y + FAULT_ROW / 2 - 2)) continue;
-      fitText(ctx, fault.name.split(" ")[0], seen[0], seen[1], y + FAULT_ROW / 2 - 2, theme["on-fill"]);
+      if (seen) nameFault(area, fault, seen, y + FAULT_ROW / 2 - 2);
     }
     run.cuts.forEach((cut, index) => {
       const y = faultsPanel.rows() * FAULT_ROW + index * LINK_ROW;
@@ -34,11 +32,13 @@ const faultsPanel = {
   },
 };
 
-// A name next to its bar, if the next bar on its row leaves room.
-function beside(area, fault, x, y) {
+// The name in its bar, or next to it if the next bar on its row leaves room; without its target if there is too little.
+function nameFault(area, fault, [left, right], y) {
   const next = run.faults.filter((other) => other.row === fault.row && other.begin > fault.begin);
   const end = Math.min(area.right, ...next.map((other) => area.x(other.begin)));
-  return fitText(area.ctx, fault.name, x, end, y, theme.ink);
+  [fault.name, fault.name.split(" ")[0]].some(
+    (name) => fitText(area.ctx, name, left, right, y, theme["on-fill"]) || fitText(area.ctx, name, right, end, y, theme.ink),
+  );
 }
 
 function faultWords(fault) {
