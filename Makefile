@@ -82,5 +82,5 @@ clean: ## remove the environment, the caches and the runs; the committed summari
 
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || .ci/venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,pipeline,shell,zookeeper]'
+	$(PIP) install --constraint constraints.txt --editable '.[dev,containers,notebook,pipeline,shell,zookeeper]'
 	@touch $@

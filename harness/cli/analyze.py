@@ -17,8 +17,8 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.html.campaign import from_verdict
-from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.report.html.campaign import csv_of, from_verdict
+from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
@@ -125,7 +125,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     runs = analysis.summary["runs"]
     table = Table(box=None, pad_edge=False)
     for name in ("verdict", "scenario", "run"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
     for name in ("nodes", "acked", "acked/s", "p50 ms", "p99 ms", "longest pause s"):
         table.add_column(name, justify="right")
     for run in runs[:SHOWN]:
@@ -151,10 +151,11 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
-    """Write the campaign's report.html beside the tables, and return its path."""
+    """Write the campaign's report.html and report.csv beside the tables; the path of the page."""
     file = Path(out).absolute() / "report.html"
     runs = [from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
-    write_whole(file, campaign_page(runs, ", ".join(places), analysis.summary))
+    write_whole(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
+    write_whole(csv_beside(file), csv_of(runs))
     return file
 
 

@@ -161,6 +161,14 @@ def explore(
     ] = None,
     nodes: Nodes = None,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop at the first failure.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|failed|N",
+            help="Keep the run folders of all seeds, of those that fail, or of the first N and those that fail.",
+            show_default=False,
+        ),
+    ] = None,
     results: Results = RESULTS,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the summary to FILE, as JSON.", show_default=False)
@@ -175,7 +183,7 @@ def explore(
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
         keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit, guided=guided,
-        weights=weights,
+        weights=weights, keep=keep,
     )  # fmt: skip
 
 
@@ -283,13 +291,40 @@ def report(
             metavar="FILE", help="Write to FILE instead of report.html (or campaign.html) in RUN.", show_default=False
         ),
     ] = None,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Of a folder of runs: also write the report of every run that has none.")
+    ] = False,
     results: Results = RESULTS,
     json: Json = False,
 ) -> int:
     """Write the HTML report of a run, or of all runs below a folder, and print its path."""
     from zab_chaos.harness.cli.report import report_command
 
-    return report_command(run, results=results, out=out, json=json)
+    return report_command(run, results=results, out=out, pages=pages, json=json)
+
+
+@app.command("results")
+def list_results(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NUMBER|RUN]",
+            help="Print the path of this run's report, which is made if needed.",
+            show_default=False,
+        ),
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only runs whose scenario has this in its name.")
+    ] = None,
+    verdict: Annotated[str | None, typer.Option(metavar="VERDICT", help="Only runs with this verdict.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="List at most this many.")] = 20,
+    results: Results = RESULTS,
+    json: Json = False,
+) -> int:
+    """List the stored runs, the newest first, with their verdicts; or print the path of one's report."""
+    from zab_chaos.harness.cli.results import results_command
+
+    return results_command(run, scenario=scenario, verdict=verdict, last=last, results=results, json=json)
 
 
 @app.command()

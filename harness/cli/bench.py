@@ -72,7 +72,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         highlight=False,
     )
     table = Table(box=None, pad_edge=False)
-    table.add_column("measured")
+    table.add_column("measured", overflow="fold")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("unit")

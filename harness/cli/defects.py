@@ -120,7 +120,7 @@ def matrix(rows: Sequence[Row]) -> Table:
     }
     for name, wanted in heads.items():
         if wanted:
-            table.add_column(name)
+            table.add_column(name, overflow="fold")
     for row in rows:
         chance = row.defect.probabilistic is not None
         passed = sum(tried.passed for tried in row.tried())

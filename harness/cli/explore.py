@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
 from zab_chaos.harness.explore.exploration import AHEAD, LOG, Explored, Task, explore_with
 from zab_chaos.harness.explore.guided import explore_guided, keep_weights, read_weights
+from zab_chaos.harness.explore.kept import read_keep, scenario_file
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.explore.spark_session import MASTER, NO_MASTER
 from zab_chaos.harness.explore.summary import ExplorationSummary
@@ -30,94 +32,167 @@ from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs.options import RunOptions, options_for, read
-from zab_chaos.harness.runs.run import Ran, run_shown
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
 SHOWN = 12  # lines of a list on the terminal; the summary file has all
 
 
+@dataclass(slots=True, kw_only=True)
+class _Exploration:
+    """One call of the command: what was asked for, and what was found so far."""
+
+    name: str
+    nodes: int | None
+    seeds: range
+    task: Task
+    guided: bool
+    keep_going: bool
+    results: Path
+    out: Path | None
+    quiet: bool
+    reported: bool  # whether cases are wanted
+    console: Console
+    summary: ExplorationSummary
+    cases: list[ci.Case] = field(default_factory=list)
+    failing: Task | None = None  # of the first seed that failed
+    interrupted: bool = False
+
+    def run(self, crew: Crew) -> None:
+        """All seeds, or up to the first that fails, or until the user stops it."""
+        try:
+            for used, found in self._answers(crew):
+                self._heard(used, found)
+                if found.failed and not self.keep_going:
+                    break
+        except Stopped:
+            self.interrupted = True
+            self.summary.outcomes.add(Outcome.UNKNOWN)
+
+    def _answers(self, crew: Crew) -> Iterator[tuple[Task, Explored]]:
+        if self.guided:
+            kept = partial(_keep_weights, self.task.scenario, self.results, self.console)
+            return explore_guided(crew, self.task, self.seeds, kept)
+        return ((self.task, found) for found in explore_with(crew, self.task, self.seeds))
+
+    def _heard(self, used: Task, found: Explored) -> None:
+        """One seed is done."""
+        self.summary.add(found)
+        if self.reported:
+            self.cases.append(_case(self.task, self.name, found, self.nodes))
+        _say(used, found, self.console, drawn=not self.quiet and self.summary.total <= SHOWN)
+        if self.summary.due():
+            tell(self.summary.to_dict(), self.out, json=False)
+            if not self.quiet:
+                self.console.print(self.summary.line(), highlight=False)
+        if found.failed:
+            self.failing = self.failing or used
+
+    def show(self) -> None:
+        """The totals, what is UNKNOWN, and where the kept runs are."""
+        for line in self.summary.summary():
+            self.console.print(line, highlight=False, soft_wrap=True)
+        for each in self.summary.unknown[:SHOWN]:
+            words = f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}"
+            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+        if self.summary.kept:
+            place = shlex.quote(str(self.results / self.task.scenario.name))
+            words = f"kept     {self.summary.kept:,} runs; analyze them with: zab analyze {place}"
+            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+
+    def show_smallest(self) -> str | None:
+        """The smallest seed that failed, with all that its run left, and the command that repeats it; None if none failed."""
+        if not self.summary.failed:
+            return None
+        smallest = self.summary.failed[0]
+        if self.interrupted:
+            again = shlex.join(_repeating(self.task, self.name, smallest.seed, self.nodes))
+            words = f"\nThe smallest seed that failed is {smallest.seed}:  {again}"
+            self.console.print(words, highlight=False, soft_wrap=True)
+            return again
+        folder = self._failed_run(self.failing or self.task, smallest)
+        verdict = folder.read_verdict()
+        if verdict is not None:
+            shown = ci.case_of(folder, verdict)
+            self.cases = [shown if case.seed == smallest.seed else case for case in self.cases]
+        return folder.read_run().get("command")
+
+    def _failed_run(self, task: Task, found: Explored) -> RunFolder:
+        """Show the run of a seed that failed; unless it was kept, run it again with all its files."""
+        self.console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
+        folder = RunFolder(found.folder) if found.folder is not None else self._again(task, found.seed)
+        terminal.show(folder, self.console, brief=True)
+        smaller = shlex.join(["zab", "shrink", str(folder.path)])
+        self.console.print(Text(f"smaller  {smaller}"), highlight=False, soft_wrap=True)
+        return folder
+
+    def _again(self, task: Task, seed: int) -> RunFolder:
+        scenario = task.scenario_of(seed)
+        name, nodes = self.name, self.nodes
+        if task.swarm:
+            name, nodes = str(scenario_file(scenario, seed, self.results)), None
+        options = options_for(name, scenario, seed=seed, results=self.results, nodes=nodes, on="sim")
+        return run_shown(scenario, options, self.console, quiet=True).folder
+
+
 def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
     keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
-    junit: Path | None = None, guided: bool = False, weights: Path | None = None,
+    junit: Path | None = None, guided: bool = False, weights: Path | None = None, keep: str | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict.
 
-    `out`: a file for the summary.
+    `out`: a file for the summary; `keep`: as `read_keep` has it. Raises BadInput, HarnessError.
     """
     numbers = read_seeds(seeds)
-    if guided and weights is not None:
-        raise BadInput("--guided computes weights and --weights reads them; use one of them")
-    swarmed, coverage = swarmed or guided or weights is not None, coverage or guided
-    if master is not None:
-        _check_master(name, master, jobs)
+    _check(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
+    kept = read_keep(keep, numbers, name, nodes, results) if keep is not None else None
     console = console_for(json=json)
+    many = min(jobs or environment.cores(), len(numbers))
     if name == LAB:
-        if junit is not None:
-            raise BadInput(f"--junit reports runs of a scenario, and {LAB} is not a scenario")
-        many = min(jobs or environment.cores(), len(numbers))
         return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
     scenario = read(name, on="sim", nodes=nodes, defect=defect)
     ci.prepare(junit)
-    path = DEFECTS[scenario.defect].path if scenario.defect is not None else None
-    given = read_weights(weights) if weights is not None else EVEN
-    task = Task(scenario=scenario, defect=path, swarm=swarmed, coverage=coverage, weights=given)
-    summary = ExplorationSummary(len(numbers))
-    cases: list[ci.Case] = []
-    reported = ci.wanted(junit)
-    failing: Task | None = None  # the task of the first seed that failed
-    tell(summary.to_dict(), out, json=False)  # fails now, not at the end, if the file can't be written
+    task = Task(
+        scenario=scenario,
+        defect=DEFECTS[scenario.defect].path if scenario.defect is not None else None,
+        swarm=swarmed or guided or weights is not None,
+        coverage=coverage or guided,
+        weights=read_weights(weights) if weights is not None else EVEN,
+        keep=kept,
+    )
+    one = _Exploration(
+        name=name, nodes=nodes, seeds=numbers, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
+        quiet=quiet, reported=ci.wanted(junit), console=console, summary=ExplorationSummary(len(numbers)),
+    )  # fmt: skip
+    tell(one.summary.to_dict(), out, json=False)  # fails now, not at the end, if the file can't be written
+    with log_to(results, scenario.name), _crew(master, many, results) as crew:
+        one.run(crew)
+    return _finish(one, out, junit, json=json)
+
+
+def _crew(master: str | None, jobs: int, results: Path) -> AbstractContextManager[Crew]:
+    """Processes of this machine, or the executors of a Spark cluster."""
     if master is None:
-        workers: AbstractContextManager[Crew] = Workers(min(jobs or environment.cores(), len(numbers)), AHEAD)
-    else:
-        workers = import_module("zab_chaos.harness.explore.spark_workers").on_spark(
-            master, results / "explore-spark.log"
-        )
-    interrupted = False
-    with log_to(results, scenario.name), workers as crew:
-        answers: Iterator[tuple[Task, Explored]]
-        if guided:
-            answers = explore_guided(crew, task, numbers, partial(_keep_weights, scenario, results, console))
-        else:
-            answers = ((task, found) for found in explore_with(crew, task, numbers))
-        try:
-            for used, found in answers:
-                summary.add(found)
-                if reported:
-                    cases.append(_case(task, name, found, nodes))
-                _say(used, found, console, drawn=not quiet and summary.total <= SHOWN)
-                if summary.due():
-                    tell(summary.to_dict(), out, json=False)
-                    if not quiet:
-                        console.print(summary.line(), highlight=False)
-                if found.failed:
-                    failing = failing or used
-                    if not keep_going:
-                        break
-        except Stopped:
-            interrupted = True
-    for line in summary.summary():
-        console.print(line, highlight=False, soft_wrap=True)
-    for each in summary.unknown[:SHOWN]:
-        console.print(f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}", highlight=False, soft_wrap=True)
-    covered = show_coverage(scenario, summary.reached, results, console) if coverage else None
-    smallest = summary.failed[0] if summary.failed else None
-    again = None
-    if smallest is not None and interrupted:
-        again = shlex.join(_repeating(task, name, smallest.seed, nodes))
-        console.print(f"\nThe smallest seed that failed is {smallest.seed}:  {again}", highlight=False, soft_wrap=True)
-    elif smallest is not None:
-        options, ran = _show_failure(failing or task, name, smallest, nodes, results, console)
-        again = options.command
-        shown = ci.case_of(ran.folder, ran.verdict)
-        cases = [shown if case.seed == smallest.seed else case for case in cases]
-    answer = {**summary.to_dict(), "command": again}
+        return Workers(jobs, AHEAD)
+    crew: AbstractContextManager[Crew] = import_module("zab_chaos.harness.explore.spark_workers").on_spark(
+        master, results / "explore-spark.log"
+    )
+    return crew
+
+
+def _finish(one: _Exploration, out: Path | None, junit: Path | None, *, json: bool) -> int:
+    """Show and store what was found. The exit code."""
+    one.show()
+    scenario, summary = one.task.scenario, one.summary
+    covered = show_coverage(scenario, summary.reached, one.results, one.console) if one.task.coverage else None
+    answer = {**summary.to_dict(), "command": one.show_smallest()}
     tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
-    if interrupted:
-        console.print("interrupted", highlight=False)
-        summary.outcomes.add(Outcome.UNKNOWN)
-    ci.publish(f"zab explore {scenario.name}", cases, junit)
+    if one.interrupted:
+        one.console.print("interrupted", highlight=False)
+    ci.publish(f"zab explore {scenario.name}", one.cases, junit)
     return worst(summary.outcomes).exit_code
 
 
@@ -129,13 +204,24 @@ def _keep_weights(scenario: Scenario, results: Path, console: Console, first: in
         console.print(Text(f"weights from seed {first} on: --weights {path}"), soft_wrap=True)
 
 
-def _check_master(name: str, master: str, jobs: int | None) -> None:
-    """Check --master and what does not go with it. Raises BadInput with all mistakes."""
-    wrong = [] if re.fullmatch(MASTER, master) else [NO_MASTER.format(master)]
-    if jobs is not None:
+def _check(
+    name: str, *, master: str | None, jobs: int | None, guided: bool, weights: Path | None, junit: Path | None,
+    keep: str | None,
+) -> None:  # fmt: skip
+    """Check what does not go together. Raises BadInput with all mistakes."""
+    wrong = []
+    if guided and weights is not None:
+        wrong.append("--guided computes weights and --weights reads them; use one of them")
+    if master is not None and not re.fullmatch(MASTER, master):
+        wrong.append(NO_MASTER.format(master))
+    if master is not None and jobs is not None:
         wrong.append("--jobs and --master exclude each other: with --master all cores of the cluster are used")
-    if name == LAB:
+    if name == LAB and master is not None:
         wrong.append(f"{LAB} runs on this machine only; leave out --master")
+    if name == LAB and junit is not None:
+        wrong.append(f"--junit reports runs of a scenario, and {LAB} is not a scenario")
+    if name == LAB and keep is not None:
+        wrong.append(f"--keep keeps runs of a scenario, and {LAB} is not a scenario")
     if wrong:
         raise BadInput("\n".join(wrong))
 
@@ -182,6 +268,7 @@ def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
     return ci.Case(
         scenario=task.scenario.name, seed=found.seed, on="sim", verdict=found.verdict, expected=expected,
         violated=found.violated, details=details, again=shlex.join(words),
+        folder=str(found.folder) if found.folder is not None else None,
     )  # fmt: skip
 
 
@@ -190,29 +277,3 @@ def _repeating(task: Task, name: str, seed: int, nodes: int | None) -> list[str]
     words = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
     words += ["--nodes", str(nodes)] if nodes is not None else []
     return words + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])
-
-
-def _show_failure(
-    task: Task, name: str, found: Explored, nodes: int | None, results: Path, console: Console
-) -> tuple[RunOptions, Ran]:
-    """Run the seed again with all its files, as the command that is shown does."""
-    scenario = task.scenario_of(found.seed)
-    if task.swarm:
-        name = str(_keep(scenario, found.seed, results))
-        nodes = None
-    options = options_for(name, scenario, seed=found.seed, results=results, nodes=nodes, on="sim")
-    console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
-    ran = run_shown(scenario, options, console, quiet=True)
-    terminal.show(ran.folder, console, brief=True)
-    console.print(
-        Text(f"smaller  {shlex.join(['zab', 'shrink', str(ran.folder.path)])}"), highlight=False, soft_wrap=True
-    )
-    return options, ran
-
-
-def _keep(scenario: Scenario, seed: int, results: Path) -> Path:
-    """Write what the seed drew as a scenario file, and return its path."""
-    path = results / "swarm" / f"{scenario.name.replace('/', '-')}-{seed}.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(scenario.source, encoding="utf-8")
-    return path

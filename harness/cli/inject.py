@@ -97,7 +97,7 @@ def _show(faults: Sequence[dict[str, Any]]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for name in ("number", "fault", "nodes", "state"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for fault in faults:
         nodes = " ".join(map(str, fault["nodes"]))
         table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "active")
@@ -110,7 +110,7 @@ def _kinds(*, json: bool) -> int:
         return Exit.PASS
     table = Table(box=None, pad_edge=False)
     for name in ("fault", "what it does", "keys"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for kind in KINDS.values():
         own = [f"{key.name}={'...' if key.default is REQUIRED else key.default}" for key in kind.keys]
         table.add_row(kind.name, kind.doc, " ".join(own))

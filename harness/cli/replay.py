@@ -22,8 +22,9 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.answer import earliest
 from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.run_data import have_own_clocks
-from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.report.steps import read_steps
+from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
@@ -132,16 +133,10 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     broken = earliest(verdict) if verdict is not None else None
     evidence = [f"{one.file}:{one.line}" for one in broken[1].evidence] if broken is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
-    Stepper(steps, title, _zero(folder), evidence).run()
+    Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
     for gap in steps.gaps:
         console.print(Text(gap), soft_wrap=True)
     return Exit.VIOLATION if steps.gaps else Exit.PASS
-
-
-def _zero(folder: RunFolder) -> int:
-    """The begin of the workload, from which reports count."""
-    lines = list(folder.lines("harness.jsonl", MilestoneLine))
-    return next((line.t for line in lines if line.event == "workload-started"), min((it.t for it in lines), default=0))
 
 
 # ---- whole lives ----

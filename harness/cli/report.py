@@ -4,31 +4,34 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import track
 
 from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
-from zab_chaos.harness.report.html.campaign import read_campaign
-from zab_chaos.harness.report.html.campaign_page import campaign_page
+from zab_chaos.harness.report.html.campaign import csv_of, read_campaign
+from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
 from zab_chaos.harness.report.html.page import page
-from zab_chaos.harness.report.html.run_data import read_story
+from zab_chaos.harness.report.html.run_data import RunData, read_story
 from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
 from zab_chaos.node.core.peer import Peer
 
 
-def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> int:
+def report_command(run: str, *, results: Path, out: Path | None, json: bool, pages: bool = False) -> int:
     """Write the report and print its path. The exit code is 0 whatever the run's verdict is.
 
-    `run`: a run folder, or a folder with runs below it. Raises BadInput for a wrong run or file name, HarnessError if the
-    file can't be written.
+    `run`: a run folder, or a folder with runs below it; `pages`: then also each run's report.
+    Raises BadInput for a wrong run or file name, HarnessError if the file can't be written.
     """
     several = Path(run)
     if not several.joinpath("run.json").exists() and next(several.glob("**/run.json"), None) is not None:
-        return _campaign(several.resolve(), out, json=json)
+        return _campaign(several.resolve(), out, pages=pages, json=json)
+    if pages:
+        raise BadInput(f"--pages is for a folder of runs; {run} is one run. Leave it out.")
     folder = stored.find(results, run)
     file = _free(folder.file("report.html"), out)
-    data = read_story(folder.path, _core(folder.read_run()))
-    _write(file, page(data))
+    data = write_report(folder, file)
     verdict, damages = data.judged.verdict, len(data.source.damages) + data.source.more
     if damages:
         Console(stderr=True).print(
@@ -38,6 +41,13 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool) -> 
     return _say(file, answer, json=json)
 
 
+def write_report(folder: RunFolder, file: Path) -> RunData:
+    """Write the page of one run, and return what is on it. Raises HarnessError."""
+    data = read_story(folder.path, _core(folder.read_run()))
+    _write(file, page(data))
+    return data
+
+
 def _core(facts: dict[str, Any]) -> type[Peer] | str:
     try:
         return core_of(facts)
@@ -45,12 +55,22 @@ def _core(facts: dict[str, Any]) -> type[Peer] | str:
         return str(error)
 
 
-def _campaign(root: Path, out: Path | None, *, json: bool) -> int:
+def _campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:
     file = _free(root / "campaign.html", out)
     runs = read_campaign(root)
-    _write(file, campaign_page(runs, str(root)))
+    if pages:
+        _pages([run.folder for run in runs])
+    _write(file, campaign_page(runs, str(root), file))
+    _write(csv_beside(file), csv_of(runs))
     surprising = sum(not run.as_expected for run in runs)
     return _say(file, {"folder": str(root), "runs": len(runs), "not_as_expected": surprising}, json=json)
+
+
+def _pages(folders: list[Path]) -> None:
+    """Write the report of every run that has none."""
+    missing = [folder for folder in folders if not folder.joinpath("report.html").exists()]
+    for folder in track(missing, "reports", console=Console(stderr=True), transient=True):
+        write_report(RunFolder(folder), folder / "report.html")
 
 
 def _free(usual: Path, out: Path | None) -> Path:

@@ -44,7 +44,7 @@ def _list(known: dict[str, Path], *, json: bool) -> int:
         return Exit.PASS
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, words in about.items():
         table.add_row(name, words)
     Console().print(table)

@@ -78,7 +78,7 @@ def _faults(reached: set[Combination], missing: list[str]) -> Table:
 def _table(title: str, *columns: str) -> Table:
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     return table
 
 

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
+from zab_chaos.harness.explore.kept import Keep, keep_run
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
@@ -23,13 +25,14 @@ LOG = logging.getLogger("zab.explore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What every seed is run with. `defect` as in NodeConfig.defect."""
+    """What every seed is run with. `defect` as in NodeConfig.defect; `keep`: which seeds leave a run folder, if any."""
 
     scenario: Scenario
     defect: str | None = None
     swarm: bool = False
     coverage: bool = False
     weights: Weights = EVEN
+    keep: Keep | None = None
 
     def scenario_of(self, seed: int) -> Scenario:
         return draw_swarm(self.scenario, seed, self.weights) if self.swarm else self.scenario
@@ -39,7 +42,7 @@ class Task:
 class Explored:
     """The result of one seed. `exit`: the run's; `expected`: the scenario's; `met`: all expectations of the scenario hold.
     `seconds`: of virtual time. `faults`: how many of each kind were injected; `operations`: of the clients, by outcome;
-    `invoked`: all of them; `events`: lines of the nodes' traces."""
+    `invoked`: all of them; `events`: lines of the nodes' traces; `folder`: of the run, if it was kept."""
 
     seed: int
     verdict: str
@@ -55,6 +58,7 @@ class Explored:
     reached: set[Combination] = field(default_factory=set)
     met: bool = True
     trouble: str = ""  # where the harness failed, if it did
+    folder: Path | None = None
 
     @property
     def failed(self) -> bool:
@@ -63,9 +67,12 @@ class Explored:
 
 
 def explore_seed(task: Task, seed: int) -> Explored:
-    """Run one seed."""
+    """Run one seed, and keep its run if that is wanted."""
     found, trouble = try_seed(task, seed)
-    return replace(found, trouble=trouble)
+    folder = None
+    if task.keep is not None and task.keep.wants(seed, failed=found.failed):
+        folder = keep_run(task.keep, task.scenario_of(seed), seed, drawn=task.swarm)
+    return replace(found, trouble=trouble, folder=folder)
 
 
 def try_seed(task: Task, seed: int) -> tuple[Explored, str]:

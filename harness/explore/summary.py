@@ -32,6 +32,7 @@ class ExplorationSummary:
     unknown: list[Explored] = field(default_factory=list)
     outcomes: set[Outcome] = field(default_factory=set)  # that were not expected
     reached: set[Combination] = field(default_factory=set)
+    kept: int = 0  # run folders
 
     def add(self, one: Explored) -> None:
         self.seeds += 1
@@ -40,6 +41,7 @@ class ExplorationSummary:
         self.faults.update(one.faults)
         self.operations.update(one.operations)
         self.reached |= one.reached
+        self.kept += one.folder is not None
         if one.failed:
             self.failed.append(one)
         elif one.exit == Exit.UNKNOWN:
@@ -87,12 +89,21 @@ class ExplorationSummary:
             "faults": dict(sorted(self.faults.items())),
             "operations": dict(sorted(self.operations.items())),
             "verdicts": dict(sorted(self.verdicts.items())),
-            "failed": [
-                {"seed": one.seed, "verdict": one.verdict, "violated": one.violated, "reasons": one.reasons}
-                for one in self.failed
-            ],
+            "kept": self.kept,
+            "failed": [_failed(one) for one in self.failed],
             "unknown": [{"seed": one.seed, "reasons": one.reasons} for one in self.unknown],
         }
+
+
+def _failed(one: Explored) -> dict[str, Any]:
+    folder = str(one.folder) if one.folder is not None else None
+    return {
+        "seed": one.seed,
+        "verdict": one.verdict,
+        "violated": one.violated,
+        "reasons": one.reasons,
+        "folder": folder,
+    }
 
 
 def _counted(numbers: Mapping[str, int]) -> str:

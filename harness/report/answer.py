@@ -25,6 +25,10 @@ def answer(verdict: Verdict) -> str:
     return verdict.reasons[0] if verdict.reasons else "there is no information on this run"
 
 
+def capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
 def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
     """The violation to name first: the earliest by its last line of evidence, within the most telling group (`LATER`).
 

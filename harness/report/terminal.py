@@ -13,10 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
-from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.answer import answer, capital
+from zab_chaos.harness.report.chain import chain_of, preceding
+from zab_chaos.harness.report.html.diagram import read_diagram
+from zab_chaos.harness.report.html.fault_spans import read_spans
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -28,6 +32,7 @@ COLOURS = {
 }
 EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
 VIOLATIONS_SHOWN = 3  # of one property
+LINKS_SHOWN = 8  # events before a violation, the last ones
 
 
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
@@ -40,7 +45,8 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     facts = folder.read_run()
     if known is not None:
         console.print()
-        _say(console, _capital(answer(known)), style="bold")
+        _say(console, capital(answer(known)), style="bold")
+        _chain(folder, known, console)
     if not brief:
         console.print()
         _faults(folder, console)
@@ -49,13 +55,27 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     _end(folder, facts, verdict, console)
 
 
+def _chain(folder: RunFolder, verdict: Verdict, console: Console) -> None:
+    """What led to a violation, without the messages between the nodes: to find those, the run is re-executed for the report."""
+    if verdict.verdict is not Outcome.VIOLATION:
+        return
+    diagram = read_diagram(folder.path, "not read", own_clocks=False)
+    chain = chain_of(verdict, diagram, read_spans(Source(folder.path)))
+    if chain is None:
+        return
+    zero = fault_timeline.origin(folder)
+    _say(console, f"{preceding(chain, zero)}.")
+    for link in chain.links[-LINKS_SHOWN:]:
+        _say(console, f"{(link.t - zero) / 1e9:9.3f} s  {link.words}")
+
+
 def _faults(folder: RunFolder, console: Console) -> None:
     spans = fault_timeline.spans(folder)
     if not spans:
         return
     table = Table(box=None, pad_edge=False, title="Faults", title_justify="left", title_style="bold")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
     table.add_column("writes paused", justify="right")
     for span in spans:
@@ -79,7 +99,7 @@ def _target(span: fault_timeline.Span) -> str:
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:
     table = Table(box=None, pad_edge=False, title="Properties", title_justify="left", title_style="bold")
-    table.add_column("property")
+    table.add_column("property", overflow="fold")
     table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
@@ -138,10 +158,6 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     _say(console, f"report   zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
         _say(console, f"again    {facts['command']}")
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def _say(console: Console, words: str, style: str = "") -> None:

@@ -364,7 +364,8 @@ def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chro
 def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path: Path) -> None:
     verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 6)]
     runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
-    (tmp_path / "report.html").write_text(campaign_page(runs, "ten runs", summary(verdicts)))
+    place = tmp_path / "report.html"
+    place.write_text(campaign_page(runs, "ten runs", place, summary(verdicts)))
     report = Report(driver, tmp_path / "report.html")
     said = {}
     for place in (".matrix .cell", ".numbers td span", ".numbers th span", ".hit", "svg .stroke"):
@@ -379,4 +380,32 @@ def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path
     assert not report.find("tip").is_displayed()
     width = report.js("return [document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1]  # wide tables scroll in themselves
+    report.assert_quiet()
+
+
+def test_the_tables_of_a_campaign_are_sorted_and_filtered(driver: webdriver.Chrome, tmp_path: Path) -> None:
+    verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 8)]
+    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    place = tmp_path / "report.html"
+    place.write_text(campaign_page(runs, "fourteen runs", place, summary(verdicts)))
+    report = Report(driver, place)
+
+    def column(index: int) -> list[str]:
+        rows = driver.find_elements("css selector", "#runs tbody tr")
+        return [row.find_elements("tag name", "td")[index].text for row in rows if row.is_displayed()]
+
+    seed = driver.find_elements("css selector", "#runs th")[2]
+    assert sorted(column(2), key=int) != column(2)
+    seed.find_element("tag name", "button").click()
+    assert column(2) == sorted(column(2), key=int)
+    assert seed.get_attribute("aria-sort") == "ascending"
+    seed.find_element("tag name", "button").send_keys(Keys.ENTER)
+    assert column(2) == sorted(column(2), key=int, reverse=True)
+    words = driver.find_element("css selector", "#runs .filter input")
+    words.send_keys("POWER pass")
+    assert column(1) == 7 * ["power-outage"]
+    assert driver.find_element("css selector", "#runs .filter [role=status]").text == "7 of 14"
+    words.send_keys(Keys.CONTROL, "a")
+    words.send_keys("nothing like this")
+    assert column(1) == []
     report.assert_quiet()

@@ -300,6 +300,35 @@ def test_from_the_verdict_to_the_two_writes_and_the_late_delivery_is_one_click(
     assert {BLUE, RED} <= report.colours("messages")
 
 
+def test_the_chain_leads_from_the_verdict_to_the_two_writes_and_the_late_delivery_with_one_key(
+    tmp_path: Path, show: Callable[[Path], Report]
+) -> None:
+    """The lost update: a new primary answers before it has delivered what the old one had broadcast."""
+    report = show(simulated("defects/stale-primary", tmp_path / "results", "--defect", "stale-primary"))
+    section = report.find("chain")
+    assert section.location["y"] < report.find("violations").location["y"]
+    assert "The last fault before it: crash of leader = 3, at 1.500 s." in section.text
+    report.find("show-chain").send_keys(Keys.ENTER)
+    report.settle()
+    assert drawn(report)["followed"] == "the chain"
+    told = way(report)
+    broadcasts = [line for line in told if "broadcast 2:" in line]
+    late = next(line for line in told if "node 1 delivered 1:4" in line)
+    assert sum("request of client" in line for line in told) >= 2
+    assert told.index(broadcasts[0]) < told.index(late)
+    begin, end = report.shown
+    assert begin <= 1.5e6 <= float(late.split(" ")[0]) * 1e6 <= end
+    top, bottom, height = report.js(
+        "const r = document.getElementById('messages').getBoundingClientRect(); return [r.top, r.bottom, innerHeight]"
+    )
+    assert 0 <= top < bottom <= height
+    # What is lit is drawn: the late delivery's mark, in full colour, on the line of node 1.
+    x = report.x(float(late.split(" ")[0]) * 1e6)
+    assert GREEN in report.colours("messages", x - 4, y(1) + 6, 8, 8)
+    escape(report)
+    assert drawn(report)["followed"] == ""
+
+
 def test_without_a_recording_it_says_why_and_draws_what_is_known(
     run: Path, tmp_path: Path, show: Callable[[Path], Report]
 ) -> None:

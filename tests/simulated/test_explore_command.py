@@ -155,3 +155,65 @@ def test_seeds_that_are_none(short: str, seeds: str, capsys: pytest.CaptureFixtu
 def test_a_scenario_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "leader-crsh", "--seeds", "1"]) == 4
     assert "leader-crash" in capsys.readouterr().err
+
+
+FAILS = ["defects/commit-without-quorum", "--defect", "commit-without-quorum"]
+
+
+def folders(results: Path) -> dict[int, Path]:
+    """The stored runs, by seed."""
+    runs = {path.resolve().parent for path in results.glob("**/run.json")}
+    return {json.loads((run / "run.json").read_text())["seed"]: run for run in runs}
+
+
+def files(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_kept_runs_are_those_that_zab_run_makes(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Byte for byte, also if worker processes made them."""
+    one, other = tmp_path / "explored", tmp_path / "run"
+    asked = ["explore", short, "--seeds", "3..5", "--jobs", "2", "--keep", "all", "--results", str(one), "--json"]
+    assert main(asked) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["kept"] == 3
+    assert f"kept     3 runs; analyze them with: zab analyze {one}/short" in told.err
+    assert main(["run", short, "--on", "sim", "--seed", "4", "--results", str(other)]) == 0
+    kept, made = folders(one), folders(other)
+    assert sorted(kept) == [3, 4, 5]
+    assert files(kept[4]) == files(made[4])
+    assert main(["verify", "--quiet", *map(str, kept.values())]) == 0
+
+
+def test_the_first_runs_are_kept(short: str, tmp_path: Path) -> None:
+    asked = ["explore", short, "--seeds", "3..6", "--jobs", "1", "--keep", "2", "--results", str(tmp_path / "r")]
+    assert main(asked) == 0
+    assert sorted(folders(tmp_path / "r")) == [3, 4]
+
+
+def test_what_the_swarm_drew_is_kept(short: str, tmp_path: Path) -> None:
+    """With the command that runs it again."""
+    results = tmp_path / "r"
+    main(["explore", short, "--swarm", "--seeds", "1", "--keep", "all", "--results", str(results)])
+    run = folders(results)[1]
+    assert json.loads((run / "run.json").read_text())["command"].startswith(f"zab run {results}/swarm/short-1.toml")
+    assert (results / "swarm" / "short-1.toml").read_text() == (run / "scenario.toml").read_text()
+
+
+def test_only_failed_runs_are_kept_and_none_is_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "r"
+    asked = ["explore", *FAILS, "--seeds", "1..3", "--jobs", "2", "--keep-going", "--keep", "failed", "--json"]
+    code = main([*asked, "--results", str(results)])
+    answer = json.loads(capsys.readouterr().out)
+    failed = {one["seed"]: one["folder"] for one in answer["failed"]}
+    assert (code == 1) == bool(failed)
+    assert {seed: str(run) for seed, run in folders(results).items()} == failed
+
+
+@pytest.mark.parametrize("keep", ["none", "0", "-1", "1.5"])
+def test_what_cannot_be_kept(keep: str, short: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", short, f"--keep={keep}"]) == 4
+    assert "it needs all, failed, or a number of runs, such as 20" in capsys.readouterr().err
+    assert main(["explore", "lab-flapping", "--keep", "all", "--master", "x"]) == 4
+    told = capsys.readouterr().err
+    assert all(words in told for words in ("--keep keeps runs of a scenario", "runs on this machine only", "'x'"))

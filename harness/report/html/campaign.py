@@ -3,9 +3,11 @@
 A run comes from its folder (`read_campaign`: quick, as its last verdict says) or from the pipeline's analysis (`from_verdict`).
 """
 
+import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.pipeline.naming import experiment
 
 NOT_JUDGED = "NOT-JUDGED"
+CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")
 
 
 class Recovery(NamedTuple):
@@ -41,12 +44,18 @@ class Run:
     properties: dict[str, str] = field(default_factory=dict)  # name -> judgement
     recoveries: list[Recovery] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    seed: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)  # of the verdict's metrics, by name
     unavailable: float = 0.0  # seconds of the longest time in which a write was due and none succeeded
     hits: list[tuple[str, str]] = field(default_factory=list)  # fault, what the node was when it was hit
 
     @property
     def name(self) -> str:
         return experiment(self.scenario, self.defect)
+
+    @property
+    def violated(self) -> list[str]:
+        return [name for name, judgement in self.properties.items() if judgement == "VIOLATION"]
 
     @property
     def as_expected(self) -> bool:
@@ -70,6 +79,7 @@ def _read(folder: Path) -> Run:
         command=str(facts.get("command", "")),
         expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
     )
+    run.seed = _seed(facts.get("seed"))
     run.hits = list(_hits(source))
     verdict = read_verdict(source).verdict
     if verdict is not None:
@@ -77,8 +87,8 @@ def _read(folder: Path) -> Run:
         run.properties = {item.name: str(item.verdict) for item in verdict.properties}
         run.reasons = verdict.reasons
         run.recoveries = list(_recoveries(verdict.metrics.get("faults")))
-        longest = verdict.metrics.get("longest_unavailability_s")
-        run.unavailable = float(longest) if isinstance(longest, int | float) else 0.0
+        run.numbers = _numbers(verdict.metrics)
+        run.unavailable = run.numbers.get("longest_unavailability_s", 0.0)
     return run
 
 
@@ -95,12 +105,22 @@ def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> R
         verdict=verdict["verdict"],
         properties={item["name"]: item["verdict"] for item in verdict["properties"]},
         reasons=verdict["reasons"],
+        seed=_seed(facts["seed"]),
+        numbers=_numbers(metrics),
     )
     faults = metrics.get("faults", [])
     run.recoveries = list(_recoveries(faults))
-    run.unavailable = float(metrics.get("longest_unavailability_s") or 0.0)
+    run.unavailable = run.numbers.get("longest_unavailability_s", 0.0)
     run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
     return run
+
+
+def _seed(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if type(value) in (int, float)}
 
 
 def _recoveries(faults: Any) -> Iterator[Recovery]:
@@ -110,6 +130,21 @@ def _recoveries(faults: Any) -> Iterator[Recovery]:
             seconds = one.get("seconds")
             role = str(one.get("role") or "")
             yield Recovery(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
+
+
+def csv_of(runs: list[Run]) -> str:
+    """A line for each run: what it was, its verdict, and every number of its metrics."""
+    names = sorted({name for run in runs for name in run.numbers})
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*CSV, *names])
+    for run in runs:
+        told = (
+            run.folder, run.scenario, run.defect, run.seed, run.verdict, run.expected, run.as_expected,
+            "; ".join(run.violated), "; ".join(run.reasons), run.command,
+        )  # fmt: skip
+        writer.writerow([*told, *(run.numbers.get(name) for name in names)])
+    return text.getvalue()
 
 
 def _hits(source: Source) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,12 @@
 """The page of a campaign: verdicts, recovery times, what the faults hit, and which runs to look at."""
 
+import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from zab_chaos.harness.report.html.campaign import NOT_JUDGED, Run
 from zab_chaos.harness.report.html.document import document
@@ -14,43 +18,52 @@ from zab_chaos.model.oracle.measures import percentile
 
 WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")
 SLOWEST = 10
+RUNS = 2000  # rows: a browser still sorts them at once
 SURPRISES = 100  # rows: more of them say nothing new
 REASON = 200  # characters of a reason: a listed digest more shows nothing
 
 
-def campaign_page(runs: list[Run], title: str, summary: dict[str, Any] | None = None) -> str:
-    """The whole file. `summary`: the pipeline's summary.json, if there is one."""
+def campaign_page(runs: list[Run], title: str, place: Path, summary: dict[str, Any] | None = None) -> str:
+    """The whole text. `place`: the page's file, beside which `csv_beside` is; `summary`: the pipeline's summary.json, if there
+    is one.
+    """
     verdicts = Counter(run.verdict for run in runs)
     counts = [join(badge(word), f" {count} ") for word, count in sorted(verdicts.items())]
     meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
     header = element(
-        "header", element("h1", f"{len(runs)} runs"), element("p", *counts), *meanings, element("p", title)
+        "header",
+        element("h1", f"{len(runs)} runs"),
+        element("p", *counts),
+        *meanings,
+        element("p", title),
+        _data(place, title, parquet=summary is not None),
     )
     main = element(
         "main",
-        _surprises(runs),
+        _surprises(runs, place),
         _matrix(runs),
         *(numbers(summary) if summary else ()),
         _recovery(runs),
         _coverage(runs),
         catching_up(summary) if summary else None,
-        _slowest(runs),
+        _slowest(runs, place),
+        _all(runs, place),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
     )
-    return document(f"{len(runs)} runs", header, main, scripts=("tips.js",))
+    return document(f"{len(runs)} runs", header, main, scripts=("tips.js", "tables.js"))
 
 
-def _surprises(runs: list[Run]) -> Html:
+def _surprises(runs: list[Run], place: Path) -> Html:
     """Runs that did not end as their scenario expects, and defects that were not caught."""
     surprising = [run for run in runs if not run.as_expected]
     rows = [
-        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run))
+        (badge(run.verdict), run.name, "VIOLATION" if run.defect else run.expected, _reason(run), *_where(run, place))
         for run in surprising[:SURPRISES]
     ]
     if not rows:
         return element("p", "Every run ended as its scenario expects, and every defect was caught.")
     more = f" (the first {SURPRISES} of {len(surprising)})" if len(surprising) > SURPRISES else ""
-    heads = ("verdict", "scenario", "expected", "why", "again", "folder")
+    heads = ("verdict", "scenario", "expected", "why", "again", "report")
     return table(f"Runs that did not end as expected{more}", heads, rows)
 
 
@@ -59,8 +72,45 @@ def _reason(run: Run) -> str:
     return first if len(first) <= REASON else first[:REASON] + " ..."
 
 
-def _where(run: Run) -> tuple[Html, Html]:
-    return element("code", run.command), element("code", run.folder)
+def _where(run: Run, place: Path) -> tuple[Html, Html]:
+    return element("code", run.command), _page(run, place)
+
+
+def _page(run: Run, place: Path) -> Html:
+    """A link to the run's own page if there is one, else the command that makes it."""
+    page = run.folder / "report.html"
+    if page.is_file():
+        return element("a", run.folder.name, href=quote(os.path.relpath(page, place.parent)))
+    return element("code", f"zab report {shlex.quote(str(run.folder))}")
+
+
+def csv_beside(place: Path) -> Path:
+    """The file with the runs' numbers that belongs to a page."""
+    return place.with_suffix(".csv")
+
+
+def _data(place: Path, title: str, *, parquet: bool) -> Html:
+    """Where the numbers are, for other tools."""
+    csv = element("a", csv_beside(place).name, href=quote(csv_beside(place).name))
+    if not parquet:
+        return element("p", "Data: ", csv, "; Parquet tables: ", element("code", f"zab analyze {title}"))
+    folders = [element("a", f"{name}/", href=f"{name}/") for name in ("tables", "metrics")]
+    return element("p", "Data: ", csv, "; Parquet tables: ", folders[0], " ", folders[1])
+
+
+def _all(runs: list[Run], place: Path) -> Html:
+    """Every run, those first that are to be looked at."""
+    ranked = sorted(runs, key=lambda run: (run.as_expected, run.name, run.seed or 0))
+    rows = [
+        (
+            badge(run.verdict), run.name, "" if run.seed is None else run.seed, ", ".join(run.violated),
+            run.numbers.get("writes_acked", ""), f"{run.unavailable:.3f}", _page(run, place),
+        )
+        for run in ranked[:RUNS]
+    ]  # fmt: skip
+    more = f" (the first {RUNS:,} of {len(runs):,}; {csv_beside(place).name} has all)" if len(runs) > RUNS else ""
+    heads = ("verdict", "scenario", "seed", "violated", "writes acknowledged", "longest pause, s", "report")
+    return element("div", table(f"All runs{more}", heads, rows, [2, 4, 5]), id="runs")
 
 
 def _matrix(runs: list[Run]) -> Html:
@@ -139,9 +189,9 @@ def _hit(do: str, place: str, count: int, most: int) -> Html | str:
     return element("span", count, class_=f"hit hit-{shade}", data_tip=f"{do} hit a node that was {place}: {count}")
 
 
-def _slowest(runs: Iterable[Run]) -> Html | None:
+def _slowest(runs: Iterable[Run], place: Path) -> Html | None:
     """The runs with the longest times without a successful write."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
-    rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run)) for run in slow]
-    heads = ("scenario", "verdict", "longest pause, s", "again", "folder")
+    rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]
+    heads = ("scenario", "verdict", "longest pause, s", "again", "report")
     return table(f"The {len(rows)} runs with the longest pauses of writes", heads, rows, [2]) if rows else None

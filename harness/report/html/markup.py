@@ -47,7 +47,7 @@ def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[object]], 
         "div",
         element(
             "table",
-            element("caption", caption),
+            element("caption", element("span", caption)),
             element("thead", cells("th", heads)),
             element("tbody", *(cells("td", row) for row in rows)),
         ),

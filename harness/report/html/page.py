@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.answer import answer, capital
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
@@ -76,7 +76,7 @@ def _header(story: RunData) -> Html:
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(story))),
         surprise,
         element("p", tables.MEANINGS[_verdict(story)]) if _verdict(story) in tables.MEANINGS else None,
-        element("p", f"{answer(verdict)}.", class_="answer") if verdict else None,
+        element("p", f"{capital(answer(verdict))}.", class_="answer") if verdict else None,
         _reasons(verdict.reasons) if verdict else None,
         element("p", "Again: ", element("code", facts["command"])) if facts.get("command") else None,
     )
@@ -94,6 +94,7 @@ def _main(story: RunData) -> Html:
     return element(
         "main",
         tables.damages(story),
+        tables.chain(story),
         tables.violations(story),
         pictures("The run over time", PANELS, story.diagram),
         tables.latencies(story),

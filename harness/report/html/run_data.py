@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zab_chaos.harness.report.chain import Chain, chain_of
 from zab_chaos.harness.report.html.commits import Lag, lags
 from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import Judged, read_verdict
@@ -14,6 +15,7 @@ from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
 from zab_chaos.harness.results.run_folder import read_json
+from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 
 REAL = ("processes", "containers")  # backends whose nodes have the host's clock, as long as no fault touches it
@@ -39,6 +41,7 @@ class RunData:
     lags: list[Lag]
     milestones: list[MilestoneLine]
     diagram: Diagram
+    chain: Chain | None
     zero: int
     begin: int
     end: int
@@ -83,6 +86,19 @@ class RunData:
                 if mark.t is not None
             ],
             "diagram": self.diagram.as_json(self.zero),
+            "chain": None if self.chain is None else self._chain(self.chain),
+        }
+
+    def _chain(self, chain: Chain) -> dict[str, Any]:
+        """What of the diagram it is: indices, and its transactions as (epoch, counter)."""
+        begin = min([*([chain.fault.at] if chain.fault else []), *(link.t for link in chain.links)])
+        return {
+            "begin": self._micros(begin),
+            "end": self._micros(max(link.t for link in chain.links)),
+            "messages": [link.message for link in chain.links if link.message is not None],
+            "steps": [link.step for link in chain.links if link.step is not None],
+            "requests": [link.request for link in chain.links if link.request is not None],
+            "zxids": [list(zx.pair(zx.Zxid(zxid))) for zxid in chain.zxids],
         }
 
     def _micros(self, t: int) -> int:
@@ -149,11 +165,13 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
+    judged = read_verdict(source)
+    diagram = read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans))
     return RunData(
         folder=folder,
         facts=facts,
         source=source,
-        judged=read_verdict(source),
+        judged=judged,
         lives=lives,
         lanes=stretches(lives, end),
         spans=spans,
@@ -163,7 +181,8 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         windows=operations.windows(worked_until, WINDOW),
         lags=lags(lives, end - begin),
         milestones=milestones,
-        diagram=read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans)),
+        diagram=diagram,
+        chain=chain_of(judged.verdict, diagram, spans) if judged.verdict is not None else None,
         zero=zero,
         begin=begin,
         end=end,

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from zab_chaos.harness.report.chain import preceding
 from zab_chaos.harness.report.html.evidence import Finding, Mark
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.run_data import RunData
@@ -30,6 +31,29 @@ def link_to(story: RunData, begin: int, end: int, words: str) -> Html:
     """A button that shows this time in the pictures."""
     first, last = (begin - story.zero) // 1000, (end - story.zero) // 1000
     return element("button", words, type="button", class_="show", data_begin=first, data_end=last)
+
+
+def chain(story: RunData) -> Html | None:
+    """How the violation came about: the fault before it, and the events that lead from there to it."""
+    found = story.chain
+    if found is None:
+        return None
+    events = (
+        element(
+            "li",
+            link_to(story, one.t - 50_000_000, one.t + 50_000_000, f"{story.seconds(one.t):.3f} s"),
+            f" {one.words}",
+        )
+        for one in found.links
+    )
+    button = element("button", "show it in the diagram", type="button", id="show-chain")
+    return element(
+        "section",
+        element("h2", "How it came about"),
+        element("p", preceding(found, story.zero), ". ", button),
+        element("ol", *events),
+        id="chain",
+    )
 
 
 def violations(story: RunData) -> Html | None:
@@ -98,7 +122,8 @@ def properties(story: RunData) -> Html:
         return element("p", "This run was not judged. ", element("code", f"zab verify {story.folder}"), " judges it.")
     items = sorted(story.judged.verdict.properties, key=lambda item: WORST_FIRST.index(item.verdict))
     rows = [(badge(item.verdict), item.name, item.statement, item.source, item.checked) for item in items]
-    return table("Properties", ("verdict", "property", "statement", "source", "facts checked"), rows, numbers=[4])
+    heads = ("verdict", "property", "statement", "source", "facts checked")
+    return element("div", table("Properties", heads, rows, numbers=[4]), class_="stacked")
 
 
 def faults(story: RunData) -> Html | None:

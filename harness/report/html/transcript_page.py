@@ -36,6 +36,7 @@ def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
     return {
         **{name: [] for name in nothing},
         "steps": True,
+        "chain": None,
         "begin": 0,
         "end": (drawn.clock + 1) * STEP // 1000,
         "nodes": list(drawn.members),

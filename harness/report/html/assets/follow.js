@@ -126,6 +126,18 @@ function follow(asked) {
   return followRequests(which, turn.at, text);
 }
 
+// The events that lead to the violation: harness/report/chain.py.
+function followChain() {
+  const { chain } = run, { arrows: all } = exchange, messages = new Set(chain.messages), requests = new Set(chain.requests);
+  const arrows = new Set([...all.sent.keys()].filter((i) => (all.type[i] === MESSAGE ? messages : requests).has(all.index[i])));
+  const zxids = chain.zxids.map(([epoch, counter]) => epoch * HIGH + counter), air = Math.max((chain.end - chain.begin) * 0.08, 200);
+  followed = { text: "the chain", zxids, arrows, steps: new Set(chain.steps), node: 0 };
+  tellWay();
+  say("what led to the violation; Escape ends it");
+  view.show(chain.begin - air, chain.end + air);
+  messagesPanel.canvas.closest("figure").scrollIntoView();
+}
+
 function endFollowing() {
   followed = null;
   turn = { text: "", at: -1 };
@@ -156,5 +168,6 @@ function listenToFollowing() {
       follow(button.dataset.follow);
       document.getElementById("messages").closest("figure").scrollIntoView();
     });
+  document.getElementById("show-chain")?.addEventListener("click", followChain);
   addEventListener("keydown", (event) => event.key === "Escape" && followed && endFollowing());
 }

@@ -12,8 +12,7 @@ const faultsPanel = {
       ctx.fillStyle = fault.mends ? theme.green : fault.confirmed ? theme.orange : theme.hatch;
       const end = fault.end === null ? begin + 3 : area.x(fault.end);
       const seen = fillClipped(area, begin, y, end, FAULT_ROW - 4);
-      const inside = seen && fitText(ctx, fault.name, seen[0], seen[1], y + FAULT_ROW / 2 - 2, theme["on-fill"]);
-      if (seen && !inside) beside(area, fault, seen[1], y + FAULT_ROW / 2 - 2);
+      if (seen) nameFault(area, fault, seen, y + FAULT_ROW / 2 - 2);
     }
     run.cuts.forEach((cut, index) => {
       const y = faultsPanel.rows() * FAULT_ROW + index * LINK_ROW;
@@ -33,11 +32,13 @@ const faultsPanel = {
   },
 };
 
-// A name next to its bar, if the next bar on its row leaves room.
-function beside(area, fault, x, y) {
+// The name in its bar, or next to it if the next bar on its row leaves room; without its target if there is too little.
+function nameFault(area, fault, [left, right], y) {
   const next = run.faults.filter((other) => other.row === fault.row && other.begin > fault.begin);
   const end = Math.min(area.right, ...next.map((other) => area.x(other.begin)));
-  fitText(area.ctx, fault.name, x, end, y, theme.ink);
+  [fault.name, fault.name.split(" ")[0]].some(
+    (name) => fitText(area.ctx, name, left, right, y, theme["on-fill"]) || fitText(area.ctx, name, right, end, y, theme.ink),
+  );
 }
 
 function faultWords(fault) {
@@ -123,13 +124,16 @@ function paintEvent(area, event) {
   area.ctx.fillText({ established: "▲", truncate: "▼", abort: "✕" }[event.kind] || "◆", x, lanesPanel.top(event.node) + LANE - 2);
 }
 
-// Evidence that lies on one spot of the screen is one sign.
+const numbersOf = (marks) => marks.map((mark) => mark.number).join(" ");
+const halfOf = (ctx, marks) => Math.max(ctx.measureText(numbersOf(marks)).width / 2 + 5, 10);
+
+// Evidence whose signs would touch is one sign.
 function markGroups(area) {
   const groups = [];
   for (const mark of run.marks) {
     const x = area.x(mark.t), y = mark.node === null ? RUN_ROW / 2 : lanesPanel.top(mark.node) + LANE / 2 - 4;
     if (x < area.left - 1 || x > area.right + 1) continue;
-    const group = groups.find((one) => one.y === y && Math.abs(one.x - x) < 16);
+    const group = groups.find((one) => one.y === y && Math.abs(one.x - x) < halfOf(area.ctx, one.marks) + halfOf(area.ctx, [mark]));
     if (group) group.marks.push(mark);
     else groups.push({ x, y, marks: [mark] });
   }
@@ -137,9 +141,8 @@ function markGroups(area) {
 }
 
 function paintMarks(area, group) {
-  const { ctx } = area, text = group.marks.map((mark) => mark.number).join(" ");
+  const { ctx } = area, text = numbersOf(group.marks), half = halfOf(ctx, group.marks);
   line(ctx, theme.red, group.x, group.y - LANE / 2, group.x, group.y + LANE / 2);
-  const half = Math.max(ctx.measureText(text).width / 2 + 5, 10);
   ctx.fillStyle = theme.red;
   ctx.strokeStyle = theme.paper;
   ctx.lineWidth = 2;

@@ -1,5 +1,6 @@
 """The page on many runs."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def test_recovery_times_are_the_verdicts(root: Path) -> None:
 
 
 def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None:
-    text = campaign_page(read_campaign(root), "all")
+    text = campaign_page(read_campaign(root), "all", root / "campaign.html")
     surprises = text[text.index("did not end as expected") : text.index("Scenarios and properties")]
     assert "zab run forks --seed 7" in surprises
     assert "zab run good" not in surprises
@@ -89,7 +90,7 @@ def test_folders_of_garbage_and_hostile_names_are_shown_as_text(tmp_path: Path) 
     tmp_path.joinpath("a/verdict.json").write_text(json.dumps(verdict))
     runs = read_campaign(tmp_path)
     assert len(runs) == 3
-    text = campaign_page(runs, hostile)
+    text = campaign_page(runs, hostile, Path("campaign.html"))
     assert hostile not in text
     assert "&lt;script&gt;" in text
 
@@ -109,6 +110,36 @@ def test_zab_report_of_a_folder_with_runs_is_the_campaigns(root: Path, capsys: p
     assert capsys.readouterr().out == f"{root}/good/1/report.html\n"
 
 
+def test_each_run_is_linked_to_its_page_if_it_has_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["report", str(root)])
+    text = (root / "campaign.html").read_text()
+    assert f"zab report {root}/good/1" in text
+    assert "<a href=" not in text[text.index("All runs") :]
+    assert main(["report", str(root), "--pages"]) == 0
+    text = (root / "campaign.html").read_text()
+    for name in ("good/1", "defects/forks/1", "forks/1", "told/1"):
+        assert (root / name / "report.html").is_file()
+        assert f'<a href="{name}/report.html">1</a>' in text[text.index("All runs") :]
+    capsys.readouterr()
+    assert main(["report", str(root / "good/1"), "--pages"]) == 4
+    assert "Leave it out" in capsys.readouterr().err
+
+
+def test_the_numbers_of_all_runs_are_a_csv_file_beside_it(root: Path) -> None:
+    main(["report", str(root)])
+    assert '<a href="campaign.csv">campaign.csv</a>' in (root / "campaign.html").read_text()
+    with (root / "campaign.csv").open(newline="") as file:
+        rows = {row["path"]: row for row in csv.DictReader(file)}
+    assert set(rows) == {str(run.folder) for run in read_campaign(root)}
+    forked = rows[str(root / "forks/1")]
+    assert (forked["verdict"], forked["expected"], forked["as_expected"]) == ("VIOLATION", "PASS", "False")
+    assert "agreement" in forked["violated"].split("; ")
+    good = rows[str(root / "good/1")]
+    verdict = json.loads((root / "good/1/verdict.json").read_text())
+    assert int(good["writes_acked"]) == verdict["metrics"]["writes_acked"] > 0
+    assert rows[str(root / "told/1")]["verdict"] == "NOT-JUDGED"
+
+
 # ---- from the pipeline ----
 
 
@@ -117,7 +148,7 @@ def test_what_the_pipeline_found_becomes_the_same_page() -> None:
     runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
     assert [run.recoveries for run in runs][1] == [("crash", "leader", pytest.approx(0.2)), ("crash", "leader", None)]
     assert runs[0].hits == 2 * [("crash", "LEADING BROADCAST")]
-    text = campaign_page(runs, "three runs", summary(verdicts))
+    text = campaign_page(runs, "three runs", Path("report.html"), summary(verdicts))
     assert "102 ± 2.48" in text  # 101, 102, 103: t(2) is 4.303, the deviation 1
     assert "leader-crash, acked_per_second: 102 ± 2.48 1/s, 3 runs" in text
     assert "crash hit a node that was LEADING BROADCAST: 6" in text
@@ -129,6 +160,6 @@ def test_many_surprises_are_cut_short_and_counted() -> None:
     runs = [from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
     for run in runs:
         run.verdict, run.reasons = "VIOLATION", ["digests " + "[1, 2, 3] " * 100]
-    text = campaign_page(runs, "many")
+    text = campaign_page(runs, "many", Path("campaign.html"))
     assert "the first 100 of 150" in text
     assert len(text) < 200_000

@@ -1,0 +1,90 @@
+"""`zab results`: list the stored runs, the newest first; make and name the report of one."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zab_chaos.harness.cli.output import console_for, print_json
+from zab_chaos.harness.cli.report import write_report
+from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.report.terminal import COLOURS
+from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.index import NOT_JUDGED, Entry, matching, read_index
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.verdict import Outcome
+
+VERDICTS = (*map(str, Outcome), NOT_JUDGED)
+
+
+def results_command(
+    run: str | None, *, scenario: str | None, verdict: str | None, last: int, results: Path, json: bool
+) -> int:
+    """List the runs, or (`run`: a number of the list, or a run) print the path of its report. Raises BadInput."""
+    if verdict is not None and verdict.upper() not in VERDICTS:
+        raise BadInput(f"--verdict is {verdict}; it needs one of {', '.join(VERDICTS)}")
+    entries = list(matching(read_index(results), scenario=scenario, verdict=verdict))
+    if run is not None:
+        return _open(_chosen(run, entries, results), json=json)
+    if json:
+        print_json([_facts(number, one) for number, one in enumerate(entries[:last], 1)])
+    else:
+        _show(entries, last, results, console_for(json=json))
+    return Exit.PASS
+
+
+def _chosen(run: str, entries: list[Entry], results: Path) -> RunFolder:
+    if not run.isdecimal():
+        return stored.find(results, run)
+    if not 1 <= int(run) <= len(entries):
+        many = f"there are {len(entries)} runs" if len(entries) != 1 else "there is one run"
+        raise BadInput(f"there is no run {run}: {many} in this list. `zab results` shows it.")
+    return entries[int(run) - 1].folder
+
+
+def _open(folder: RunFolder, *, json: bool) -> int:
+    """Print the path of the report; one that is missing, or older than the verdict, is made."""
+    page, verdict = folder.file("report.html"), folder.file("verdict.json")
+    judged = verdict.stat().st_mtime if verdict.exists() else 0.0
+    if not page.exists() or page.stat().st_mtime < judged:
+        write_report(folder, page)
+    if json:
+        print_json({"folder": str(folder.path), "report": str(page)})
+    else:
+        print(page)  # noqa: T201
+    return Exit.PASS
+
+
+def _show(entries: list[Entry], last: int, results: Path, console: Console) -> None:
+    if not entries:
+        console.print(Text(f"no such run in {results}"), soft_wrap=True)
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", justify="right")
+    for name in ("made (UTC)", "verdict"):
+        table.add_column(name, no_wrap=True)
+    for name in ("scenario", "run"):
+        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
+    for number, one in enumerate(entries[:last], 1):
+        verdict = Text(one.verdict, COLOURS.get(one.verdict, "dim"))
+        table.add_row(str(number), f"{one.made:%Y-%m-%d %H:%M:%S}", verdict, one.scenario, one.folder.name)
+    console.print(table, highlight=False)
+    hidden = len(entries) - last
+    if hidden > 0:
+        console.print(Text(f"and {hidden:,} older ones; --last {len(entries)} lists all"), soft_wrap=True)
+    console.print("\nThe report of one: zab results NUMBER", highlight=False, soft_wrap=True)
+
+
+def _facts(number: int, one: Entry) -> dict[str, Any]:
+    return {
+        "number": number,
+        "made": one.made.isoformat(),
+        "verdict": one.verdict,
+        "scenario": one.scenario,
+        "seed": one.seed,
+        "backend": one.backend,
+        "folder": str(one.folder.path),
+        "report": str(one.page) if one.page.exists() else None,
+    }

@@ -1,0 +1,350 @@
+"""How a violation came about: the fault before it, and the shortest chain of events that leads from there to it.
+
+The events are those that the verdict cites, the requests of the clients whose transactions these are, and between one and the
+next the messages by which the one can have caused the other: of all ways that are possible in time (happened-before, Lamport
+1978) the one with the fewest messages, of which those about the same transactions count least. Times are nanoseconds.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from zab_chaos.harness.report.answer import earliest
+from zab_chaos.harness.report.html.diagram import Diagram, Step
+from zab_chaos.harness.report.html.fault_spans import MENDS, Span
+from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.messages import Sent
+from zab_chaos.model.verdict import Evidence, Verdict, Violation
+from zab_chaos.node.core import zxid as zx
+
+TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
+ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
+CLIENT = re.compile(r"client (\d+), seq (\d+)")
+AGAIN = re.compile(r"\bseq (\d+)")
+LETS = ("ACK", "COMMIT", "COMMIT-LD")  # upon one of these a node delivers
+DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
+OURS, OTHER, PING = 1, 3, 12  # what a message adds to a chain's length: about these transactions, others, a heartbeat
+FOCUS = 6  # transactions at most: of a batch of hundreds, each is as good as the others
+
+
+class Link(NamedTuple):
+    """One event of the chain. `message`, `step` and `request` are indices of the diagram's lists, if it is one of these;
+    `mark`: whether the verdict cites it."""
+
+    t: int
+    words: str
+    message: int | None = None
+    step: int | None = None
+    request: int | None = None
+    mark: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`fault`: the last one that was injected before the violation; None: there was none. `zxids`: what it is about."""
+
+    fault: Span | None
+    links: list[Link] = field(default_factory=list)
+    zxids: list[int] = field(default_factory=list)
+
+
+def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[Span]) -> Chain | None:
+    """The chain of the violation that is named first; None if nothing is violated, or no line shows it."""
+    broken = earliest(verdict)
+    cited = sorted((one for one in broken[1].evidence if _time(one)), key=_time) if broken is not None else []
+    if broken is None or not cited:
+        return None
+    return _Search(diagram, spans, broken[1], cited).chain()
+
+
+def preceding(chain: Chain, zero: int) -> str:
+    """The fault before it, as a sentence without a full stop. `zero`: the time that is 0 s."""
+    fault = chain.fault
+    if fault is None:
+        return "No fault preceded it"
+    return f"The last fault before it: {fault.do} of {fault.on}, at {(fault.at - zero) / 1e9:.3f} s"
+
+
+def _time(cited: Evidence) -> int:
+    t = cited.event.get("t")
+    return t if isinstance(t, int) else 0
+
+
+class _Point(NamedTuple):
+    """A place on a line: a node's, or (0) the clients'."""
+
+    line: int
+    t: int
+
+
+class _Search:
+    """One violation's chain. `cited` by time."""
+
+    def __init__(self, diagram: Diagram, spans: Sequence[Span], violation: Violation, cited: list[Evidence]) -> None:
+        self._diagram = diagram
+        self._cited = cited
+        self._end = _time(cited[-1])
+        before = [span for span in spans if span.at <= self._end and span.do not in MENDS]
+        self._fault = before[-1] if before else None
+        self._requests = self._named_requests(violation.words)
+        self._zxids = self._named_zxids(violation.words)
+
+    def chain(self) -> Chain:
+        links = [
+            *self._healed(), *self._asked(), *self._forwarded(), *self._broadcast(), *self._between(), *self._delivered(),
+        ]  # fmt: skip
+        cited = [self._cited_link(one) for one in self._cited]
+        marked = {(link.t, link.step, link.request) for link in cited}
+        more = [link for link in dict.fromkeys(links) if (link.t, link.step, link.request) not in marked]
+        return Chain(self._fault, sorted([*more, *cited], key=lambda link: link.t), self._zxids)
+
+    # ---- what it is about ----
+
+    def _named_requests(self, words: str) -> list[int]:
+        """Requests that the words name, as `client 2, seq 35 ... its seq 83`, or that cited lines are of."""
+        named = {(int(client), int(seq)) for client, seq in CLIENT.findall(words)}
+        clients = {client for client, _ in named}
+        if len(clients) == 1:
+            named |= {(client, int(seq)) for client in clients for seq in AGAIN.findall(words)}
+        for one in self._cited:
+            match one.event:
+                case {"client": int(client), "seq": int(seq)} if one.file == "ops.jsonl":
+                    named.add((client, seq))
+        return [at for at, one in enumerate(self._diagram.requests) if (one.client, one.seq) in named]
+
+    def _named_zxids(self, words: str) -> list[int]:
+        owners, requests = self._diagram.owners, set(self._requests)
+        named: list[int] = [zx.zxid(int(epoch), int(counter)) for epoch, counter in ZXID.findall(words) if int(epoch)]
+        named += [zxid for zxid, request in owners if request in requests]
+        named += [self._first_of(one) for one in self._cited] if not named else []
+        return [zxid for zxid in dict.fromkeys(named) if zxid][:FOCUS]
+
+    @staticmethod
+    def _first_of(cited: Evidence) -> int:
+        match cited.event:
+            case {"epoch": int(epoch), "first": int(first)}:
+                return zx.zxid(epoch, first)
+        return 0
+
+    # ---- its events ----
+
+    def _cited_link(self, cited: Evidence) -> Link:
+        t, request, step = _time(cited), None, None
+        match cited.event:
+            case {"client": int(client), "seq": int(seq)}:
+                request = next(
+                    (i for i, it in enumerate(self._diagram.requests) if (it.client, it.seq) == (client, seq)), None
+                )
+            case {"event": str(event), "node": int(node)}:
+                step = self._step_at(t, node, event)
+        return Link(t, in_words(cited.file, cited.event), step=step, request=request, mark=True)
+
+    def _step_at(self, t: int, node: int, kind: str) -> int | None:
+        steps = self._diagram.steps
+        at = bisect_left(steps, t, key=lambda step: step.t)
+        while at < len(steps) and steps[at].t == t:
+            if (steps[at].node, steps[at].kind) == (node, kind):
+                return at
+            at += 1
+        return None
+
+    def _healed(self) -> Iterator[Link]:
+        fault = self._fault
+        if fault is not None and fault.healed is not None and fault.healed <= self._end:
+            yield Link(fault.healed, f"the {fault.do} of {fault.on} ended")
+
+    def _asked(self) -> Iterator[Link]:
+        """Who asked for the transactions."""
+        for at in dict.fromkeys([*self._requests, *(request for _, request in self._owned())]):
+            one = self._diagram.requests[at]
+            if one.sent <= self._end:
+                words = f"client {one.client} asked node {one.node} for {one.path} (seq {one.seq})"
+                yield Link(one.sent, words, request=at)
+
+    def _owned(self) -> list[tuple[int, int]]:
+        """(zxid, request) of the transactions that it is about, as far as that is known."""
+        return [(zxid, request) for zxid, request in self._diagram.owners if zxid in self._zxids]
+
+    def _forwarded(self) -> Iterator[Link]:
+        """From the node that was asked to the one that broadcast; which message that was is not recorded."""
+        for zxid, request in self._owned():
+            one, at = self._diagram.requests[request], self._broadcast_of(zxid)
+            if at is not None and self._diagram.steps[at].node != one.node:
+                step = self._diagram.steps[at]
+                words = (
+                    f"node {one.node} forwarded client {one.client}'s seq {one.seq} to node {step.node} (not recorded)"
+                )
+                yield Link(step.t, words, request=request)
+
+    def _broadcast(self) -> Iterator[Link]:
+        for zxid in self._zxids:
+            at = self._broadcast_of(zxid)
+            if at is not None and self._diagram.steps[at].t <= self._end:
+                step = self._diagram.steps[at]
+                yield Link(step.t, f"node {step.node} broadcast {_span(step.first, step.last)}", step=at)
+
+    def _broadcast_of(self, zxid: int) -> int | None:
+        steps = self._diagram.steps
+        return next((at for at, it in enumerate(steps) if it.kind == "broadcast" and it.first <= zxid <= it.last), None)
+
+    def _delivered(self) -> Iterator[Link]:
+        """What the node of the last line delivers only afterwards: the effect that came too late."""
+        place = _place(self._cited[-1])
+        if place is None:
+            return
+        steps = [(at, it) for at, it in enumerate(self._diagram.steps) if (it.kind, it.node) == ("deliver", place.line)]
+        for zxid in self._zxids:
+            first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
+            if first is not None and first[1].t > self._end:
+                yield Link(first[1].t, f"node {place.line} delivered {_show(zxid)}", step=first[0])
+
+    # ---- from one to the next ----
+
+    def _between(self) -> Iterator[Link]:
+        """The messages, and the durable steps between them, from the fault over each cited line to the last one."""
+        messages = self._diagram.exchange.messages
+        before = [_Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._origin()
+        for one in self._cited:
+            if (target := _place(one)) is None:
+                continue
+            cause = self._cause(one, target)
+            if cause is None:
+                way = shortest(messages, before, target, self._zxids)
+            else:
+                asked = _Point(messages[cause].source, messages[cause].sent)
+                way = [*shortest(messages, before, asked, self._zxids), cause]
+            for at, following in pairwise([*way, None]):
+                assert at is not None
+                yield self._sent(at)
+                yield from self._durable(at, following, target)
+            before = [target]
+
+    def _origin(self) -> list[_Point]:
+        """Without a fault, the chain begins with the first broadcast of what it is about."""
+        steps = self._diagram.steps
+        found = [steps[at] for zxid in self._zxids if (at := self._broadcast_of(zxid)) is not None]
+        return [_Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
+
+    def _cause(self, cited: Evidence, place: _Point) -> int | None:
+        """The message that let a node deliver: the last ACK or COMMIT of the transactions that it had taken by then."""
+        match cited.event:
+            case {"event": "deliver", "epoch": int(epoch), "first": int(first)}:
+                wanted = zx.zxid(epoch, first)
+            case _:
+                return None
+        found = [
+            (one.received, at)
+            for at, one in enumerate(self._diagram.exchange.messages)
+            if one.target == place.line and one.received is not None and one.received <= place.t
+            and one.about.kind in LETS and one.about.epoch == epoch and one.about.last >= wanted
+        ]  # fmt: skip
+        return max(found)[1] if found else None
+
+    def _sent(self, at: int) -> Link:
+        one = self._diagram.exchange.messages[at]
+        about = one.about
+        span = (
+            zx.show(zx.Zxid(about.last))
+            if about.first == about.last
+            else f"{_show(about.first)} to {_show(about.last)}"
+        )
+        said = about.words or f"{about.kind} {span if about.last else f'of epoch {about.epoch}'}"
+        return Link(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
+
+    def _durable(self, at: int, following: int | None, target: _Point) -> Iterator[Link]:
+        """What the receiver made durable of it before it went on."""
+        messages, steps = self._diagram.exchange.messages, self._diagram.steps
+        one = messages[at]
+        until = target.t if following is None else messages[following].sent
+        for index in range(bisect_left(steps, one.received or 0, key=lambda step: step.t), len(steps)):
+            step = steps[index]
+            if step.t > until:
+                return
+            if step.node == one.target and step.kind in DURABLE and _belongs(step, one):
+                yield Link(step.t, _words(step), step=index)
+                return
+
+
+def _show(zxid: int) -> str:
+    return zx.show(zx.Zxid(zxid))
+
+
+def _span(first: int, last: int) -> str:
+    return _show(last) if first == last else f"{_show(first)} to {_show(last)}"
+
+
+def _place(cited: Evidence) -> _Point | None:
+    match = TRACE.fullmatch(cited.file)
+    return _Point(int(match[1]), _time(cited)) if match is not None else None
+
+
+def _belongs(step: Step, message: Sent) -> bool:
+    if step.first and message.about.first:
+        return step.first <= message.about.last and message.about.first <= step.last
+    return step.epoch == message.about.epoch
+
+
+def _words(step: Step) -> str:
+    span = _span(step.first, step.last)
+    return {
+        "accept": f"node {step.node} accepted {span}, durably",
+        "accepted_epoch": f"node {step.node} promised epoch {step.epoch}, durably",
+        "current_epoch": f"node {step.node} took epoch {step.epoch}, durably",
+        "truncate": f"node {step.node} truncated {span}",
+    }.get(step.kind, f"node {step.node} restored a snapshot up to {_show(step.last)}")
+
+
+# ---- the shortest way ----
+
+
+def shortest(messages: Sequence[Sent], starts: Iterable[_Point], target: _Point, zxids: Sequence[int]) -> list[int]:
+    """The indices of the messages that lead from one of the starts to the target; empty if none is needed, or none does.
+
+    One sweep in the order of time: `reached` has for each node the cheapest way to be influenced by then. To stay costs
+    nothing, so what was reached stays reached.
+    """
+    reached: dict[int, _Way] = {}
+    moments = [(start.t, 0, -1, start.line) for start in starts]
+    begin = min((start[0] for start in moments), default=0)
+    for index, one in enumerate(messages):
+        if one.received is not None and one.sent >= begin and one.received <= target.t:
+            moments += [(one.sent, 2, index, one.source), (one.received, 1 + 2 * (one.received == one.sent), index, 0)]
+    under_way: dict[int, _Way] = {}
+    for _, kind, index, line in sorted(moments):
+        if kind == 0:
+            reached[line] = _Way(0, -1, None)
+        elif kind == 2:
+            if (way := reached.get(line)) is not None:
+                under_way[index] = _Way(way.cost + _cost(messages[index], zxids), index, way)
+        elif (arrived := under_way.pop(index, None)) is not None:
+            node = messages[index].target
+            if node not in reached or arrived.cost < reached[node].cost:
+                reached[node] = arrived
+    return reached[target.line].messages() if target.line in reached else []
+
+
+class _Way(NamedTuple):
+    """A way, by its last message."""
+
+    cost: int
+    message: int
+    before: "_Way | None"
+
+    def messages(self) -> list[int]:
+        """From the first to the last."""
+        found: list[int] = []
+        way: _Way | None = self
+        while way is not None and way.message >= 0:
+            found.append(way.message)
+            way = way.before
+        return found[::-1]
+
+
+def _cost(one: Sent, zxids: Sequence[int]) -> int:
+    about = one.about
+    if about.kind == "PING":
+        return PING
+    return OURS if about.first and any(about.first <= zxid <= about.last for zxid in zxids) else OTHER

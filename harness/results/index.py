@@ -1,0 +1,61 @@
+"""The stored runs below a folder: when each was made, what it was, and its verdict."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from zab_chaos.harness.results.run_folder import RunFolder
+
+NOT_JUDGED = "NOT-JUDGED"
+_STAMP = re.compile(r"(\d{8}T\d{6}Z)-\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run. `made` in UTC."""
+
+    folder: RunFolder
+    made: datetime
+    scenario: str
+    seed: int | None
+    backend: str
+    verdict: str
+
+    @property
+    def page(self) -> Path:
+        return self.folder.file("report.html")
+
+
+def read_index(root: Path) -> list[Entry]:
+    """Every run at any depth below `root`, the newest first; one that links lead to is listed once."""
+    folders = {path.parent.resolve() for path in root.glob("**/run.json")}
+    return sorted(map(_entry, map(RunFolder, folders)), key=lambda one: (one.made, str(one.folder.path)), reverse=True)
+
+
+def matching(entries: list[Entry], *, scenario: str | None, verdict: str | None) -> Iterator[Entry]:
+    """Those whose scenario has this word in it, and that have this verdict."""
+    for one in entries:
+        if (scenario is None or scenario in one.scenario) and (verdict is None or verdict.upper() == one.verdict):
+            yield one
+
+
+def _entry(folder: RunFolder) -> Entry:
+    facts, verdict = folder.read_run(), folder.read_verdict()
+    return Entry(
+        folder=folder,
+        made=_made(folder),
+        scenario=facts.get("scenario", folder.path.parent.name) + (" (defective)" if facts.get("defect") else ""),
+        seed=facts.get("seed"),
+        backend=facts.get("backend", ""),
+        verdict=NOT_JUDGED if verdict is None else str(verdict.verdict),
+    )
+
+
+def _made(folder: RunFolder) -> datetime:
+    """By the folder's name, or if that is another one, by the time at which run.json was written."""
+    stamp = _STAMP.match(folder.name)
+    if stamp is not None:
+        return datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return datetime.fromtimestamp(folder.file("run.json").stat().st_mtime, UTC)

@@ -1,0 +1,59 @@
+"""docs/research.md: its blocks, one after the other, as a reader would run them; with fewer seeds."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(3600)
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "research.md"
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SEEDS = ("1..500", "1..6")
+
+
+@pytest.fixture
+def zab(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `zab` is this checkout's."""
+    command = tmp_path / "bin" / "zab"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m zab_chaos.harness "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+
+
+def run(language: str, code: str, folder: Path, env: dict[str, str]) -> str:
+    command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_walk_works_from_the_first_block_to_the_last(tmp_path: Path, zab: dict[str, str]) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pandas")
+    blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    assert sum(code.count(SEEDS[0]) for _, code in blocks) == 2
+    study = tmp_path / "walk"
+    study.mkdir()
+    said = {code: run(language, code.replace(*SEEDS), study, zab) for language, code in blocks}
+
+    def told(words: str) -> str:
+        return next(out for code, out in said.items() if words in code)
+
+    assert re.search(r"kept +6 runs", told("zab explore"))
+    assert Path(told("zab results").split("\n\n")[-1].split("\n")[1]).name == "report.html"
+    assert "after" in told("zab results")
+    assert (study / "study" / "comparison.html").is_file()
+    with (study / "study" / "report.csv").open() as file:
+        assert len(file.readlines()) == 13
+    for words in ("import duckdb", "import pandas", "import SparkSession"):
+        assert all(name in told(words) for name in ("before", "after")), told(words)
+    medians = [
+        float(row.split("│")[3]) for row in told("import duckdb").splitlines() if re.match(r"│ (before|after)", row)
+    ]
+    assert medians[1] > medians[0] + 0.5  # after: 0.8 s more of silence
