@@ -17,6 +17,9 @@ def in_words(file: str, line: Line) -> str:
         return f"{who} {_tell(EVENTS, str(line.get('event', '?')), line)}"
     if file == "ops.jsonl":
         return f"client {line.get('client', '?')} {_tell(OPERATIONS, str(line.get('type', '?')), line)}"
+    if file == "sessions.jsonl":
+        who = f"client {line['client']}" if line.get("client") else "the harness"
+        return f"{who} {_tell(SESSIONS, str(line.get('type', '?')), line)}"
     if file == "faults.jsonl":
         return _tell(FAULTS, str(line.get("type", "?")), line)
     return f"the run: {line.get('event', line.get('type', '?'))}"
@@ -83,6 +86,24 @@ OPERATIONS: dict[str, Callable[[Line], str]] = {
         + (f", zxid {_zxid(line['zxid'])}" if line.get("zxid") else "")
         + (f": {line['error']}" if line.get("error") else "")
     ),
+}
+
+
+def _looked(line: Line) -> str:
+    state = f"with its last change at {_zxid(line['changed'])}" if line.get("changed") else "no such znode"
+    watch = ", and set a watch" if line.get("watch") else ""
+    return f"was shown {line['path']} by node {line['node']} at {_zxid(line['zxid'])}: {state}{watch}"
+
+
+SESSIONS: dict[str, Callable[[Line], str]] = {
+    "began": lambda line: f"began session {line['session']:#x}",
+    "lost": lambda line: "lost its connection",
+    "over": lambda line: f"had session {line['session']:#x} no more: {line['why']}",
+    "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
+    "ask": lambda line: f"asked for {line['path']}, to watch it",
+    "look": _looked,
+    "fired": lambda line: f"was told that {line['path']} was {line['what']}",
+    "ended": lambda line: f"found the end of session {line['session']:#x} in a log, at {_zxid(line['zxid'])}",
 }
 
 FAULTS: dict[str, Callable[[Line], str]] = {

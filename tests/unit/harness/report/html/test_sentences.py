@@ -1,0 +1,28 @@
+"""What a cited line says."""
+
+from typing import Any, get_args
+
+import pytest
+
+from zab_chaos.harness.report.html.sentences import SESSIONS, in_words
+from zab_chaos.model.events import OfSession
+
+LOOK = {"type": "look", "client": 2, "path": "/e", "node": 3, "zxid": [1, 7]}
+
+
+def test_every_line_of_sessions_has_a_sentence() -> None:
+    assert set(SESSIONS) == {kind.__struct_config__.tag for kind in get_args(OfSession)}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({**LOOK, "changed": [1, 5], "watch": True}, "by node 3 at 1:7: with its last change at 1:5, and set a watch"),
+        (LOOK, "client 2 was shown /e by node 3 at 1:7: no such znode"),
+        ({"type": "ended", "client": 0, "session": 255, "zxid": [1, 9]}, "found the end of session 0xff in a log, at 1:9"),
+        ({"type": "fired", "client": 1, "path": "/e", "what": "deleted"}, "client 1 was told that /e was deleted"),
+        ({"type": "made", "client": 1}, "client 1 wrote `made`"),
+    ],
+)  # fmt: skip
+def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
+    assert words in in_words("sessions.jsonl", line)
