@@ -41,6 +41,9 @@ def client_command(
                 f"no node answers at {nodes[target.first]} ({why}). Check that the node is up and that the key is its own."
             )
         if request is None:
+            if client.node != target.first:
+                words = f"node {target.first} does not answer; this shell is connected to node {client.node}"
+                console_for(json=False).print(words, highlight=False, soft_wrap=True)
             shell(session)
             return Exit.PASS
         outcome = session.submit(request).outcome()

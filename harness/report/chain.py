@@ -73,7 +73,7 @@ def _time(cited: Evidence) -> int:
     return t if isinstance(t, int) else 0
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """A place on a line: a node's, or (0) the clients'."""
 
     line: int
@@ -206,7 +206,7 @@ class _Search:
     def _between(self) -> Iterator[Link]:
         """The messages, and the durable steps between them, from the fault over each cited line to the last one."""
         messages = self._diagram.exchange.messages
-        before = [_Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._origin()
+        before = [Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._origin()
         for one in self._cited:
             if (target := _place(one)) is None:
                 continue
@@ -214,7 +214,7 @@ class _Search:
             if cause is None:
                 way = shortest(messages, before, target, self._zxids)
             else:
-                asked = _Point(messages[cause].source, messages[cause].sent)
+                asked = Point(messages[cause].source, messages[cause].sent)
                 way = [*shortest(messages, before, asked, self._zxids), cause]
             for at, following in pairwise([*way, None]):
                 assert at is not None
@@ -222,13 +222,13 @@ class _Search:
                 yield from self._durable(at, following, target)
             before = [target]
 
-    def _origin(self) -> list[_Point]:
+    def _origin(self) -> list[Point]:
         """Without a fault, the chain begins with the first broadcast of what it is about."""
         steps = self._diagram.steps
         found = [steps[at] for zxid in self._zxids if (at := self._broadcast_of(zxid)) is not None]
-        return [_Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
+        return [Point(step.node, step.t) for step in sorted(found, key=lambda step: step.t)[:1]]
 
-    def _cause(self, cited: Evidence, place: _Point) -> int | None:
+    def _cause(self, cited: Evidence, place: Point) -> int | None:
         """The message that let a node deliver: the last ACK or COMMIT of the transactions that it had taken by then."""
         match cited.event:
             case {"event": "deliver", "epoch": int(epoch), "first": int(first)}:
@@ -254,7 +254,7 @@ class _Search:
         said = about.words or f"{about.kind} {span if about.last else f'of epoch {about.epoch}'}"
         return Link(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
-    def _durable(self, at: int, following: int | None, target: _Point) -> Iterator[Link]:
+    def _durable(self, at: int, following: int | None, target: Point) -> Iterator[Link]:
         """What the receiver made durable of it before it went on."""
         messages, steps = self._diagram.exchange.messages, self._diagram.steps
         one = messages[at]
@@ -276,9 +276,9 @@ def _span(first: int, last: int) -> str:
     return _show(last) if first == last else f"{_show(first)} to {_show(last)}"
 
 
-def _place(cited: Evidence) -> _Point | None:
+def _place(cited: Evidence) -> Point | None:
     match = TRACE.fullmatch(cited.file)
-    return _Point(int(match[1]), _time(cited)) if match is not None else None
+    return Point(int(match[1]), _time(cited)) if match is not None else None
 
 
 def _belongs(step: Step, message: Sent) -> bool:
@@ -300,7 +300,7 @@ def _words(step: Step) -> str:
 # ---- the shortest way ----
 
 
-def shortest(messages: Sequence[Sent], starts: Iterable[_Point], target: _Point, zxids: Sequence[int]) -> list[int]:
+def shortest(messages: Sequence[Sent], starts: Iterable[Point], target: Point, zxids: Sequence[int]) -> list[int]:
     """The indices of the messages that lead from one of the starts to the target; empty if none is needed, or none does.
 
     One sweep in the order of time: `reached` has for each node the cheapest way to be influenced by then. To stay costs

@@ -1,0 +1,69 @@
+"""The chain that leads to a violation, for known bugs: what it says is how the bug works."""
+
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.report.chain import Chain
+from zab_chaos.harness.report.html.run_data import RunData, read_story
+from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.runs.judgement import core_of
+
+
+def defective(name: str, results: Path) -> RunData:
+    main(["run", f"defects/{name}", "--defect", name, "--on", "sim", "--results", str(results), "--quiet"])
+    folder = RunFolder((results / "latest").resolve())
+    return read_story(folder.path, core_of(folder.read_run()))
+
+
+def told(chain: Chain | None) -> list[str]:
+    assert chain is not None
+    assert [link.t for link in chain.links] == sorted(link.t for link in chain.links)
+    return [link.words for link in chain.links]
+
+
+def in_this_order(words: list[str], *pieces: str) -> None:
+    at = 0
+    for piece in pieces:
+        at = next((i for i in range(at, len(words)) if piece in words[i]), -1) + 1
+        assert at > 0, f"{piece!r} is not there, or not in this order: {words}"
+
+
+def test_a_late_write_is_told_from_the_pause_over_both_writes_to_its_delivery(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = defective("no-fence", tmp_path)
+    shown = capsys.readouterr().out
+    assert run.chain is not None
+    assert run.chain.fault is not None
+    assert (run.chain.fault.do, run.chain.fault.nodes) == ("pause", [2])
+    in_this_order(
+        told(run.chain), "client 2 asked node 2", "client 2 asked node 3", "node 3 (life 1) broadcast 1:299",
+        "the pause of follower = 2 ended", "node 2 forwarded client 2's seq 35 to node 3", "node 3 delivered 1:308",
+    )  # fmt: skip
+    assert "The last fault before it: pause of follower = 2, at 2.000 s." in shown
+    assert "node 3 delivered 1:308" in shown
+
+
+def test_an_ack_without_a_durable_step_is_told(tmp_path: Path) -> None:
+    """The bug is that nothing stands between PROPOSE and ACK."""
+    words = told(defective("ack-before-sync", tmp_path).chain)
+    in_this_order(words, "node 3 broadcast", "sent PROPOSE", "sent ACK", "node 3 (life 1) delivered")
+    at = next(i for i, one in enumerate(words) if "sent PROPOSE" in one)
+    assert "sent ACK" in words[at + 1]
+
+
+def test_what_the_links_name_is_there(tmp_path: Path) -> None:
+    run = defective("ack-ld-before-sync", tmp_path)
+    assert run.chain is not None
+    diagram = run.diagram
+    for link in run.chain.links:
+        if link.message is not None:
+            assert diagram.exchange.messages[link.message].sent == link.t
+        if link.step is not None:
+            assert diagram.steps[link.step].t == link.t
+    assert any(link.message is not None for link in run.chain.links)
+    shown = run.as_json()["chain"]
+    assert shown["begin"] < shown["end"]
+    assert len(shown["messages"]) == sum(link.message is not None for link in run.chain.links)
