@@ -18,12 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.synthetic import EVENTS, NODES
 from benchmarks.synthetic import Run as Traces
 from zab_chaos.model.events import Event, Run, event_from_json, operation_from_json
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Judgement
 
 ROUNDS = 5
 
 
+@seldom_collected()
 def round_of(run: Traces) -> tuple[float, float]:
     """Seconds to decode, merge and judge: the nodes' traces as they come, and everything, to the verdict."""
     oracle = Oracle()

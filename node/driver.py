@@ -80,8 +80,9 @@ class Driver:
         self.summaries: list[
             Summary
         ] = []  # of what was submitted last: the core broadcasts all of it at once, or nothing
-        if recording is None:  # then nothing stands between a round and the core
+        if recording is None:  # then nothing stands between a round and the core, nor the trace
             self.step, self.tick = machine.step, machine.tick  # type: ignore[method-assign]
+            self.ask, self.flush = machine.ready, trace.flush  # type: ignore[method-assign]
 
     # ---- the core's inputs ----
 

@@ -162,9 +162,9 @@ class Replica:
         return None
 
     def _end_round(self, time: int) -> None:
-        if self.claims:
+        if self.claims.open:
             self.drop_false_claims(time)
-        if self.driver.work.due(self.machine.phase, time):
+        if self.driver.work.due(self.machine.state.phase, time):
             self.tell_work()
         self.driver.flush()
 

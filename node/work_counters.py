@@ -4,6 +4,7 @@ A life that is killed tells nothing more, so the numbers are written while it go
 an election cost can be told from the rest), and otherwise once a second.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +18,7 @@ class Work:
 
     def __init__(self) -> None:
         self.frames = 0
-        self._messages: dict[Any, int] = {}  # by class
+        self._messages: defaultdict[Any, int] = defaultdict(int)  # by class
         self._phase: Phase | None = None
         self._told = -EVERY
 
@@ -26,8 +27,7 @@ class Work:
         self.frames += 1
         counts = self._messages
         for message in messages:
-            kind = type(message)
-            counts[kind] = counts.get(kind, 0) + 1
+            counts[type(message)] += 1
 
     def due(self, phase: Phase, now: int) -> bool:
         """Whether it is time to tell; then the next second begins."""

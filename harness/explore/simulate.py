@@ -1,8 +1,5 @@
 """A run in the simulated world of which only the judgement is kept: for many seeds."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,10 +7,9 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.runs.run import live
 from zab_chaos.model.coverage import Book
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.world import Plan
-
-COLLECT_AFTER = 50_000  # objects: some megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +25,6 @@ class Simulated:
     events: int
 
 
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """A run keeps most of what it makes, for the judge, and makes few cycles: to look for garbage after every 700 objects,
-    as Python does, is a tenth of all work and finds next to nothing."""
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECT_AFTER, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
 def simulate(
     scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None, book: Book | None = None
 ) -> Simulated:
@@ -48,10 +32,11 @@ def simulate(
     deployment = SimDeployment(scenario, seed, defect, None, record=False, plan=plan)
     if book is not None:
         book.faults = partial(_active, deployment)
-    with _seldom_collecting():
+    with seldom_collected():
         outcome, trouble = live(scenario, seed, deployment)
+        verdict = deployment.judge(outcome)
     invoked, events = deployment.records.invoked, deployment.records.events
-    return Simulated(deployment.judge(outcome), outcome, trouble, deployment.seconds, invoked, events)
+    return Simulated(verdict, outcome, trouble, deployment.seconds, invoked, events)
 
 
 def _active(deployment: SimDeployment) -> list[str]:

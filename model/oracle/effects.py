@@ -1,5 +1,7 @@
 """What the delivered transactions did: the ledger, held together with what the primaries broadcast."""
 
+from bisect import bisect_left
+
 from zab_chaos.model.events import Broadcast, Summary
 from zab_chaos.model.oracle.broadcasts import Broadcasts, Primary
 from zab_chaos.model.oracle.ledger import Ledger
@@ -47,14 +49,26 @@ class Effects:
 
     def _contents(self) -> list[Summary | None]:
         found: list[Summary | None] = []
-        epoch, primaries = 0, list[Primary]()
-        for zxid, digest in zip(self._ledger.zxids, self._ledger.digests, strict=True):
-            if zxid >> 32 != epoch:
-                epoch = zxid >> 32
-                primaries = self._broadcasts.epochs.get(epoch, [])
-            primary = self._author(zxid, digest, primaries)
-            found.append(primary.txns[(zxid & 0xFFFFFFFF) - 1] if primary is not None else None)
+        zxids, start = self._ledger.zxids, 0
+        while start < len(zxids):
+            epoch = zxids[start] >> 32
+            end = bisect_left(zxids, (epoch + 1) << 32, start)
+            found += self._of_epoch(start, end, self._broadcasts.epochs.get(epoch, []))
+            start = end
         return found
+
+    def _of_epoch(self, start: int, end: int, primaries: list[Primary]) -> list[Summary | None]:
+        """The content of the ledger from `start` up to `end`, an epoch with these primaries."""
+        zxids, digests = self._ledger.zxids[start:end], self._ledger.digests[start:end]
+        place, consecutive = (zxids[0] & 0xFFFFFFFF) - 1, zxids[-1] - zxids[0] == end - start - 1
+        broadcast = slice(place, place + end - start)
+        if consecutive and primaries and primaries[0].digests[broadcast] == digests:
+            return primaries[0].txns[broadcast]
+        authors = [self._author(zxid, digest, primaries) for zxid, digest in zip(zxids, digests, strict=True)]
+        return [
+            author.txns[(zxid & 0xFFFFFFFF) - 1] if author is not None else None
+            for zxid, author in zip(zxids, authors, strict=True)
+        ]
 
     def _author(self, zxid: int, digest: int, primaries: list[Primary]) -> Primary | None:
         place = (zxid & 0xFFFFFFFF) - 1

@@ -88,6 +88,14 @@ class Node:
         return [self.disk, *self.lost]
 
 
+class Nodes(dict[int, Node]):
+    """By id. Whoever is asked for is there from then on."""
+
+    def __missing__(self, number: int) -> Node:
+        node = self[number] = Node(number)
+        return node
+
+
 @dataclass(slots=True)
 class Life:
     """One life of a node: its start, and the last event seen of it."""
@@ -133,7 +141,7 @@ class Facts:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.broadcasts = Broadcasts()
-        self.nodes: dict[int, Node] = {}
+        self.nodes = Nodes()
         self.lives: dict[tuple[int, int], Life] = {}
         self.zombies: list[tuple[Event, Boot]] = []  # an event of a life after the next life had begun
         self.led: dict[tuple[int, int], AcceptedEpoch] = {}  # (epoch, node): what a node promised to itself
@@ -163,12 +171,6 @@ class Facts:
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
 
-    def node(self, number: int) -> Node:
-        node = self.nodes.get(number)
-        if node is None:
-            node = self.nodes[number] = Node(number)
-        return node
-
     # ---- the traces ----
 
     def count(self, event: Event) -> bool:
@@ -187,7 +189,7 @@ class Facts:
             life.boot = event
         elif life.boot is None and not self._before_boot(life, event):
             return False
-        present = self.node(event.node).boot
+        present = self.nodes[event.node].boot
         if present is not None and number < present.life:
             self.zombies.append((event, present))
             return False
@@ -207,8 +209,8 @@ class Facts:
 
     def boot(self, event: Boot) -> bool:
         """A new life. False if its snapshot is no point of the ledger."""
-        node, disk = self.node(event.node), self.node(event.node).disk
-        node.found = None
+        node = self.nodes[event.node]
+        disk, node.found = node.disk, None
         if node.boot is not None:
             node.found = compare(event, node.boot, disk, (node.role, node.phase) == ("LEADING", "DISCOVERY"))
             if node.found.new_disk:
@@ -225,7 +227,7 @@ class Facts:
         return self.ledger.restore(node.place, packed(event.snapshot_zxid))
 
     def deliver(self, event: Deliver) -> Delivery:
-        node = self.node(event.node)
+        node = self.nodes[event.node]
         delivery = self.ledger.deliver(node.place, event)
         self.deliveries += len(delivery.digests)
         node.reach(delivery.last, event.t)
@@ -235,14 +237,14 @@ class Facts:
         return delivery
 
     def broadcast(self, event: Broadcast) -> Step:
-        return self.broadcasts.add(event, self.node(event.node).place.last)
+        return self.broadcasts.add(event, self.nodes[event.node].place.last)
 
     def accept(self, event: Accept) -> None:
-        self.node(event.node).disk.accept(event)
+        self.nodes[event.node].disk.accept(event)
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""
-        node, zxid = self.node(event.node), packed(event.zxid)
+        node, zxid = self.nodes[event.node], packed(event.zxid)
         if event.kind == "installed":
             node.disk.install(event)
         if event.kind != "restored":
@@ -252,7 +254,7 @@ class Facts:
 
     def at(self, event: Event) -> None:
         """Small changes of a node's state."""
-        node = self.node(event.node)
+        node = self.nodes[event.node]
         match event:
             case Truncate():
                 node.disk.truncate(event)

@@ -199,7 +199,4 @@ class Ledger:
         self._authors.append(event)
         self.zxids.extend(range(zxid, zxid + len(digests)))
         self.digests.extend(digests)
-        running = self.running[-1] if self.running else dg.EMPTY
-        for z, digest in enumerate(digests, zxid):
-            running = dg.fold(running, z, digest)
-            self.running.append(running)
+        self.running.extend(dg.fold_all(self.running[-1] if self.running else dg.EMPTY, zxid, digests))

@@ -15,6 +15,7 @@ import msgspec
 from zab_chaos.model import events as ev
 from zab_chaos.model import manifest, runfiles
 from zab_chaos.model.events import HISTORY, TRACES
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.evidence import span
 from zab_chaos.model.oracle.facts import WRITES, Damage, Facts
 from zab_chaos.model.oracle.measures import metrics
@@ -255,6 +256,7 @@ class Oracle:
             self.damaged(Damage(file, line.get("line", 0), f"is not readable: {error}"))
 
 
+@seldom_collected()
 def judge(folder: Path, *, stored: bool = True) -> Verdict:
     """Judge the run in `folder` (results/README.md). Does not raise for what is wrong with the folder: without a
     readable run.json the verdict is HARNESS-ERROR, with lines that can't be read, or a folder that is not as its manifest

@@ -9,7 +9,7 @@ What is not: what the disk then held (the next life's boot shows it), which fram
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
@@ -84,7 +84,7 @@ class Rerun:
         self._reader = Reader(folder / record_name(node, life))
         self.match = Match(folder, node, life)
         self._recent: deque[AnyEntry] = deque(maxlen=REMEMBERED)
-        self._stream = self._entries()
+        self._stream = chain.from_iterable(self._blocks())
         self._owed: Ready | None = None  # what is to come when its records are durable
         self._over: str | None = None  # why nothing may come any more
         self._takes: dict[type, Callable[[Any], None]] = {
@@ -140,11 +140,11 @@ class Rerun:
                 return True
         return False
 
-    def _entries(self) -> Iterator[AnyEntry]:
+    def _blocks(self) -> Iterator[list[AnyEntry]]:
         for block in self._reader.blocks():
             if self.match.untraced is not None:
                 raise Different("the trace ends, the recording goes on", "no line", self.match.untraced)
-            yield from block
+            yield block
 
     def _check_turn(self, entry: AnyEntry) -> None:
         """Whether this may come now."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from zab_chaos.model.events import trace_name
+from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.replay.difference import Difference, record_name
 from zab_chaos.model.replay.life import Rerun
 from zab_chaos.model.replay.trace import CoreTrace, Unreadable
@@ -52,6 +53,7 @@ def replay(folder: Path, peer_type: type[Peer] = Peer) -> Iterator[Replayed]:
             yield missing
 
 
+@seldom_collected()
 def replay_life(folder: Path, node: int, life: int, peer_type: type[Peer] = Peer) -> Replayed:
     """One life, to its end or its first difference."""
     if not (folder / trace_name(node, life)).is_file():

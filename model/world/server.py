@@ -222,16 +222,15 @@ class SimServer:
                 self._run(replica.round, self._shown, frames, clients)
             else:
                 self._go_on(replica.round(self._shown, frames, clients))
-            if self._busy or not self.alive or not self._waiting:
+            if self._busy or not self.alive or not self._waits():
                 return
 
     def _shown(self) -> int:
         """What the clock showed when the round began."""
         return self._shown_ns
 
-    @property
-    def _waiting(self) -> bool:
-        """There is something to take."""
+    def _waits(self) -> bool:
+        """Whether there is something to take."""
         port = self.port
         return bool(
             self.inbox
@@ -266,7 +265,7 @@ class SimServer:
             self._after_resume.append(self._synced)
             return
         self._living(self._run, lambda: self._steps)
-        if self.alive and not self._busy and self._waiting:
+        if self.alive and not self._busy and self._waits():
             self._living(self._rounds)
 
     def _over(self) -> None:

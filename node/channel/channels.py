@@ -170,12 +170,15 @@ class ChannelSet:
         for peer, lost_ns in list(self._lost_at.items()):
             if host_ns - lost_ns >= LAST_FRAMES_NS:
                 self.reset(peer, "the connection to the peer ended")
+        all_up = True
         for peer, session in self._sessions.items():
-            if not session.up and now_ns >= self._hello_at[peer]:
-                self._greet(peer)
+            if not session.up:
+                all_up = False
+                if now_ns >= self._hello_at[peer]:
+                    self._greet(peer)
         if self.refusals.waiting:
             self.report(*self.refusals.due(now_ns))
-        self.quiet = not (self._lost_at or self.refusals.waiting) and all(one.up for one in self._sessions.values())
+        self.quiet = all_up and not self._lost_at and not self.refusals.waiting
 
     def wakes_at(self) -> int:
         """When `tick` will have something to do, by the node's clock, but for `losing`."""

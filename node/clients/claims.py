@@ -48,27 +48,24 @@ class Claims:
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
-        self._claims: dict[int, _Claim] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._claims)
+        self.open: dict[int, _Claim] = {}  # by client; a round looks whether there is any
 
     def made(self, client: int, seen: Zxid, delivered: Zxid) -> None:
         """A client came. `seen`: what it claims; `delivered`: what this node has."""
         self.dropped(client)
         if seen > delivered:
-            self._claims[client] = _Claim(seen)
+            self.open[client] = _Claim(seen)
 
     def dropped(self, client: int) -> None:
         """A client is gone."""
-        self._claims.pop(client, None)
+        self.open.pop(client, None)
 
     def false(self, core: Core, delivered: Zxid, now: int) -> list[tuple[int, str]]:
         """The clients whose claims are false, and why, in words. Forgets what has come true."""
         found = []
-        for client, claim in list(self._claims.items()):
+        for client, claim in list(self.open.items()):
             if claim.seen <= delivered:
-                del self._claims[client]
+                del self.open[client]
             elif self._is_false(claim, core, delivered, now):
                 found.append((client, _words(claim.seen, delivered)))
         return found

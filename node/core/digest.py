@@ -7,6 +7,7 @@ transactions in the same order have the same one.
 """
 
 from array import array
+from collections.abc import Iterable
 from hashlib import blake2b
 from sys import byteorder
 
@@ -14,6 +15,7 @@ _MASK = 2**64 - 1
 _PRIME = 0x100000001B3
 EMPTY = 0xCBF29CE484222325  # the digest of an empty history
 DIGITS = 16  # hexadecimal ones of a digest
+_HEXADECIMAL = b"0123456789abcdef"
 
 
 def txn_digest(txn: bytes) -> int:
@@ -24,6 +26,15 @@ def txn_digest(txn: bytes) -> int:
 def fold(digest: int, zxid: int, txn: int) -> int:
     """The running digest after one more delivered transaction: `txn` is its `txn_digest`."""
     return ((digest ^ zxid) * _PRIME ^ txn) * _PRIME & _MASK
+
+
+def fold_all(digest: int, first: int, txns: Iterable[int]) -> list[int]:
+    """The running digest after each of some more transactions, with the zxids `first`, `first + 1`, ..."""
+    found = []
+    for zxid, txn in enumerate(txns, first):
+        digest = ((digest ^ zxid) * _PRIME ^ txn) * _PRIME & _MASK  # as `fold`
+        found.append(digest)
+    return found
 
 
 def show(digest: int) -> str:
@@ -44,6 +55,11 @@ def show_all(digests: list[int]) -> str:
     if byteorder == "little":
         numbers.byteswap()
     return numbers.tobytes().hex()
+
+
+def is_shown(text: str) -> bool:
+    """Whether the text is of the form that `show` and `show_all` write."""
+    return len(text) % DIGITS == 0 and text.isascii() and not text.encode().translate(None, _HEXADECIMAL)
 
 
 def read_all(text: str) -> "array[int]":

@@ -117,12 +117,9 @@ class Journal:
             self._out.deliver(Install(*snapshot))
             self._reach(snapshot[0], snapshot[1])
         for batch in self.history.between(self.delivered, max(self.delivered, target)):
-            z, digest = int(batch.first), self.digest
-            for txn in batch.digests:
-                digest = dg.fold(digest, z, txn)
-                z += 1
+            digest = dg.fold_all(self.digest, batch.first, batch.digests)[-1]
             self._out.deliver(Deliver(batch.first, batch.txns, batch.digests, digest))
-            self._reach(Zxid(z - 1), digest)
+            self._reach(Zxid(batch.first + len(batch.txns) - 1), digest)
 
     def _reach(self, zxid: Zxid, digest: int) -> None:
         self.delivered, self.digest = zxid, digest

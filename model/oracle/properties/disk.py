@@ -32,7 +32,7 @@ class DiskKeeps(Checker):
         self._suspects: list[tuple[Found, str, Sequence[Line | None]]] = []
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        found = self.facts.node(event.node).found
+        found = self.facts.nodes[event.node].found
         if found is None:
             return
         self.checked += 1

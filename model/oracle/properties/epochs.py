@@ -74,7 +74,7 @@ class Epochs(Checker):
 
     def on_accept(self, event: Accept) -> None:
         held = self._held.get(event.node)
-        if held is None or self.facts.node(event.node).phase != "BROADCAST":
+        if held is None or self.facts.nodes[event.node].phase != "BROADCAST":
             return  # what comes with an initial history is older, and belongs to the group that NEWLEADER closes
         self.checked += 1
         if event.in_epoch != held.accepted:

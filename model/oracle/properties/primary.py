@@ -128,7 +128,7 @@ class PrimaryIntegrity(Checker):
 
     def _claim(self, event: Broadcast) -> None:
         """What a broadcast says that its node had delivered must be in the trace by now."""
-        shown = self.facts.node(event.node).place.last
+        shown = self.facts.nodes[event.node].place.last
         if packed(event.delivered) > shown:
             self.found.add(
                 f"node {event.node} broadcast {show(event.zxid)} and said that it had delivered up to "

@@ -33,7 +33,7 @@ class Promises(Checker):
     # ---- a start ----
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        node = self.facts.node(event.node)
+        node = self.facts.nodes[event.node]
         if node.found is None or event.disk == "amnesiac":
             return
         if not node.found.new_disk and node.found.amnesiac and event.current_epoch not in node.disk.joined:
@@ -52,7 +52,7 @@ class Promises(Checker):
 
     def on_accepted_epoch(self, event: AcceptedEpoch) -> None:
         self.checked += 1
-        node = self.facts.node(event.node)
+        node = self.facts.nodes[event.node]
         given = node.disk.promises[event.epoch]
         who = f"node {event.node} promised epoch {event.epoch} to node {event.leader}"
         if len(given) > 1:
@@ -80,7 +80,7 @@ class Promises(Checker):
     def _lacks(self, node: int, event: Established) -> tuple[str, Line | None] | None:
         """Why this node can't have brought its ACK-LD; the line that says so."""
         found: tuple[str, Line | None] = "had not promised that epoch", None
-        for disk in self.facts.node(node).disks:
+        for disk in self.facts.nodes[node].disks:
             for promised in disk.promises.get(event.epoch, ()):
                 if promised.event.leader != event.node:
                     found = f"had promised that epoch to node {promised.event.leader}", promised.event
@@ -100,12 +100,12 @@ class Promises(Checker):
         self.checked += 1
         self._quorums.append((event, set(event.quorum) - {event.node}))
         who = f"node {event.node} became a member in epoch {event.epoch}"
-        joined = self.facts.node(event.node).disk.joined.get(event.epoch)
+        joined = self.facts.nodes[event.node].disk.joined.get(event.epoch)
         if joined is None or joined.event.life != event.life:
             self.found.add(f"{who}, which it had not joined in this life", [event])
             return
         for node in sorted(set(event.quorum) - {event.node}):
-            if not any(self._followed(disk, joined, event) for disk in self.facts.node(node).disks):
+            if not any(self._followed(disk, joined, event) for disk in self.facts.nodes[node].disks):
                 self.found.add(f"{who} with node {node}, which did not follow that epoch then", [joined.event, event])
 
     def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:

@@ -33,7 +33,7 @@ class QuorumDurability(Checker):
         self.checked += delivery.fresh
         event, digests = delivery.event, delivery.digests[-delivery.fresh :]
         first = delivery.last - delivery.fresh + 1
-        if not self.facts.node(event.node).disk.log.holds(first, digests):
+        if not self.facts.nodes[event.node].disk.log.holds(first, digests):
             self.found.add(
                 f"node {event.node} delivered {span(first, delivery.last)}, which was not durable on its own disk",
                 [event],

@@ -35,7 +35,7 @@ class StateEquality(Checker):
         if not known:
             self._unknown(event, zxid)
         if event.kind == "taken":
-            delivered = self.facts.node(event.node).place.last
+            delivered = self.facts.nodes[event.node].place.last
             if zxid > delivered:
                 self.found.add(
                     f"node {event.node} took a snapshot at {show(zxid)} when it had delivered up to {show(delivered)}: "

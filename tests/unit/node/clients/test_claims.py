@@ -52,7 +52,7 @@ def test_a_claim_comes_true(node: Node) -> None:
     assert node.dropped(PATIENCE + 1) == []
     node.delivered = z(7)
     assert node.dropped(PATIENCE + 2) == []
-    assert not node.claims
+    assert not node.claims.open
 
 
 def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: Node) -> None:
@@ -70,10 +70,10 @@ def test_without_a_leader_nothing_is_known_and_the_patience_begins_anew(node: No
 
 def test_who_claims_nothing_new_and_who_is_gone_is_not_watched(node: Node) -> None:
     node.claims.made(ME, node.delivered, node.delivered)
-    assert not node.claims
+    assert not node.claims.open
     node.claims.made(ME, z(9), node.delivered)
     node.claims.made(ME, z(2), node.delivered)  # it came again, and is more modest
-    assert not node.claims
+    assert not node.claims.open
     node.claims.made(ME, z(9), node.delivered)
     node.claims.dropped(ME)
-    assert not node.claims
+    assert not node.claims.open

@@ -1,0 +1,24 @@
+"""How often Python looks for garbage is changed for one piece of work only."""
+
+import gc
+
+import pytest
+
+from zab_chaos.model.garbage import COLLECT_AFTER, seldom_collected
+
+
+def test_the_threshold_is_as_it_was_afterwards() -> None:
+    usual = gc.get_threshold()
+    with seldom_collected():
+        assert gc.get_threshold() == (COLLECT_AFTER, *usual[1:])
+        with seldom_collected():
+            assert gc.get_threshold()[0] == COLLECT_AFTER
+        assert gc.get_threshold()[0] == COLLECT_AFTER
+    assert gc.get_threshold() == usual
+
+
+def test_it_is_as_it_was_after_an_error_too() -> None:
+    usual = gc.get_threshold()
+    with pytest.raises(ValueError, match="broken"), seldom_collected():
+        raise ValueError("broken")
+    assert gc.get_threshold() == usual
