@@ -1,0 +1,131 @@
+"""What a harness holds of a file system whose power can be cut: its process, on a pipe."""
+
+import ctypes.util
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.filesystem.volume import Names
+
+DEVICE = Path("/dev/fuse")
+END_SECONDS = 10.0  # to unmount itself and to write down what it holds
+
+
+class MountError(ClusterError):
+    """The file system could not be mounted, or does not answer."""
+
+
+def lacking(device: Path = DEVICE) -> tuple[str, str] | None:
+    """What this machine lacks to mount one, and the command that mends it; None if it lacks nothing."""
+    if sys.platform != "linux":
+        return "FUSE is used on Linux only", "run it on Linux"
+    if importlib.util.find_spec("mfusepy") is None:
+        return "mfusepy is not installed", "pip install 'zab-chaos[fuse]'"
+    if shutil.which("fusermount3") is None or ctypes.util.find_library("fuse3") is None:
+        return "fusermount3 or its library is not installed", _install()
+    if not device.exists():
+        return f"there is no {device}", "sudo modprobe fuse"
+    if not os.access(device, os.R_OK | os.W_OK):
+        return f"this user may not open {device}", f"sudo chmod a+rw {device}"
+    return None
+
+
+def _install() -> str:
+    for manager, command in (("apt-get", "install -y fuse3"), ("dnf", "install -y fuse3"), ("apk", "add fuse3")):
+        if shutil.which(manager):
+            return f"sudo {manager} {command}"
+    return "install FUSE 3 with your system's package manager"
+
+
+class Mount:
+    """A file system on an empty folder, entered and left. It unmounts itself when this process is gone.
+
+    `log`: where its process writes what it has to say; `environment`: of that process.
+    """
+
+    def __init__(
+        self, folder: Path, log: Path, names: Names = "journal", environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self._log = log
+        self._names = names
+        self._environment = environment
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Raises MountError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "zab_chaos.faults.filesystem", str(self.folder), "--names", self._names]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            self._line()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def close(self) -> None:
+        """Unmount it. The folder then holds what was seen in it. May be called again."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def command(self, name: str, **arguments: Any) -> Any:
+        """Have its process do something (`zab_chaos.faults.filesystem.power.Disk`). Raises MountError."""
+        with self._turn:
+            try:
+                assert self._process.stdin is not None
+                self._process.stdin.write(msgspec.json.encode({"do": name, **arguments}) + b"\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError) as error:
+                raise MountError(f"the file system on {self.folder} is gone: {self._last_words()}") from error
+            answer = self._line()
+        if "error" in answer:
+            raise MountError(f"the file system on {self.folder}: {answer['error']}")
+        return answer.get("answer")
+
+    def state(self) -> dict[str, Any]:
+        """What it has counted, what is wrong with it, and what a power cut would take."""
+        found: dict[str, Any] = self.command("state")
+        return found
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise MountError(f"the file system on {self.folder} has ended: {self._last_words()}")
+        return msgspec.json.decode(line, type=dict[str, Any])
+
+    def _last_words(self) -> str:
+        words = self._log.read_text(errors="replace").strip().splitlines()
+        return words[-1] if words else "it has said nothing"
