@@ -8,7 +8,6 @@ itself, writes what is seen in it to the folder, and ends.
 
 import argparse
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from zab_chaos.faults.filesystem.mount import SUBTYPE, unmount
 from zab_chaos.faults.filesystem.mounted import OPTIONS, Fuse, Mounted
 from zab_chaos.faults.filesystem.power import Disk
 from zab_chaos.faults.filesystem.volume import File, Names, Volume
@@ -36,7 +36,7 @@ class Process:
         """Until it is unmounted."""
         Fuse(
             Mounted(self._disk, threading.Thread(target=self._obey, daemon=True).start), str(self._folder),
-            foreground=True, fsname="zab-chaos", subtype="zab", **OPTIONS,
+            foreground=True, fsname="zab-chaos", subtype=SUBTYPE, **OPTIONS,
         )  # fmt: skip
         with self._disk.reading() as volume:
             lay_out(volume, self._folder)
@@ -58,11 +58,6 @@ class Process:
             return {"answer": getattr(self._disk, name)(**command)}
         except (ValueError, TypeError, msgspec.DecodeError) as error:
             return {"error": str(error)}
-
-
-def unmount(folder: Path) -> None:
-    """Nobody finds it any more; it is gone when nobody uses it any more."""
-    subprocess.run(["fusermount3", "-u", "-z", str(folder)], capture_output=True)
 
 
 def lay_out(volume: Volume, folder: Path) -> None:
@@ -95,6 +90,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="an empty folder")
     parser.add_argument("--names", choices=get_args(Names), default="journal", help="when names are durable")
     told = parser.parse_args()
+    if not told.folder.is_dir() or any(told.folder.iterdir()):
+        parser.error(f"{told.folder} is no folder, or it is not empty; what is in it would be hidden, and overwritten")
     Process(told.folder, told.names).run()
 
 

@@ -1,8 +1,10 @@
 """What a harness holds of a file system whose power can be cut: its process, on a pipe."""
 
 import ctypes.util
+import errno
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.filesystem.volume import Names
 
 DEVICE = Path("/dev/fuse")
+SUBTYPE = "zab"
 END_SECONDS = 10.0  # to unmount itself and to write down what it holds
 
 
@@ -48,6 +51,41 @@ def _install() -> str:
     return "install FUSE 3 with your system's package manager"
 
 
+def is_mounted(folder: Path) -> bool:
+    """Whether a file system is mounted there, also one whose process is gone."""
+    return any(_unescaped(line.split()[4]) == str(folder) for line in _mounts())
+
+
+def below(folder: Path) -> list[Path]:
+    """The folders at or below this one where file systems of this kind are mounted."""
+    ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
+    return [path for path in ours if path.is_relative_to(folder.absolute())]
+
+
+def is_dead(folder: Path) -> bool:
+    """Whether the process of the file system that is mounted there is gone."""
+    try:
+        folder.stat()
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
+
+
+def unmount(folder: Path) -> None:
+    """Nobody finds it any more; it is gone when nobody uses it any more."""
+    subprocess.run(["fusermount3", "-u", "-z", str(folder)], capture_output=True)
+
+
+def _mounts() -> list[str]:
+    found = Path("/proc/self/mountinfo")
+    return found.read_text().splitlines() if found.exists() else []
+
+
+def _unescaped(word: str) -> str:
+    """Spaces and the like stand there as their octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
+
+
 class Mount:
     """A file system on an empty folder, entered and left. It unmounts itself when this process is gone.
 
@@ -57,7 +95,7 @@ class Mount:
     def __init__(
         self, folder: Path, log: Path, names: Names = "journal", environment: Mapping[str, str] | None = None
     ) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()
         self._log = log
         self._names = names
         self._environment = environment
@@ -99,6 +137,8 @@ class Mount:
             process.kill()
             process.wait()
         process.stdout.close()
+        if is_mounted(self.folder):
+            unmount(self.folder)
 
     def command(self, name: str, **arguments: Any) -> Any:
         """Have its process do something (`zab_chaos.faults.filesystem.power.Disk`). Raises MountError."""
