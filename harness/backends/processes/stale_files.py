@@ -43,10 +43,11 @@ def is_held(path: Path) -> bool:
 
 def remove(results: Path) -> list[Path]:
     """Remove what nobody holds: key files and mounts of runs below `results`, and port locks; what was removed."""
+    unmounted = _unmount(results)  # first: whoever looks into them fails
     names = {path.name for path in keys.files_in(results)}
     key_files = [path for path in results.glob("**/config/*.json") if path.name in names]
     candidates = [*key_files, *lock_files()]
-    return [*_unmount(results), *(path for path in sorted(candidates) if _remove_free(path))]
+    return [*unmounted, *(path for path in sorted(candidates) if _remove_free(path))]
 
 
 def _unmount(results: Path) -> list[Path]:
