@@ -22,7 +22,7 @@ from zab_chaos.faults.filesystem.volume import File, Names, Volume
 
 CHUNK = 2**16
 UNMOUNT_SECONDS = 3.0  # after that the process ends with the mount, whoever still uses it
-COMMANDS = ("slow", "full", "fail", "cut", "cut_at_sync", "wipe", "rest", "begin", "state")
+COMMANDS = ("slow", "full", "fail", "cut", "cut_at_sync", "sync_all", "wipe", "rest", "begin", "state")
 
 
 class Process:

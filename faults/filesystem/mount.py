@@ -100,9 +100,20 @@ class Mount:
         self._names = names
         self._environment = environment
         self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         """Raises MountError."""
+        self.start()
+        try:
+            self.await_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def start(self) -> None:
+        """Begin to mount it."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         command = [sys.executable, "-m", "zab_chaos.faults.filesystem", str(self.folder), "--names", self._names]
         with self._log.open("wb") as log:
@@ -110,23 +121,29 @@ class Mount:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment,
                 start_new_session=True,
             )  # fmt: skip
-        try:
-            self._line()
-        except BaseException:
-            self.close()
-            raise
-        return self
+
+    def await_ready(self) -> None:
+        """Return when programs can use it. Raises MountError."""
+        self._line()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._running.pid
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise MountError(f"no file system was started on {self.folder}")
+        return self._process
 
     def close(self) -> None:
         """Unmount it. The folder then holds what was seen in it. May be called again."""
         process = self._process
+        if process is None:
+            return
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(OSError):
@@ -144,9 +161,10 @@ class Mount:
         """Have its process do something (`zab_chaos.faults.filesystem.power.Disk`). Raises MountError."""
         with self._turn:
             try:
-                assert self._process.stdin is not None
-                self._process.stdin.write(msgspec.json.encode({"do": name, **arguments}) + b"\n")
-                self._process.stdin.flush()
+                pipe = self._running.stdin
+                assert pipe is not None
+                pipe.write(msgspec.json.encode({"do": name, **arguments}) + b"\n")
+                pipe.flush()
             except (OSError, ValueError) as error:
                 raise MountError(f"the file system on {self.folder} is gone: {self._last_words()}") from error
             answer = self._line()
@@ -160,8 +178,9 @@ class Mount:
         return found
 
     def _line(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        pipe = self._running.stdout
+        assert pipe is not None
+        line = pipe.readline()
         if not line:
             raise MountError(f"the file system on {self.folder} has ended: {self._last_words()}")
         return msgspec.json.decode(line, type=dict[str, Any])

@@ -167,6 +167,11 @@ class Disk:
         self.counts.lost_bytes += lost.bytes
         self.counts.lost_changes += lost.changes
 
+    def sync_all(self) -> None:
+        """As sync(2)."""
+        with self._mutex:
+            self._volume.sync_all()
+
     def wipe(self) -> None:
         with self._mutex:
             self._volume = Volume(self._names)
