@@ -12,6 +12,7 @@ class Ability(Enum):
     WIPE = "disk that can be taken from a node"
     DISK_FILES = "disk whose files can be damaged while its node is down"
     UNSYNCED = "disk that loses unsynced bytes with its process"
+    FILE_SYSTEM = "file system of its own that a node's disk could lie on"
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
     CRASH_POINTS = "points at which a node can be made to die, pause or fail"
     CLOCKS = "clock of its own in each node"

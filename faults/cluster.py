@@ -55,6 +55,13 @@ class Cluster(Protocol):
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         """SIGKILL to all of them at one instant (the signals first, then the waiting); exit statuses by node."""
 
+    def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
+        """`kill_all`, and what they have not synced is lost."""
+
+    def disk_state(self, node: int) -> dict[str, Any] | None:
+        """What the file system under a node's disk has counted, if it lies on one of ours
+        (`zab_chaos.faults.filesystem`)."""
+
     def pause(self, node: int) -> None: ...
     def resume(self, node: int) -> None: ...
     def stop(self, node: int) -> int:

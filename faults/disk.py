@@ -1,66 +1,101 @@
 """Disk faults of running nodes: power cuts, full disks, errors, slowness. What happens at rest is in
 `zab_chaos.faults.at_rest`."""
 
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import ClusterError
-from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Need
-from zab_chaos.faults.process import DISK_EXIT, Killed, came_up, named, start_dead
+from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need
+from zab_chaos.faults.process import DISK_EXIT, Killed, by_node, came_up, named, start_dead
 from zab_chaos.faults.rules import choice, whole
 
+COUNTS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
+DONE = ("writes", "syncs")
+LOST = ("cuts", "lost_bytes", "lost_changes")
 VARIANTS = ("plain", "torn", "reordered", "pages")
 
 
 class PowerCut(Killed):
-    """Cuts the power of all targets at one instant; only on the faithful disk, where unsynced bytes can be lost.
+    """Cuts the power of all targets at one instant; only on a disk where unsynced bytes can be lost.
 
-    `plain`: SIGKILL, which on that disk loses exactly what was not synced. `torn`, `reordered` and `pages`: each node dies
+    `plain`: SIGKILL, with which exactly what was not synced is lost. `torn`, `reordered` and `pages`: each node dies
     at its next sync with something to lose, of which a seeded part survives, or after `within_ms` if it never syncs. One
     that sleeps dies in its sleep.
     """
 
     def inject(self) -> None:
-        if not self.cluster.faithful:
-            raise FaultError('a power cut needs the faithful disk: [scenario] disk = "faithful"')
+        self.before = disk_states(self.cluster, self.nodes)
         if self.params["variant"] == "plain":
-            self.kill()
+            self.kill(power=True)
         else:
             self.kill_at_sync(self.nodes, self.params["variant"], self.params["within_ms"])
 
     def injected(self) -> Confirmation:
-        return Confirmation(*self.deaths())
+        cut, evidence = self.deaths()
+        for node, counted in counted_since(self.cluster, self.before).items():
+            evidence[str(node)] = evidence.get(str(node), {}) | {name: counted[name] for name in LOST}
+            cut = cut and (counted["cuts"] == 1 or node not in self.pids)
+        return Confirmation(cut, evidence)
 
     def describe(self) -> str:
         variant = self.params["variant"]
         return f"{named(self.nodes)} without power" + ("" if variant == "plain" else f" ({variant})")
 
 
+def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """What the file systems under the nodes' disks have counted so far; nothing of a disk that has none."""
+    found = {node: cluster.disk_state(node) for node in nodes}
+    return {node: state for node, state in found.items() if state is not None}
+
+
+def counted_since(cluster: Cluster, before: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, int]]:
+    """What they have counted since then."""
+    now = disk_states(cluster, before)
+    return {node: {name: now[node][name] - counts[name] for name in COUNTS} for node, counts in before.items()}
+
+
 class DiskFault(Fault):
-    """Base of what a node is told to do to its own disk; the node may die of it, and healing starts it again."""
+    """Base of what a node is told to do to its own disk; the node may die of it, and healing starts it again.
+
+    Where a file system of ours is under the disk, it obeys instead of the node, and its own counts must show the effect.
+    """
 
     command: str
     on: dict[str, Any]
     off: dict[str, Any]
     ends: tuple[int, ...] = (DISK_EXIT,)
+    counted: dict[int, dict[str, int]]  # while the fault was there
 
     def inject(self) -> None:
-        self.answers = {str(node): self.cluster.control(node, self.command, **self.on) for node in self.nodes}
+        self.before = disk_states(self.cluster, self.nodes)
+        self.answers: dict[str, dict[str, Any]] = {}
+        for node in self.nodes:
+            self.answers[str(node)] = self.cluster.control(node, self.command, **self.on)
 
     def injected(self) -> Confirmation:
         return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
 
     def heal(self) -> None:
         self.exits: dict[int, int] = {}
+        self.counted = self._counted()
         for node in self.nodes:
             self._heal_node(node)
         start_dead(self.scene, self.nodes)
 
+    def _counted(self) -> dict[int, dict[str, int]]:
+        """The effects since it was begun; and what was still done since it was there, which may be nothing."""
+        found = counted_since(self.cluster, self.before)
+        for node, counts in found.items():
+            since = self.answers.get(str(node), self.before[node])
+            counts |= {name: self.before[node][name] + counts[name] - since[name] for name in DONE}
+        return found
+
     def _heal_node(self, node: int) -> None:
-        if self.cluster.alive(node):
+        if self.cluster.alive(node) or node in self.before:
             try:
                 self.cluster.control(node, self.command, **self.off)
-                return
             except ClusterError:
                 if self.cluster.wait_exit(node, 0.0) is None:
                     raise
@@ -70,14 +105,24 @@ class DiskFault(Fault):
 
     def recovered(self) -> Confirmation:
         up = came_up(self.scene, self.nodes)
-        exits = {str(node): {"exit": status} for node, status in self.exits.items()}
-        return Confirmation(up.confirmed, {"up": up.evidence, "ended": exits})
+        evidence = {"up": up.evidence, "ended": by_node(self.exits, "exit")}
+        if self.counted:
+            evidence["disk"] = {str(node): counts for node, counts in self.counted.items()}
+        shown = all(self.effective(counts) for counts in self.counted.values())
+        return Confirmation(up.confirmed and shown, evidence)
+
+    @abstractmethod
+    def effective(self, counts: Mapping[str, int]) -> bool:
+        """Whether the fault was there all the time, by what the file system has counted meanwhile."""
 
 
 class DiskFull(DiskFault):
     """Writes fail with ENOSPC. A node that has to write ends with exit code 74: it does not go on with such a disk."""
 
     command, on, off = "disk-full", {"on": True}, {"on": False}
+
+    def effective(self, counts: Mapping[str, int]) -> bool:
+        return counts["writes"] == 0
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: disk full"
@@ -92,6 +137,9 @@ class DiskError(DiskFault):
         self.on = {"op": self.params["op"]}
         super().inject()
 
+    def effective(self, counts: Mapping[str, int]) -> bool:
+        return counts["writes" if self.params["op"] == "write" else "syncs"] == 0
+
     def describe(self) -> str:
         return f"{named(self.nodes)}: disk error at {self.params['op']}"
 
@@ -105,6 +153,9 @@ class SlowDisk(DiskFault):
     def inject(self) -> None:
         self.on = {"ms": self.params["ms"]}
         super().inject()
+
+    def effective(self, counts: Mapping[str, int]) -> bool:
+        return counts["slowed"] > 0 or counts["syncs"] == 0
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: every sync takes {self.params['ms']} ms longer"

@@ -44,7 +44,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "seed": whole(0, 2**63 - 1),
         "duration": number(0.5, LONGEST, "seconds"),
         "record": truth(),
-        "disk": choice("faithful", "ordinary"),
+        "disk": choice("faithful", "ordinary", "fuse"),
         "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
     },
     "workload": {
@@ -97,7 +97,7 @@ STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
-def read(source: str, file: str, nodes: int | None) -> Scenario:
+def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> Scenario:
     """See `zab_chaos.faults.scenario.parse`."""
     try:
         document = tomllib.loads(source)
@@ -108,7 +108,7 @@ def read(source: str, file: str, nodes: int | None) -> Scenario:
     except (ValueError, RecursionError):
         wrong = "a number has too many digits, or lists are nested too deeply"
         raise ScenarioError(file, [Mistake(1, "", wrong)]) from None
-    return _Reader(document, Lines(source), file).scenario(source, nodes)
+    return _Reader(document, Lines(source), file).scenario(source, nodes, disk)
 
 
 def build(document: Mapping[str, Any], what: str) -> Scenario:
@@ -116,7 +116,7 @@ def build(document: Mapping[str, Any], what: str) -> Scenario:
 
     Raises ScenarioError with all mistakes.
     """
-    scenario = _Reader(dict(document), Lines(""), what).scenario("", None)
+    scenario = _Reader(dict(document), Lines(""), what).scenario("", None, None)
     return dataclasses.replace(scenario, source=scenario.to_toml())
 
 
@@ -144,9 +144,9 @@ class _Reader:
         self.nodes = 3
         self.mistakes: list[Mistake] = []
 
-    def scenario(self, source: str, nodes: int | None) -> Scenario:
+    def scenario(self, source: str, nodes: int | None, disk: str | None) -> Scenario:
         self._unknown((), self.document, ALL_TABLES, "table")
-        head = self._head(nodes)
+        head = self._head(nodes, disk)
         self.nodes = head.get("nodes", self.nodes)
         faults, places = self._faults()
         disks = self._disks()
@@ -171,7 +171,7 @@ class _Reader:
             raise ScenarioError(self.file, self.mistakes)
         return dataclasses.replace(scenario, faults=tuple(sorted(scenario.faults, key=lambda step: step.at)))
 
-    def _head(self, nodes: int | None) -> dict[str, Any]:
+    def _head(self, nodes: int | None, disk: str | None) -> dict[str, Any]:
         head = self._table("scenario")
         if "name" not in self._raw("scenario"):
             self._wrong(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
@@ -180,6 +180,10 @@ class _Reader:
         if nodes is not None:
             self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
             head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3
+        if disk is not None:
+            head["disk"] = (
+                self._value((), Key(name="--disk", rule=TABLES["scenario"]["disk"], doc=""), disk) or "faithful"
+            )
         return {"name": "?", **head}
 
     def _expect(self) -> Expect:
@@ -373,7 +377,9 @@ class _Reader:
             if step.at > scenario.duration:
                 self._wrong((*place, "at"), f"{step.at:g} s is after the end", f"up to {scenario.duration:g} s")
             if step.do == "power-cut" and not scenario.faithful:
-                self._wrong((*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
+                self._wrong(
+                    (*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
+                )
         self._whole_operations(scenario)
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
             self._wrong(places[index], wrong)
@@ -410,7 +416,9 @@ class _Reader:
         if "faults" not in self._raw("nemesis"):
             self._wrong(("nemesis",), "the key faults is missing", "{ crash = 3, partition = 2, ... }")
         if "power-cut" in scenario.nemesis.faults and not scenario.faithful:
-            self._wrong(("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful"')
+            self._wrong(
+                ("nemesis", "faults"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
+            )
 
 
 def _where(path: Path) -> str:

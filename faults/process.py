@@ -48,11 +48,12 @@ class NodeDown(Fault):
 class Killed(NodeDown):
     """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
 
-    def kill(self) -> None:
-        """Kill the running targets at one instant."""
+    def kill(self, *, power: bool = False) -> None:
+        """Kill the running targets at one instant; with `power`, what they have not synced is lost on any disk."""
         alive = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in alive}
-        self.exits = self.cluster.kill_all(alive) if alive else {}
+        strike = self.cluster.cut_power if power else self.cluster.kill_all
+        self.exits = strike(alive) if alive else {}
 
     def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
         """Have each of them die at its next sync that has something to lose (`zab_chaos.node.store.disk_faults.Variant`); one

@@ -7,7 +7,7 @@ from typing import Any
 from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
-from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scenario import FaultStep, Scenario
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -26,6 +26,12 @@ def missing(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, 
     if Ability.LEADER not in abilities:
         lacking += [(f"target = {word}", Ability.LEADER) for word in words if word in ("leader", "follower")]
     return lacking
+
+
+def needs_of(scenario: Scenario) -> frozenset[Ability]:
+    """What all its faults take, whatever their keys say."""
+    kinds = {*(step.do for step in scenario.faults), *(scenario.nemesis.faults if scenario.nemesis is not None else ())}
+    return frozenset(need for kind in kinds for need in KINDS[kind].needs)
 
 
 def within(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:

@@ -162,7 +162,8 @@ class Scenario:
 
     @property
     def faithful(self) -> bool:
-        return self.disk == "faithful"
+        """Whether what a node has not synced is lost with its process."""
+        return self.disk != "ordinary"
 
     def schedule(self, seed: int | None = None) -> list[FaultStep]:
         """The faults by time. The same seed gives the same schedule; without a nemesis every seed does."""
@@ -192,8 +193,8 @@ class Scenario:
         return write(self)
 
 
-def load(path: Path | str, nodes: int | None = None) -> Scenario:
-    """Read and check a scenario file. `nodes` overrides the file's. Raises ScenarioError with all mistakes."""
+def load(path: Path | str, nodes: int | None = None, disk: str | None = None) -> Scenario:
+    """Read and check a scenario file. `nodes` and `disk` override the file's. Raises ScenarioError with all mistakes."""
     file = str(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -201,14 +202,14 @@ def load(path: Path | str, nodes: int | None = None) -> Scenario:
         raise ScenarioError(file, [Mistake(1, "", f"the file is not UTF-8 text (byte {error.start})")]) from None
     except OSError as error:
         raise ScenarioError(file, [Mistake(1, "", f"the file can't be read: {error.strerror}")]) from None
-    return parse(text, file, nodes)
+    return parse(text, file, nodes, disk)
 
 
-def parse(text: str, file: str = "scenario", nodes: int | None = None) -> Scenario:
+def parse(text: str, file: str = "scenario", nodes: int | None = None, disk: str | None = None) -> Scenario:
     """Check a scenario's text. Raises ScenarioError with all mistakes at once."""
     from zab_chaos.faults.grammar import read
 
-    return read(text, file, nodes)
+    return read(text, file, nodes, disk)
 
 
 def overrides(struct: msgspec.Struct) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import zmq
 from rich.console import Console
 from rich.table import Table
 
+from zab_chaos.faults.filesystem.mount import lacking
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.fetch import platform_asset, remedy
 from zab_chaos.harness.backends.zookeeper import releases
@@ -59,6 +60,7 @@ def examine(results: Path) -> list[Finding]:
         memory(),
         java(),
         zookeeper(),
+        fuse(),
         containers(),
     ]
 
@@ -216,6 +218,15 @@ def zookeeper() -> Finding:
     here = [version for version in releases.known() if releases.is_cached(version)]
     found = f"here: {', '.join(here)}" if here else "no release here yet; a run fetches the one that it needs"
     return Finding("zookeeper", "ok", found)
+
+
+def fuse() -> Finding:
+    """What the file system takes whose power can be cut."""
+    lack = lacking()
+    if lack is None:
+        return Finding("fuse", "ok", "disks whose power can be cut can be mounted")
+    words = f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {lack[0]}"
+    return Finding("fuse", "absent", words, lack[1])
 
 
 def containers() -> Finding:

@@ -125,7 +125,7 @@ RUNS = Table(
         Column("nodes", "int", "", "size of the ensemble"),
         Column("backend", TEXT, "", "the backend that it ran on"),
         Column("defect", TEXT, "", "the known bug that the nodes were built with"),
-        Column("disk", TEXT, "", "faithful or ordinary"),
+        Column("disk", TEXT, "", "faithful, ordinary or fuse"),
         Column("record", "boolean", "", "whether the nodes recorded their inputs, so that the run can be replayed"),
         Column("commit", TEXT, "", "the commit of the code"),
         Column("command", TEXT, "", "the command that repeats the run"),

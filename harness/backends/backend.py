@@ -142,6 +142,9 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """Whether the ensemble serves: a leader is established."""
         return self.cluster.leader() is not None
 
+    def born(self) -> None:
+        """Called once: the ensemble serves for the first time, and nobody has used it yet."""
+
     def disagreement(self) -> str | None:
         """Why the ensemble has not come together, in words; None when it has."""
         return ensemble_state.disagreement(ensemble_state.statuses(self.cluster), self.cluster.nodes)
@@ -194,6 +197,10 @@ class Backend(ABC):
     def release(self, named: str) -> str:
         """What RunOptions.release takes, for a release that the user asked for. Raises BadInput."""
         raise BadInput(f"the nodes on {self.name} have no releases to choose from; {named} was asked for")
+
+    def disk(self, scenario: Scenario) -> str:
+        """The disk that the scenario's nodes get, as [scenario] disk has it."""
+        return scenario.disk if Ability.UNSYNCED in self.abilities else "ordinary"
 
     def mistakes(self, scenario: Scenario) -> list[str]:
         """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from zab_chaos.faults.cluster import Cluster, Status
 
+NO_POWER_CUT = 'a power cut needs a disk that can lose what was not synced: [scenario] disk = "faithful" or "fuse"'
+
 
 def statuses(cluster: Cluster, timeout: float = 2.0) -> dict[int, Status]:
     """What each node answers now; silent nodes are left out."""

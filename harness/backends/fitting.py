@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.filesystem.mount import lacking
 from zab_chaos.faults.registry import KINDS, missing
 from zab_chaos.faults.scenario import FaultStep, Scenario
 from zab_chaos.harness.backends.backend import Backend
@@ -24,6 +25,7 @@ def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
                 *_faults(backend, scenario),
                 *_tables(backend, scenario),
                 *_expectations(backend, scenario),
+                *_machine(backend, scenario),
                 *backend.mistakes(scenario),
             ]
         )
@@ -43,7 +45,7 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
     mix = {name: weight for name, weight in scenario.workload.mix.items() if name in backend.operations}
     return replace(
         scenario,
-        disk=scenario.disk if Ability.UNSYNCED in has else "ordinary",
+        disk=backend.disk(scenario),
         record=scenario.record and Ability.RECORDING in has,
         workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
     )
@@ -67,6 +69,7 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     head = said.get("scenario", {})
     for what, asked, need in (
         ('disk = "faithful"', head.get("disk") == "faithful", Ability.UNSYNCED),
+        ('disk = "fuse"', scenario.disk == "fuse", Ability.FILE_SYSTEM),
         ("record = true", head.get("record") is True, Ability.RECORDING),
         ("[[disk]]", bool(scenario.disks), Ability.FIRST_DISKS),
         ("[timing]", "timing" in said, Ability.TUNING),
@@ -80,6 +83,14 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(asked_for):
         if name not in backend.operations:
             yield f"{name} can't be asked for on {backend.name}; its clients know {', '.join(sorted(backend.operations))}"
+
+
+def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
+    """What this machine lacks for a disk of ours."""
+    lack = lacking() if backend.disk(scenario) == "fuse" else None
+    if lack is not None:
+        why = "disk faults" if scenario.disk != "fuse" else 'disk = "fuse"'
+        yield f"{why} on {backend.name} need a file system of our own, over FUSE, and {lack[0]}: {lack[1]}"
 
 
 def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -100,6 +100,15 @@ def run(
     defect: Annotated[
         str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
     ] = None,
+    disk: Annotated[
+        str | None,
+        typer.Option(
+            "--disk",
+            metavar="DISK",
+            help="Override the scenario's disk: faithful, ordinary, or fuse, a file system whose power can be cut.",
+            show_default=False,
+        ),
+    ] = None,
     results: Results = RESULTS,
     record: Annotated[
         bool | None, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")
@@ -119,7 +128,7 @@ def run(
 
     return run_command(
         scenario, on=on, seed=seed, nodes=nodes, defect=defect, results=results, record=record, keep_data=keep_data,
-        json=json, quiet=quiet, compare=compare, junit=junit, zookeeper=zookeeper,
+        json=json, quiet=quiet, compare=compare, junit=junit, zookeeper=zookeeper, disk=disk,
     )  # fmt: skip
 
 

@@ -22,11 +22,11 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     console = console_for(json=json)
     files = [str(path) for path in stale_files.remove(results)]
     removed, kept = _on_engine(everything, console)
-    secrets = [path for path in files if path.endswith(".json")]
-    for path in secrets:
+    named = [path for path in files if not path.endswith(".lock")]
+    for path in named:
         console.print(Text(f"removed {path}"), soft_wrap=True)
-    if len(files) > len(secrets):
-        console.print(f"removed the locks of {len(files) - len(secrets)} ports", highlight=False)
+    if len(files) > len(named):
+        console.print(f"removed the locks of {len(files) - len(named)} ports", highlight=False)
     for folder, names in removed.items():
         console.print(Text(f"removed {', '.join(names)}, left by the run {folder}"), soft_wrap=True)
     for left in kept:

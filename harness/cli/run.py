@@ -19,7 +19,7 @@ from zab_chaos.harness.runs.run import run_shown
 def run_command(
     name: str, *, on: str, seed: int | None, nodes: int | None, defect: str | None, results: Path, record: bool | None,
     keep_data: bool, json: bool, quiet: bool, compare: bool = False, junit: Path | None = None,
-    zookeeper: str | None = None,
+    zookeeper: str | None = None, disk: str | None = None,
 ) -> int:  # fmt: skip
     """Check the options, run the scenario, show the result. The exit code is the verdict's. Raises BadInput.
 
@@ -27,7 +27,7 @@ def run_command(
     """
     if zookeeper is not None:
         on = implied(on)
-    scenario = read(name, on=on, nodes=nodes, defect=defect)
+    scenario = read(name, on=on, nodes=nodes, defect=defect, disk=disk)
     ci.prepare(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")
@@ -41,6 +41,7 @@ def run_command(
         keep_data=keep_data or compare,
         nodes=nodes,
         release=zookeeper,
+        disk=disk,
     )
     console = console_for(json=json)
     simulated = run_shown(scenario, replace(options, on="sim"), console, quiet=True) if compare else None

@@ -22,12 +22,12 @@ def implied(on: str) -> str:
     return "zookeeper"
 
 
-def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
-    """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
+def read(name: str, *, on: str, nodes: int | None, defect: str | None, disk: str | None = None) -> Scenario:
+    """The scenario, with the number of nodes, the defect and the disk that were asked for. Raises BadInput: all mistakes."""
     backend = registry.find(on)
     path = catalogue.find(name)
     try:
-        scenario = load(path, nodes)
+        scenario = load(path, nodes, disk)
     except ScenarioError as error:
         raise BadInput(str(error)) from None
     known_defect(backend, defect)
@@ -48,6 +48,7 @@ def known_defect(backend: Backend, name: str | None) -> None:
 def options_for(
     name: str, scenario: Scenario, *, seed: int | None, results: Path, record: bool | None = None,
     keep_data: bool = False, nodes: int | None = None, on: str = "processes", release: str | None = None,
+    disk: str | None = None,
 ) -> RunOptions:  # fmt: skip
     """What the run is told beside the scenario, and the command that repeats it. Raises BadInput."""
     backend = registry.find(on)
@@ -57,6 +58,8 @@ def options_for(
     command = ["zab", "run", name, *(["--on", on] if on != "processes" else []), "--seed", str(seed)]
     if nodes is not None:
         command += ["--nodes", str(nodes)]
+    if disk is not None:
+        command += ["--disk", disk]
     if release is not None:
         command += [f"--{on}", backend.release(release)]
     if scenario.defect is not None:

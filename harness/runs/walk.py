@@ -98,6 +98,7 @@ class Walk:
         self._phase("electing")
         if not self._until(self._deployment.formed, BIRTH_SECONDS):
             raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
+        self._deployment.born()
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None
         self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)

@@ -22,7 +22,7 @@ KEYS = {
     "scenario": "for zab_run: a shipped scenario's name, or a file",
     "defect": "build the nodes with this known bug",
     "record": "whether the nodes record their inputs, for replay",
-    "disk": "faithful or ordinary",
+    "disk": "faithful, ordinary or fuse",
     "timing": "as a scenario's [timing]",
     "limits": "as a scenario's [limits]",
     "min_acked": "so many writes must have been acknowledged, or the verdict is UNKNOWN",

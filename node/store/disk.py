@@ -113,7 +113,12 @@ class OrdinaryDisk:
         if preallocate:
             self.faults.before_write()
         fd = open_new(self.root / name)
-        lay_zeros(fd, preallocate)
+        try:
+            lay_zeros(fd, preallocate)
+        except OSError:
+            os.close(fd)
+            self.remove(name)
+            raise
         return OrdinaryFile(self, name, fd, 0, preallocate)
 
     def open(self, name: str, size: int) -> OrdinaryFile:

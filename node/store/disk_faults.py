@@ -59,14 +59,15 @@ class DiskFaults:
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.error is not None:
-            self._fail_if("write")
+            self.fail_if("write")
 
     def before_sync(self) -> None:
         if self.slow_ms > 0:
             time.sleep(self.slow_ms / 1000)
-        self._fail_if("sync")
+        self.fail_if("sync")
 
-    def _fail_if(self, operation: Failing) -> None:
+    def fail_if(self, operation: Failing) -> None:
+        """Raise EIO if this operation is to fail."""
         if self.error == operation:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -81,7 +82,7 @@ class VirtualFaults(DiskFaults):
     def before_sync(self) -> None:
         self._spend()
         if self.error is not None:
-            self._fail_if("sync")
+            self.fail_if("sync")
 
 
 def surviving_writes(

@@ -1,11 +1,13 @@
 """The contract of a disk (`zab_chaos.node.store.disk`), kept by the real ones and by the simulated one alike."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.mounted import after_power_cut, mounted
 from tests.unit.node.store.shelf import PowerGone, faithful
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
@@ -29,13 +31,26 @@ class Simulated:
         return self._disk
 
 
-@pytest.fixture(params=["ordinary", "faithful", "simulated ordinary", "simulated faithful"])
-def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+KINDS = [
+    "ordinary",
+    "faithful",
+    "simulated ordinary",
+    "simulated faithful",
+    pytest.param("mounted", marks=pytest.mark.fuse),
+]
+
+
+@pytest.fixture(params=KINDS)
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     """Opens the same disk, again and again: what was not durable is gone then, except on an ordinary disk."""
     kind: str = request.param
-    if kind.startswith("simulated"):
-        return Simulated(keeps=kind.endswith("ordinary"))
-    return (lambda: OrdinaryDisk(tmp_path)) if kind == "ordinary" else (lambda: faithful(tmp_path))
+    if kind == "mounted":
+        with mounted(tmp_path) as mount:
+            yield partial(after_power_cut, mount)
+    elif kind.startswith("simulated"):
+        yield Simulated(keeps=kind.endswith("ordinary"))
+    else:
+        yield (lambda: OrdinaryDisk(tmp_path)) if kind == "ordinary" else (lambda: faithful(tmp_path))
 
 
 def test_written_bytes_are_read_back_synced_or_not(start: Start) -> None:

@@ -7,9 +7,11 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
+from zab_chaos.faults.filesystem.volume import Names
 from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import FolderDeployment
+from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.processes.monitor import Watch
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
@@ -97,6 +99,13 @@ class ProcessDeployment(FolderDeployment):
             raise HarnessError(str(error)) from error
         stack.callback(release_ports, ports)
         return ports
+
+    def _own_disks(self, names: Names, stack: ExitStack, *, with_process: bool = True) -> Disks | None:
+        """The file systems that the scenario wants under the nodes' disks."""
+        if self._scenario.disk != "fuse":
+            return None
+        nodes = range(1, self._scenario.nodes + 1)
+        return stack.enter_context(Disks(self.folder, nodes, names=names, with_process=with_process))
 
     def _toxiproxy(self, stack: ExitStack, *, counting: bool = False) -> toxiproxy.ToxiproxyServer:
         """Start the server. `counting`: it tells what has passed."""

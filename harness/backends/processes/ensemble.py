@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, spawn
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.results.run_folder import RunFolder, write_whole
@@ -50,8 +51,8 @@ class Plan:
 class Nodes(Lives):
     """Implements `zab_chaos.faults.cluster.Cluster` for our own nodes, but for what they live in."""
 
-    def __init__(self, folder: RunFolder, plan: Plan) -> None:
-        super().__init__(folder, list(plan.addresses), plan.faithful)
+    def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
+        super().__init__(folder, list(plan.addresses), plan.faithful, disks)
         self._plan = plan
         pair = keys.load(plan.keys.control)
         self._control = {node: ControlClient(plan.addresses[node].control, pair) for node in self.nodes}
@@ -78,7 +79,7 @@ class Nodes(Lives):
             data=str(self._data(node)),
             trace=str(self._folder.file("trace")),
             record=str(self._folder.file("record")) if plan.record else None,
-            faithful=plan.faithful,
+            faithful=plan.faithful and self._disks is None,
             defect=plan.defect,
             timing=plan.timing,
             limits=plan.limits,
@@ -106,10 +107,13 @@ class Nodes(Lives):
         return msgspec.convert(answer, Status)
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        if command in DEADLY and self.alive(node):
+            self._lives[node].crash_at = command
+        answer = self._tell_disk(node, command, arguments)
+        if answer is not None:
+            return answer
         if not self.alive(node):
             raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
-        if command in DEADLY:
-            self._lives[node].crash_at = command
         try:
             return self._call(node, command, CONTROL_SECONDS, alive=partial(self.alive, node), **arguments)
         except ControlTimeout as error:

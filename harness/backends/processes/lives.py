@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends import ensemble_state as cluster
+from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -56,10 +57,12 @@ class Lives(ABC):
     start_seconds = START_SECONDS
     crashed = -signal.SIGKILL  # the exit status of a node that has reached a crash point
 
-    def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool) -> None:
+    def __init__(self, folder: RunFolder, nodes: Sequence[int], faithful: bool, disks: Disks | None = None) -> None:
+        """`disks`: what the nodes' data folders lie on, if it is not the machine's own file system."""
         self.nodes: Sequence[int] = sorted(nodes)
         self.faithful = faithful
         self._folder = folder
+        self._disks = disks
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
 
@@ -110,7 +113,12 @@ class Lives(ABC):
         return self._lives[node].last_words()
 
     def disk_folder(self, node: int) -> str:
+        if self._disks is not None and not self.alive(node):
+            self._disks.rest(node)
         return str(self._data(node))
+
+    def disk_state(self, node: int) -> dict[str, Any] | None:
+        return self._disks.state(node) if self._disks is not None else None
 
     def _data(self, node: int) -> Path:
         return self._folder.file("data", f"node-{node}")
@@ -135,6 +143,8 @@ class Lives(ABC):
             last.release()
         number = 1 if last is None else last.life + 1
         log = self._folder.file("log", f"node-{node}-{number}.log")
+        if self._disks is not None:
+            self._disks.begin(node)
         self._lives[node] = self._begin(node, number, crash_at, log)
 
     def _await(self, nodes: Sequence[int]) -> None:
@@ -161,6 +171,22 @@ class Lives(ABC):
         self._together(_strike, lives)
         return {life.node: life.kill() for life in lives}
 
+    def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
+        if self._disks is None and not self.faithful:
+            raise ClusterError(cluster.NO_POWER_CUT)
+        statuses = self.kill_all(nodes)
+        if self._disks is not None:
+            for node in nodes:
+                self._disks.cut(node)
+        return statuses
+
+    def _tell_disk(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """What a command of a node's disk is answered by the file system under it; None if there is none, or it is another
+        command."""
+        if self._disks is None or command not in COMMANDS:
+            return None
+        return self._disks.obey(node, self.pid(node), command, arguments)
+
     def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
         """Do it to each, as much at one instant as can be."""
         for item in items:
@@ -184,6 +210,9 @@ class Lives(ABC):
     def wipe(self, node: int) -> None:
         if self.alive(node):
             raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
+        if self._disks is not None:
+            self._disks.wipe(node)
+            return
         try:
             shutil.rmtree(self.disk_folder(node))
         except FileNotFoundError:

@@ -60,7 +60,7 @@ class Stage(ProcessDeployment):
         ports = self._ports(3 * len(nodes), stack)
         addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
         links = self._proxies({node: own.listen for node, own in addresses.items()}, stack)
-        self.cluster = Processes(self.folder, self._plan(addresses, links))
+        self.cluster = Processes(self.folder, self._plan(addresses, links), self._own_disks("folder", stack))
 
     def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> Plan:
         scenario = self._scenario

@@ -1,6 +1,7 @@
-"""What a harness that was killed has left in the file system: its run's key files, and the locks of its ports.
+"""What a harness that was killed has left in the file system: its run's key files, the locks of its ports, dead mounts.
 
-A killed harness takes its processes with it, but not its files. Whoever still holds the lock of such a file is alive.
+A killed harness takes its processes with it, but not its files. Whoever still holds the lock of such a file is alive. A
+disk that was mounted unmounts itself, unless it was killed, too.
 """
 
 import fcntl
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from zab_chaos.faults.filesystem import mount
 from zab_chaos.harness.machine.ports import lock_files
 from zab_chaos.node.net import keys
 
@@ -40,11 +42,20 @@ def is_held(path: Path) -> bool:
 
 
 def remove(results: Path) -> list[Path]:
-    """Remove what nobody holds: key files of runs below `results`, and port locks; what was removed."""
+    """Remove what nobody holds: key files and mounts of runs below `results`, and port locks; what was removed."""
+    unmounted = _unmount(results)  # first: whoever looks into them fails
     names = {path.name for path in keys.files_in(results)}
     key_files = [path for path in results.glob("**/config/*.json") if path.name in names]
     candidates = [*key_files, *lock_files()]
-    return [path for path in sorted(candidates) if _remove_free(path)]
+    return [*unmounted, *(path for path in sorted(candidates) if _remove_free(path))]
+
+
+def _unmount(results: Path) -> list[Path]:
+    """Mounted disks whose processes are gone; the folders."""
+    dead = [folder for folder in mount.below(results) if mount.is_dead(folder)]
+    for folder in dead:
+        mount.unmount(folder)
+    return dead
 
 
 def _remove_free(path: Path) -> bool:

@@ -98,7 +98,7 @@ class SimDeployment(Deployment):
 
 class SimBackend(ZabBackend):
     name = "sim"
-    abilities = frozenset(Ability) - {Ability.CONTAINERS}
+    abilities = frozenset(Ability) - {Ability.CONTAINERS, Ability.FILE_SYSTEM}
     exact = True
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:

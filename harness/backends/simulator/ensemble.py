@@ -127,6 +127,14 @@ class SimCluster:
         exits = {node: self._machines[node].exit for node in nodes}
         return {node: status for node, status in exits.items() if status is not None}
 
+    def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
+        if not self.faithful:
+            raise ClusterError(ensemble_state.NO_POWER_CUT)
+        return self.kill_all(nodes)
+
+    def disk_state(self, node: int) -> None:
+        """There is none below a simulated disk."""
+
     def pause(self, node: int) -> None:
         self._up(node).pause()
 

@@ -1,8 +1,10 @@
 """Apache ZooKeeper's own servers as a backend."""
 
 import sys
+from collections.abc import Mapping
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.registry import needs_of
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.zookeeper import releases
@@ -12,13 +14,25 @@ from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import LOGS
 
+DISKS = {Ability.UNSYNCED, Ability.DISK_TROUBLE}
+
+
+DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper itself breaks a promise
+
 
 class ZooKeeperBackend(Backend):
     name = "zookeeper"
     abilities = frozenset(
-        {Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS}
+        {
+            *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
+            *(Ability.UNSYNCED, Ability.DISK_TROUBLE, Ability.FILE_SYSTEM),
+        }
     )
     evidence = LOGS
+
+    @property
+    def defects(self) -> Mapping[str, str]:
+        return DEFECTS
 
     def check(self) -> None:
         if sys.platform != "linux":
@@ -29,6 +43,10 @@ class ZooKeeperBackend(Backend):
 
     def release(self, named: str) -> str:
         return releases.resolved(named)
+
+    def disk(self, scenario: Scenario) -> str:
+        """Servers write to the machine's own file system, unless a fault needs another one."""
+        return "fuse" if scenario.disk == "fuse" or needs_of(scenario) & DISKS else "ordinary"
 
     def mistakes(self, scenario: Scenario) -> list[str]:
         if scenario.nodes > LARGEST:
@@ -43,4 +61,5 @@ class ZooKeeperBackend(Backend):
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.zookeeper.stage import Stage
 
-        return Stage(folder, scenario, options.release or releases.newest(), display)
+        setting = [options.defect_path.split("=")] if options.defect_path is not None else []
+        return Stage(folder, scenario, options.release or releases.newest(), display, dict(setting))

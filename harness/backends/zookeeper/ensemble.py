@@ -11,6 +11,7 @@ import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
+from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.zookeeper import words
@@ -38,8 +39,8 @@ class Servers(Lives):
     start_seconds = 60.0  # a JVM on a busy machine takes its time
     crashed = CRASHED
 
-    def __init__(self, folder: RunFolder, plan: Plan, passed: Passed = _nothing) -> None:
-        super().__init__(folder, plan.nodes, faithful=False)
+    def __init__(self, folder: RunFolder, plan: Plan, passed: Passed = _nothing, disks: Disks | None = None) -> None:
+        super().__init__(folder, plan.nodes, faithful=False, disks=disks)
         self._plan = plan
         self._passed = passed
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
@@ -164,6 +165,13 @@ class Servers(Lives):
             )
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        if command == "power-cut" and self.alive(node):
+            self._lives[node].ending = True
+        answer = self._tell_disk(node, command, arguments)
+        if answer is not None:
+            return answer
+        if command in COMMANDS:
+            raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')
         raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
 
     def stop(self, node: int) -> int:

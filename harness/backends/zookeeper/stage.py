@@ -72,7 +72,8 @@ class Stage(ProcessDeployment):
             self.network.create(plan)
         except NetworkError as error:
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
-        self.cluster = Servers(self.folder, plan, self.meter.passed)
+        self._disks = self._own_disks("journal", stack, with_process=False)
+        self.cluster = Servers(self.folder, plan, self.meter.passed, self._disks)
         stack.enter_context(held(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(Sampler(self.cluster))
@@ -92,6 +93,12 @@ class Stage(ProcessDeployment):
     def check(self) -> None:
         super().check()
         self._sampler.check()
+
+    def born(self) -> None:
+        """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble
+        that has stood for half a minute has it durable, whoever has written it down; so has this one."""
+        if self._disks is not None:
+            self._disks.sync()
 
     # ---- clients ----
 

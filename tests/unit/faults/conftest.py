@@ -28,6 +28,7 @@ class Sleepers:
         self.commands: list[tuple[int, str, dict[str, Any]]] = []
         self.armed: dict[int, list[str]] = {}
         self.amnesiac: set[int] = set()
+        self.disks: dict[int, dict[str, Any]] = {}  # what the file systems under the disks have counted
         self.refusing: set[int] = set()  # nodes that end with exit code 65 when they are started
         self.failing: Callable[[str, int], bool] = lambda _call, _node: False
         for node in self.nodes:
@@ -93,6 +94,12 @@ class Sleepers:
             self._may_fail("kill", node)
             self.processes[node].kill()
         return {node: self.processes[node].wait() for node in nodes}
+
+    def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
+        return self.kill_all(nodes)
+
+    def disk_state(self, node: int) -> dict[str, Any] | None:
+        return self.disks.get(node)
 
     def pause(self, node: int) -> None:
         self._may_fail("pause", node)

@@ -8,7 +8,8 @@ import pytest
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import KINDS, within
-from zab_chaos.faults.scenario import FaultStep, Scenario, parse
+from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, parse
+from zab_chaos.harness.backends import fitting as fitting_module
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.fitting import fitted, mistakes
@@ -79,6 +80,44 @@ def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None
     with pytest.raises(AssertionError, match=words):
         raise AssertionError("\n".join(found))
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
+
+
+NEEDS_FUSE = ('do = "power-cut"', 'do = "slow-disk"\nms = 5', 'do = "disk-full"', 'do = "disk-error"')
+
+
+@pytest.mark.parametrize("fault", NEEDS_FUSE)
+def test_on_zookeeper_only_a_disk_fault_takes_a_file_system_and_says_what_the_machine_lacks(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = registry.find("zookeeper")
+    asked = parse(HEAD + f'[[fault]]\nat = 1\n{fault}\ntarget = "all"\n')
+    assert fitted(backend, parse(HEAD)).disk == "ordinary"
+    assert fitted(backend, asked).disk == "fuse"
+    assert fitted(backend, parse(HEAD + 'disk = "fuse"\n')).disk == "fuse"
+    monkeypatch.setattr(fitting_module, "lacking", lambda: ("there is no /dev/fuse", "sudo modprobe fuse"))
+    assert mistakes(backend, parse(HEAD)) == []
+    assert mistakes(backend, asked) == [
+        "disk faults on zookeeper need a file system of our own, over FUSE, and there is no /dev/fuse: sudo modprobe fuse"
+    ]
+
+
+def test_a_drawn_disk_fault_takes_a_file_system_too() -> None:
+    backend = registry.find("zookeeper")
+    for kind, disk in (("power-cut", "fuse"), ("crash", "ordinary")):
+        assert fitted(backend, parse(HEAD + f"[nemesis]\nfaults = {{ {kind} = 1 }}\n")).disk == disk
+
+
+def test_a_disk_on_a_file_system_is_for_nodes_that_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting_module, "lacking", lambda: None)
+    scenario = parse(HEAD, disk="fuse")
+    assert (scenario.disk, scenario.faithful) == ("fuse", True)
+    assert mistakes(registry.find("processes"), scenario) == []
+    for name in ("sim", "lockstep", "containers"):
+        assert "can't be done on" in mistakes(registry.find(name), scenario)[0]
+    with pytest.raises(ScenarioError, match=r"--disk: 'paper' is not known here.*faithful, ordinary, fuse"):
+        parse(HEAD, disk="paper")
+    with pytest.raises(ScenarioError, match="power cut loses unsynced bytes"):
+        parse(HEAD + '[[fault]]\nat = 1\ndo = "power-cut"\ntarget = "all"\n', disk="ordinary")
 
 
 def test_what_a_scenario_does_not_say_is_fitted() -> None:

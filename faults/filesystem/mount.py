@@ -1,0 +1,190 @@
+"""What a harness holds of a file system whose power can be cut: its process, on a pipe."""
+
+import ctypes.util
+import errno
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.filesystem.volume import Names
+
+DEVICE = Path("/dev/fuse")
+SUBTYPE = "zab"
+END_SECONDS = 10.0  # to unmount itself and to write down what it holds
+
+
+class MountError(ClusterError):
+    """The file system could not be mounted, or does not answer."""
+
+
+def lacking(device: Path = DEVICE) -> tuple[str, str] | None:
+    """What this machine lacks to mount one, and the command that mends it; None if it lacks nothing."""
+    if sys.platform != "linux":
+        return "FUSE is used on Linux only", "run it on Linux"
+    if importlib.util.find_spec("mfusepy") is None:
+        return "mfusepy is not installed", "pip install 'zab-chaos[fuse]'"
+    if shutil.which("fusermount3") is None or ctypes.util.find_library("fuse3") is None:
+        return "fusermount3 or its library is not installed", _install()
+    if not device.exists():
+        return f"there is no {device}", "sudo modprobe fuse"
+    if not os.access(device, os.R_OK | os.W_OK):
+        return f"this user may not open {device}", f"sudo chmod a+rw {device}"
+    return None
+
+
+def _install() -> str:
+    for manager, command in (("apt-get", "install -y fuse3"), ("dnf", "install -y fuse3"), ("apk", "add fuse3")):
+        if shutil.which(manager):
+            return f"sudo {manager} {command}"
+    return "install FUSE 3 with your system's package manager"
+
+
+def is_mounted(folder: Path) -> bool:
+    """Whether a file system is mounted there, also one whose process is gone."""
+    return any(_unescaped(line.split()[4]) == str(folder) for line in _mounts())
+
+
+def below(folder: Path) -> list[Path]:
+    """The folders at or below this one where file systems of this kind are mounted."""
+    ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
+    return [path for path in ours if path.is_relative_to(folder.absolute())]
+
+
+def is_dead(folder: Path) -> bool:
+    """Whether the process of the file system that is mounted there is gone."""
+    try:
+        folder.stat()
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
+
+
+def unmount(folder: Path) -> None:
+    """Nobody finds it any more; it is gone when nobody uses it any more."""
+    subprocess.run(["fusermount3", "-u", "-z", str(folder)], capture_output=True)
+
+
+def _mounts() -> list[str]:
+    found = Path("/proc/self/mountinfo")
+    return found.read_text().splitlines() if found.exists() else []
+
+
+def _unescaped(word: str) -> str:
+    """Spaces and the like stand there as their octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
+
+
+class Mount:
+    """A file system on an empty folder, entered and left. It unmounts itself when this process is gone.
+
+    `log`: where its process writes what it has to say; `environment`: of that process.
+    """
+
+    def __init__(
+        self, folder: Path, log: Path, names: Names = "journal", environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder.absolute()
+        self._log = log
+        self._names = names
+        self._environment = environment
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Raises MountError."""
+        self.start()
+        try:
+            self.await_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def start(self) -> None:
+        """Begin to mount it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "zab_chaos.faults.filesystem", str(self.folder), "--names", self._names]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def await_ready(self) -> None:
+        """Return when programs can use it. Raises MountError."""
+        self._line()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise MountError(f"no file system was started on {self.folder}")
+        return self._process
+
+    def close(self) -> None:
+        """Unmount it. The folder then holds what was seen in it. May be called again."""
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        if is_mounted(self.folder):
+            unmount(self.folder)
+
+    def command(self, name: str, **arguments: Any) -> Any:
+        """Have its process do something (`zab_chaos.faults.filesystem.power.Disk`). Raises MountError."""
+        with self._turn:
+            try:
+                pipe = self._running.stdin
+                assert pipe is not None
+                pipe.write(msgspec.json.encode({"do": name, **arguments}) + b"\n")
+                pipe.flush()
+            except (OSError, ValueError) as error:
+                raise MountError(f"the file system on {self.folder} is gone: {self._last_words()}") from error
+            answer = self._line()
+        if "error" in answer:
+            raise MountError(f"the file system on {self.folder}: {answer['error']}")
+        return answer.get("answer")
+
+    def state(self) -> dict[str, Any]:
+        """What it has counted, what is wrong with it, and what a power cut would take."""
+        found: dict[str, Any] = self.command("state")
+        return found
+
+    def _line(self) -> dict[str, Any]:
+        pipe = self._running.stdout
+        assert pipe is not None
+        line = pipe.readline()
+        if not line:
+            raise MountError(f"the file system on {self.folder} has ended: {self._last_words()}")
+        return msgspec.json.decode(line, type=dict[str, Any])
+
+    def _last_words(self) -> str:
+        words = self._log.read_text(errors="replace").strip().splitlines()
+        return words[-1] if words else "it has said nothing"

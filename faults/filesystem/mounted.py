@@ -1,0 +1,173 @@
+"""The side of FUSE: what a program asks for, passed on to the disk.
+
+Files are opened for direct input and output, so that the kernel keeps nothing of them: what a program has written is here,
+and a shared writable mapping is refused (ENODEV). Links, special files and extended attributes are refused too.
+An attribute of `Mounted` must not be called like an operation of FUSE, such as `lock`: it would be taken for one.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, cast
+
+os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")  # the library takes the older one where it finds both
+import mfusepy
+
+from zab_chaos.faults.filesystem.power import Disk
+from zab_chaos.faults.filesystem.volume import NAME_BYTES, File
+
+BLOCK = 4096
+KEEP_SIZE = 1  # of fallocate(2)
+OPTIONS = {
+    "attr_timeout": 0,  # a power cut changes what the kernel has seen
+    "entry_timeout": 0,
+    "negative_timeout": 0,
+    "hard_remove": True,  # a file that is removed while it is open is gone; the library would only hide it
+    "direct_io": True,
+    "auto_unmount": True,  # also when this process is killed
+    "max_threads": 4,
+}
+
+
+class Fuse(mfusepy.FUSE):  # type: ignore[misc]
+    """The library calls a rename that must not replace, or exchanges, a plain one; here such a one is refused."""
+
+    def rename_fuse_3(self, old: bytes, new: bytes, flags: int) -> int:
+        return -errno.EINVAL if flags else cast(int, super().rename_fuse_3(old, new, flags))
+
+    def truncate_fuse_3(self, path: bytes | None, length: int, fip: Any) -> int:
+        """An open file may have no name any more."""
+        return cast(int, self.ftruncate(path, length, fip))
+
+
+class Mounted(mfusepy.Operations):  # type: ignore[misc]
+    """`ready` is called when programs can use it."""
+
+    use_ns = True
+
+    def __init__(self, disk: Disk, ready: Callable[[], None]) -> None:
+        self._disk = disk
+        self._ready = ready
+        self._open: dict[int, File] = {}
+        self._numbers = count(1)
+
+    def init(self, path: str) -> None:
+        self._ready()
+
+    # ---- names ----
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
+        with self._disk.reading() as volume:
+            inode = self._file(path, fh) if fh else volume.find(path)
+            kind, size = (stat.S_IFREG, len(inode.contents.seen)) if isinstance(inode, File) else (stat.S_IFDIR, 0)
+            return {
+                "st_mode": kind | inode.mode, "st_nlink": 1, "st_size": size, "st_blocks": -(-size // 512),
+                "st_uid": inode.owner, "st_gid": inode.group, "st_atime": inode.times.access,
+                "st_mtime": inode.times.contents, "st_ctime": inode.times.anything,
+            }  # fmt: skip
+
+    def readdir(self, path: str, fh: int) -> Iterator[str]:
+        with self._disk.reading() as volume:
+            names = sorted(volume.folder(path).names)
+        return iter([".", "..", *names])
+
+    def create(self, path: str, mode: int, flags: int) -> int:
+        with self._disk.changing() as volume:
+            return self._opened(volume.create(path, stat.S_IMODE(mode)))
+
+    def mkdir(self, path: str, mode: int) -> None:
+        with self._disk.changing() as volume:
+            volume.make_folder(path, stat.S_IMODE(mode))
+
+    def unlink(self, path: str) -> None:
+        with self._disk.changing() as volume:
+            volume.remove(path)
+
+    def rmdir(self, path: str) -> None:
+        with self._disk.changing() as volume:
+            volume.remove_folder(path)
+
+    def rename(self, old: str, new: str) -> None:
+        with self._disk.changing() as volume:
+            volume.rename(old, new)
+
+    # ---- contents ----
+
+    def open(self, path: str, flags: int) -> int:
+        with self._disk.reading() as volume:
+            file = volume.file(path)
+        if flags & os.O_TRUNC:
+            with self._disk.changing(bytes_too=True) as volume:
+                volume.resize(file, 0)
+        return self._opened(file)
+
+    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+        file = self._file(path, fh)
+        with self._disk.reading():
+            return bytes(file.contents.seen[offset : offset + size])
+
+    def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        file = self._file(path, fh)
+        with self._disk.changing(bytes_too=True) as volume:
+            volume.write(file, data, offset)
+        return len(data)
+
+    def truncate(self, path: str, length: int, fh: int | None = None) -> None:
+        with self._disk.changing(bytes_too=True) as volume:
+            volume.resize(self._file(path, fh) if fh else volume.file(path), length)
+
+    def fallocate(self, path: str, mode: int, offset: int, size: int, fh: int) -> None:
+        """Room is reserved by zeros at the end; with KEEP_SIZE there is nothing to reserve."""
+        if mode not in (0, KEEP_SIZE):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        file = self._file(path, fh)
+        with self._disk.changing(bytes_too=True) as volume:
+            if mode == 0 and offset + size > len(file.contents.seen):
+                volume.resize(file, offset + size)
+
+    def fsync(self, path: str, datasync: int, fh: int) -> None:
+        self._disk.sync(self._file(path, fh))
+
+    def fsyncdir(self, path: str, datasync: int, fh: int) -> None:
+        with self._disk.reading() as volume:
+            folder = volume.folder(path)
+        self._disk.sync(folder)
+
+    def release(self, path: str, fh: int) -> None:
+        self._open.pop(fh, None)
+
+    def _opened(self, file: File) -> int:
+        number = next(self._numbers)
+        self._open[number] = file
+        return number
+
+    def _file(self, path: str, fh: int) -> File:
+        """Of an open file. After a power cut the files that were open before are no longer there."""
+        return self._open[fh]
+
+    # ---- attributes ----
+
+    def chmod(self, path: str, mode: int) -> None:
+        with self._disk.changing() as volume:
+            volume.find(path).mode = stat.S_IMODE(mode)
+
+    def chown(self, path: str, uid: int, gid: int) -> None:
+        with self._disk.changing() as volume:
+            inode = volume.find(path)
+            inode.owner = inode.owner if uid == -1 else uid
+            inode.group = inode.group if gid == -1 else gid
+
+    def utimens(self, path: str, times: tuple[int, int] | None = None) -> None:
+        with self._disk.changing() as volume:
+            inode = volume.find(path)
+            if times is not None:
+                inode.times.access, inode.times.contents = times
+
+    def statfs(self, path: str) -> dict[str, int]:
+        free = self._disk.free // BLOCK
+        return {
+            "f_bsize": BLOCK, "f_frsize": BLOCK, "f_blocks": self._disk.capacity // BLOCK, "f_bfree": free,
+            "f_bavail": free, "f_namemax": NAME_BYTES,
+        }  # fmt: skip

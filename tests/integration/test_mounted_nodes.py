@@ -1,0 +1,76 @@
+"""Our own nodes as ordinary processes on disks whose power can be cut: what the faithful disk shows, shown without its help."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mounted import possible
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.filesystem import mount
+
+pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.fuse, pytest.mark.timeout(240)]
+
+
+def ran(results: Path, scenario: str, *options: str) -> Any:
+    """The verdict of a run on mounted disks."""
+    possible()
+    command = [sys.executable, "-m", "zab_chaos.harness", "run", scenario, "--disk", "fuse", "--json"]
+    ended = subprocess.run([*command, "--results", str(results), *options], capture_output=True, text=True, timeout=200)
+    assert ended.stdout, ended.stderr
+    assert mount.below(results) == []
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("name", ["ack-before-sync", "ack-ld-before-sync"])
+def test_a_bug_about_durability_is_caught_and_correct_nodes_pass(tmp_path: Path, name: str) -> None:
+    broken = ran(tmp_path, f"defects/{name}", "--defect", name)
+    assert broken["verdict"] == "VIOLATION", broken["reasons"]
+    assert DEFECTS[name].property in {one["name"] for one in broken["properties"] if one["verdict"] == "VIOLATION"}
+    correct = ran(tmp_path, f"defects/{name}")
+    assert correct["verdict"] == "PASS", correct["reasons"]
+    assert correct["run"]["disk"] == "fuse"
+    assert correct["run"]["command"].endswith("--disk fuse")
+
+
+def test_nodes_lose_pages_and_disks_and_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "disks.toml"
+    file.write_text(
+        """
+[scenario]
+name = "disks"
+about = "Power cuts, damage, a lost disk, a full one."
+nodes = 3
+duration = 12
+
+[[fault]]
+at = 1
+do = "power-cut"
+variant = "pages"
+target = "all"
+for = 1
+
+[[fault]]
+at = 4
+do = "wipe"
+target = "one"
+for = 1
+
+[[fault]]
+at = 8
+do = "disk-full"
+target = "follower"
+for = 1
+"""
+    )
+    found = ran(tmp_path / "results", str(file))
+    assert found["verdict"] == "PASS", found["reasons"]
+    lines = [json.loads(line) for line in (Path(found["folder"]) / "faults.jsonl").read_text().splitlines()]
+    cut, full = lines[0]["evidence"], [line for line in lines if line["type"] == "heal"][-1]["evidence"]
+    assert [cut[str(node)]["cuts"] for node in (1, 2, 3)] == [1, 1, 1]
+    assert sum(cut[node]["lost_bytes"] for node in cut) > 0
+    assert all(counts["full"] > 0 for counts in full["disk"].values())
+    assert all(ended["exit"] == 74 for ended in full["ended"].values())

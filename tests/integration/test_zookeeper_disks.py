@@ -1,0 +1,125 @@
+"""ZooKeeper's servers on disks whose power can be cut: they keep what they acknowledge, and who does not sync is caught."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.zookeeper import Recorded, eventually, formed, release, stage
+from tests.mounted import possible
+from zab_chaos.faults.filesystem import mount
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.zookeeper.stage import Stage
+from zab_chaos.harness.results import run_folder
+from zab_chaos.node.tree.requests import Create
+
+pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.fuse, pytest.mark.timeout(600)]
+
+HEAD = """
+[scenario]
+name = "disks"
+about = "What can happen to disks, one after the other."
+nodes = 3
+duration = {duration}
+
+[workload]
+rate = 150
+
+[expect]
+min_acked = 30
+converges_within = 120
+"""
+
+
+def fault(at: float, do: str, target: str, lasts: float = 2.0, **keys: Any) -> str:
+    own = "".join(f"{name} = {json.dumps(value)}\n" for name, value in keys.items())
+    return f'[[fault]]\nat = {at}\ndo = "{do}"\ntarget = "{target}"\nfor = {lasts}\n{own}'
+
+
+def ran(folder: Path, duration: float, faults: list[str], *options: str) -> tuple[int, Any, list[Any]]:
+    """The exit code, the verdict, and what is on record of the faults."""
+    possible()
+    release("3.9.4")
+    file = folder / "disks.toml"
+    file.write_text(HEAD.format(duration=duration) + "".join(faults))
+    command = [sys.executable, "-m", "zab_chaos.harness", "run", str(file), "--zookeeper", "3.9.4", "--json"]
+    ended = subprocess.run(
+        [*command, "--results", str(folder / "results"), *options], capture_output=True, text=True, timeout=500
+    )
+    assert ended.stdout, ended.stderr
+    verdict = json.loads(ended.stdout)
+    assert mount.below(folder) == []
+    lines = (Path(verdict["folder"]) / "faults.jsonl").read_text().splitlines()
+    return ended.returncode, verdict, [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages"])
+def test_a_clean_release_keeps_what_it_has_acknowledged_in_a_power_cut(tmp_path: Path, variant: str) -> None:
+    code, verdict, faults = ran(tmp_path, 5, [fault(2, "power-cut", "all", variant=variant, within_ms=5000)])
+    assert (code, verdict["verdict"]) == (0, "PASS"), verdict["reasons"]
+    assert verdict["run"]["disk"] == "fuse"
+    evidence = faults[0]["evidence"]
+    assert [evidence[str(node)]["cuts"] for node in (1, 2, 3)] == [1, 1, 1]
+    assert sum(evidence[node]["lost_bytes"] for node in evidence) > 0 or variant == "plain"
+
+
+def test_a_server_that_does_not_sync_loses_an_acknowledged_write_and_the_verdict_names_it(tmp_path: Path) -> None:
+    code, verdict, _ = ran(tmp_path, 6, [fault(2, "power-cut", "all")], "--defect", "no-force-sync")
+    assert (code, verdict["verdict"]) == (1, "VIOLATION")
+    durability = next(one for one in verdict["properties"] if one["name"] == "durability")
+    assert durability["verdict"] == "VIOLATION"
+    assert "was acknowledged, but node 1 and node 2 and node 3" in json.dumps(durability)
+    assert "--defect no-force-sync" in verdict["run"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("do", "keys", "effect", "done"),
+    [
+        ("slow-disk", {"ms": 20}, "slowed", None),
+        ("disk-full", {}, "full", "writes"),
+        ("disk-error", {"op": "write"}, "failed", "writes"),
+        ("disk-error", {"op": "sync"}, "failed", "syncs"),
+    ],
+)
+def test_a_slow_full_or_failing_disk_is_confirmed_by_the_file_systems_own_counts(
+    tmp_path: Path, do: str, keys: dict[str, Any], effect: str, done: str | None
+) -> None:
+    """Whether a server goes on well after its disk has failed is ZooKeeper's affair; that it did fail is ours."""
+    _, verdict, faults = ran(tmp_path, 7, [fault(2, do, "follower", 3, **keys)])
+    judged = {one["name"]: one["verdict"] for one in verdict["properties"]}
+    assert (judged["fault took effect"], judged["durability"]) == ("PASS", "PASS"), verdict["reasons"]
+    disk = next(one["evidence"]["disk"] for one in faults if one["type"] == "heal")
+    assert len(disk) == 1
+    for counts in disk.values():
+        assert counts[effect] > 0
+        assert done is None or counts[done] == 0
+
+
+def test_without_a_disk_fault_nothing_is_mounted_and_a_power_cut_by_hand_is_refused(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        formed(it)
+        assert mount.below(tmp_path) == []
+        assert it.cluster.disk_state(1) is None
+        with pytest.raises(Exception, match='disk = "faithful" or "fuse"'):
+            it.cluster.cut_power([1])
+
+
+def test_an_ensemble_that_has_just_been_made_does_not_survive_a_power_cut(tmp_path: Path) -> None:
+    """A finding about ZooKeeper: it does not sync its first snapshot, and without one it refuses its own log."""
+    possible()
+    release("3.9.4")
+    scenario = Scenario(name="new", about="-", nodes=3, duration=1.0, disk="fuse")
+    with Stage(run_folder.create(tmp_path, "new", 1), scenario, "3.9.4") as it:
+        formed(it)
+        client = Recorded(it, tmp_path / "ops.jsonl", 1)
+        client.do(Create("/a", b"1"))
+        client.close()
+        it.cluster.cut_power([1, 2, 3])
+        it.cluster.start_all([1, 2, 3])
+        eventually(lambda: any(it.cluster.wait_exit(node, 0.0) == 1 for node in (1, 2, 3)))
+        said = "".join(path.read_text() for path in it.folder.path.glob("log/node-*-2.log"))
+        assert "No snapshot found, but there are log entries" in said
+    assert mount.below(tmp_path) == []

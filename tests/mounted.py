@@ -1,0 +1,66 @@
+"""Mounted file systems for the tests, which are skipped where none can be mounted."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.filesystem.mount import Mount, lacking
+from zab_chaos.faults.filesystem.volume import Names
+from zab_chaos.node.store.disk import DiskFaults, OrdinaryDisk
+
+
+def possible() -> None:
+    """Skip the test, with the reason, where no file system can be mounted."""
+    found = lacking()
+    if found is not None:
+        pytest.skip(f"{found[0]}: {found[1]}")
+
+
+@contextmanager
+def mounted(folder: Path, names: Names = "folder") -> Iterator[Mount]:
+    """A file system on `folder`/disk, on which a process is said to run. In the end it is gone, whatever has happened."""
+    possible()
+    with Mount(folder / "disk", folder / "disk.log", names) as mount:
+        mount.command("begin")
+        yield mount
+    assert not os.path.ismount(mount.folder)
+
+
+class MountedFaults(DiskFaults):
+    """What is wrong with a mounted file system: set there, and obeyed there."""
+
+    def __init__(self, mount: Mount) -> None:
+        self._mount = mount
+        super().__init__(can_cut_power=True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "full":
+            self._mount.command("full", on=value)
+        elif name == "error":
+            self._mount.command("fail", op=value)
+        else:
+            super().__setattr__(name, value)
+
+    def before_write(self) -> None: ...
+
+    def before_sync(self) -> None: ...
+
+
+class MountedDisk(OrdinaryDisk):
+    """A node's disk on a mounted file system, which is where its faults are."""
+
+    def __init__(self, mount: Mount) -> None:
+        super().__init__(mount.folder)
+        self.faults = MountedFaults(mount)
+
+
+def after_power_cut(mount: Mount) -> MountedDisk:
+    """What the next process finds."""
+    mount.command("cut")
+    assert mount.state()["unsynced_bytes"] == mount.state()["unsynced_changes"] == 0
+    mount.command("begin")
+    return MountedDisk(mount)
