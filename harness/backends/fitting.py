@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.crashpoints import DrawnPoint
 from zab_chaos.faults.registry import KINDS, missing
-from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties import judged_by
+from zab_chaos.node.crash_points import POINTS
 
 
 def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
@@ -45,13 +47,36 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
         scenario,
         disk=scenario.disk if Ability.UNSYNCED in has else "ordinary",
         record=scenario.record and Ability.RECORDING in has,
+        nemesis=_drawn(backend, scenario.nemesis),
         workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
     )
 
 
+def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
+    """No point is drawn at which its nodes can't be made to end."""
+    absent = [point for point in POINTS if point not in backend.points("crash")]
+    if nemesis is None or not absent:
+        return nemesis
+    return replace(nemesis, points={**nemesis.points, **dict.fromkeys(absent, 0.0)})
+
+
 def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """What of one fault the backend can't do."""
-    return [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+    lacking = [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+    return lacking or _points(backend, step)
+
+
+def _points(backend: Backend, step: FaultStep) -> list[str]:
+    """The point of a fault that nodes there do not have."""
+    action = step.do.removesuffix("-at") if step.do.endswith("-at") else "crash"
+    named = step.params.get("point") or step.params.get("crash-at")
+    if named is None or isinstance(named, DrawnPoint):
+        return []
+    known = backend.points(action)
+    if str(named).partition("#")[0] in known:
+        return []
+    there = ", ".join(known) or "none"
+    return [f"{step.do} can't be done at {named} on {backend.name}; points there: {there}"]
 
 
 def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -60,8 +60,8 @@ class Walk:
         self._loaded = False
         self._seed = seed
         self._abilities = abilities
-        self._awaiting = any(one.awaits is not None for one in scenario.operations)
-        self._taken: frozenset[str] = frozenset()
+        self._awaiting = any(one.needs for one in scenario.operations)
+        self._taken: dict[str, tuple[int, ...]] = {}
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -114,6 +114,7 @@ class Walk:
         self._scheduler = self._watch.scheduler = self._direct()
         self._phase("faults" if self._scheduler.upcoming else "load")
         begun = self._watch.begun = self._host.now()
+        self._scheduler.unanswered = {one.name for one in self._scenario.operations if one.name is not None}
         self._scheduler.begin(begun)
         return self._scheduler
 
@@ -121,13 +122,18 @@ class Walk:
         """The schedule is carried out."""
         assert self._watch.begun is not None
         end = self._watch.begun + self._scenario.duration
-        latest = end + 2 * LEADER_SECONDS
-        while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
+        while (now := self._host.now()) < end or (
+            now < self._latest(end) and (self._unfinished_schedule() or self._awaited())
+        ):
             next_look = self._carry_out(now)
             times = [now + STEP, *([end] if now < end else []), *([next_look] if next_look is not None else [])]
             self._sleep(min(times) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _latest(self, end: float) -> float:
+        """Until when the schedule must have been carried out."""
+        return max(end, self._scheduler.in_time) + 2 * LEADER_SECONDS
 
     def _awaited(self) -> bool:
         """Whether a fault is still to take effect: a crash point is armed, and on a slow machine not reached yet."""
@@ -153,9 +159,10 @@ class Walk:
 
     def _carry_out(self, now: float) -> float | None:
         """Let the scheduler do what is due, and say what it did."""
+        self._scheduler.unanswered -= self._workload.answered
         known, broken = len(self._scheduler.runs), self._scheduler.active
         next_look = self._scheduler.due(now)
-        taken = self._scheduler.taken if self._awaiting else frozenset()
+        taken = self._scheduler.taken if self._awaiting else {}
         if taken != self._taken:
             self._taken = taken
             self._workload.took_effect(taken)

@@ -1,11 +1,13 @@
 """Apache ZooKeeper's own servers as a backend."""
 
 import sys
+from collections.abc import Collection
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper.points import ACTIONS, PLACES
 from zab_chaos.harness.backends.zookeeper.server import LARGEST
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
@@ -15,7 +17,9 @@ from zab_chaos.model.events import LOGS
 
 class ZooKeeperBackend(Backend):
     name = "zookeeper"
-    abilities = frozenset({Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE})
+    abilities = frozenset(
+        {Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.CRASH_POINTS}
+    )
     evidence = LOGS
 
     def check(self) -> None:
@@ -28,6 +32,9 @@ class ZooKeeperBackend(Backend):
     def release(self, named: str) -> str:
         return releases.resolved(named)
 
+    def points(self, action: str) -> Collection[str]:
+        return PLACES.keys() if action in ACTIONS else ()
+
     def mistakes(self, scenario: Scenario) -> list[str]:
         if scenario.nodes > LARGEST:
             return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
@@ -36,4 +43,5 @@ class ZooKeeperBackend(Backend):
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.zookeeper.stage import Stage
 
-        return Stage(folder, scenario, options.release or releases.newest(), display)
+        release = options.release or scenario.zookeeper.release or releases.newest()
+        return Stage(folder, scenario, release, display)

@@ -50,18 +50,19 @@ class Stage(ProcessDeployment):
     ) -> None:  # fmt: skip
         super().__init__(folder, scenario, display or Quiet())
         self._release_named = release
-        self._settings = dict(settings or {})
+        self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[Client] = []
-        self._lives: list[Life] | None = None  # as they were when the servers had come together
+        self._lives: list[Life] | None = None  # as they were when all servers were equally far
 
     def _build(self, stack: ExitStack) -> None:
         release = locate(self._release_named, lambda jar: self._display.say(f"fetching {jar}"))
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
-        ports = self._ports(3 * len(nodes), stack)
-        own = {node: Ports(*ports[3 * node - 3 : 3 * node]) for node in nodes}
-        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings)
+        ports = self._ports(4 * len(nodes), stack)
+        own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
+        properties = dict(self._scenario.zookeeper.java)
+        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
         server = self._toxiproxy(stack, counting=True)
         self.meter = Meter(plan, server.address, server.key)
         self.network = QuorumNetwork(server.address, server.key)
@@ -113,14 +114,14 @@ class Stage(ProcessDeployment):
             trees = {node: tree.read(address) for node, address in self.addresses.items()}
         except tree.Unreadable as error:
             return str(error)
+        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
+        self._lives = lives
         different = tree.differences(trees)
         if different:
             return f"{len(different)} znodes differ, the first is {different[0]}"
-        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
         ends = {life.node: life.after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
-        self._lives = lives
         return None
 
     def _write_traces(self) -> None:
