@@ -126,6 +126,12 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def judge(self, outcome: str) -> Verdict:
         """The verdict on what is recorded, without a replay. Once it was left."""
 
+    patience: float = 10.0  # seconds that a fault may take to show its effect
+
+    def last_look(self) -> None:
+        """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""
+        return
+
     @property
     def addresses(self) -> dict[int, str]:
         """Where each node takes clients, `host:port`; empty where nobody else can connect."""

@@ -68,15 +68,19 @@ def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
 
 def _points(backend: Backend, step: FaultStep) -> list[str]:
     """The point of a fault that nodes there do not have."""
-    action = step.do.removesuffix("-at") if step.do.endswith("-at") else "crash"
     named = step.params.get("point") or step.params.get("crash-at")
     if named is None or isinstance(named, DrawnPoint):
         return []
-    known = backend.points(action)
+    known = backend.points(_action(step.do))
     if str(named).partition("#")[0] in known:
         return []
     there = ", ".join(known) or "none"
     return [f"{step.do} can't be done at {named} on {backend.name}; points there: {there}"]
+
+
+def _action(kind: str) -> str:
+    """What happens at the point of a fault of this kind."""
+    return kind.removesuffix("-at") if kind.endswith("-at") else "crash"
 
 
 def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
@@ -85,6 +89,8 @@ def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
         for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
             yield refusal(backend, name, need)
+        if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
+            yield f"{name} can't be done on {backend.name}, whose nodes have no points for it"
 
 
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -149,6 +149,7 @@ class Walk:
             self._seed,
             self._deployment.fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
+            patience=self._deployment.patience,
             host=self._host,
             drawn=nemesis is not None,
         )
@@ -187,9 +188,10 @@ class Walk:
         self._folder.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
-        self._until(self._deployment.formed, bound)
+        self._until(self._deployment.formed, bound, self._gone)
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        converged = self._until(lambda: self._deployment.disagreement() is None, begun + bound - self._host.now())
+        left = begun + bound - self._host.now()
+        converged = self._until(lambda: self._deployment.disagreement() is None, left, self._gone)
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
@@ -199,8 +201,13 @@ class Walk:
             return
         why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
+        self._deployment.last_look()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _gone(self) -> bool:
+        """Whether a node has ended although everything is healed: nobody will start it again, so they can't come together."""
+        return not all(self._cluster.alive(node) for node in self._cluster.nodes)
 
     def _stop_load(self, grace: float) -> None:
         if self._loaded:
@@ -211,11 +218,14 @@ class Walk:
     def _phase(self, words: str) -> None:
         self._watch.phase = words
 
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait for a condition, for at most so long. Raises Unfinished when the user interrupts."""
+    def _until(
+        self, condition: Callable[[], bool], seconds: float, hopeless: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait for a condition, for at most so long, and no longer once it is `hopeless`. Raises Unfinished when the user
+        interrupts."""
         deadline = self._host.now() + seconds
         while not condition():
-            if self._host.now() >= deadline:
+            if self._host.now() >= deadline or hopeless():
                 return False
             self._sleep(STEP)
         return True

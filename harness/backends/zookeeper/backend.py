@@ -18,7 +18,15 @@ from zab_chaos.model.events import LOGS
 class ZooKeeperBackend(Backend):
     name = "zookeeper"
     abilities = frozenset(
-        {Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.CRASH_POINTS}
+        {
+            Ability.PAUSE,
+            Ability.LINKS,
+            Ability.LEADER,
+            Ability.WIPE,
+            Ability.DISK_FILES,
+            Ability.FINAL_STATE,
+            Ability.CRASH_POINTS,
+        }
     )
     evidence = LOGS
 

@@ -11,6 +11,7 @@ import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.zookeeper import points, words
@@ -19,6 +20,8 @@ from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Ser
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
+REFUSED = "Unable to load database on disk"  # what a server says that does not go on with what it finds
+LOG_LINES = 200
 ASKED = 128 + signal.SIGTERM  # the exit status of a JVM that ends because of SIGTERM
 
 Passed = Callable[[int], Mapping[int, int]]  # what has come through to a server, by sender
@@ -189,6 +192,16 @@ class Servers(Lives):
         """0 if it ended as it was asked to, of which a JVM says 143."""
         status = super().stop(node)
         return 0 if status == ASKED else status
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        """As our own nodes say it: a server that has refused its disk ended with `CORRUPT_EXIT`."""
+        code = super().wait_exit(node, timeout)
+        refused = code not in (None, CRASHED) and code >= 0 and REFUSED in self.words_of(node)
+        return CORRUPT_EXIT if refused else code
+
+    def words_of(self, node: int) -> str:
+        """The log of its latest life."""
+        return self._lives[node].last_words(LOG_LINES)
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)

@@ -6,7 +6,7 @@ folder as traces.
 
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import msgspec
@@ -40,6 +40,7 @@ TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
 class Stage(ProcessDeployment):
     """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
 
+    patience = 60.0  # a JVM on a busy machine takes its time
     cluster: Servers
     network: QuorumNetwork
     meter: Meter
@@ -123,6 +124,16 @@ class Stage(ProcessDeployment):
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
         return None
+
+    def last_look(self) -> None:
+        """At the trees of those that serve, which nobody else has asked for them."""
+        trees = {}
+        for node, address in self.addresses.items():
+            status = self.cluster.role(node)
+            if status is not None and status.established:
+                with suppress(tree.Unreadable):
+                    trees[node] = tree.read(address).digest
+        self._lives = self.cluster.past(trees)
 
     def _write_traces(self) -> None:
         """Once nothing happens any more: what was shown, as the documented events."""
