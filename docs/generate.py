@@ -226,8 +226,8 @@ def zookeeper_points() -> str:
 
 def releases_of(place: Place) -> str:
     """Which releases have the method."""
-    since = f"from {place.since[0]}.{place.since[1]}" if place.since != (0, 0) else ""
-    before = f"before {place.before[0]}.{place.before[1]}" if place.before != (99, 0) else ""
+    since = f"from {'.'.join(map(str, place.since))}" if place.since else ""
+    before = f"before {'.'.join(map(str, place.before))}" if place.before < (99,) else ""
     return " ".join(filter(None, (since, before))) or "all"
 
 

@@ -34,8 +34,12 @@ class Place:
     method: str
     at: str
     when: str = "TRUE"
-    since: tuple[int, int] = (0, 0)
-    before: tuple[int, int] = (99, 0)
+    since: tuple[int, ...] = ()
+    before: tuple[int, ...] = (99,)
+
+    def has(self, release: tuple[int, int, int]) -> bool:
+        """Whether a server of this release has the method."""
+        return self.since <= release < self.before
 
 
 def _around(subject: str, where: str, method: str, after: str = "after-sync") -> dict[str, tuple[Place, ...]]:
@@ -78,7 +82,7 @@ PLACES: dict[str, tuple[Place, ...]] = {
     **_sent("ACK-LD", "$1.getType() == 3 AND java.lang.Long.valueOf($1.getZxid()).intValue() == 0"),
     **_sent("ACK", "$1.getType() == 3 AND java.lang.Long.valueOf($1.getZxid()).intValue() != 0"),
     "before-send:NEWLEADER": (Place(f"{QUORUM}.LearnerHandler", "startSendingPackets()", "ENTRY", since=(3, 5)),),
-    "before-send:COMMIT-LD": (Place(f"{QUORUM}.Leader", "startZkServer()", "ENTRY"),),
+    "before-send:COMMIT-LD": (Place(f"{QUORUM}.Leader", "startZkServer()", "ENTRY", since=(3, 4, 6)),),
     "before-send:PROPOSE": (Place(f"{QUORUM}.Leader", "propose(Request)", "ENTRY"),),
     "after-send:PROPOSE": (Place(f"{QUORUM}.Leader", "propose(Request)", "EXIT"),),
     "before-send:COMMIT": (Place(f"{QUORUM}.Leader", "commit(long)", "ENTRY"),),
@@ -90,7 +94,7 @@ def rule(point: str, action: str, release: tuple[int, int, int]) -> str:
     """The rule for a server of this release: it acts once, the k-th time. Raises ClusterError if there is no such point."""
     meant = parse(point)
     places = PLACES.get(f"{meant.step}:{meant.what}", ())
-    fitting = [place for place in places if place.since <= release[:2] < place.before]
+    fitting = [place for place in places if place.has(release)]
     if not fitting or action not in ACTIONS:
         version = ".".join(map(str, release))
         raise ClusterError(f"a server of ZooKeeper {version} can't be made to {action} at {point}")
