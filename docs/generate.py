@@ -25,8 +25,9 @@ from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.initial_and_final import DISK
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS, describe_kinds
-from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Workload, load
+from zab_chaos.faults.scenario import OPERATIONS, Expect, Nemesis, Scenario, Ticket, Workload, ZooKeeper, load
 from zab_chaos.harness.backends.registry import OURS, ours
+from zab_chaos.harness.backends.zookeeper.points import PLACES, Place
 from zab_chaos.harness.cli.bench import shown
 from zab_chaos.harness.runs.catalogue import shipped
 from zab_chaos.model.oracle.properties import ALL, CLIENTS
@@ -181,8 +182,9 @@ def defects() -> str:
 
 
 def scenarios() -> str:
-    """The shipped scenarios, without the defects' own."""
-    found = {name: load(path) for name, path in shipped().items() if not name.startswith("defects/")}
+    """The shipped scenarios, without those of defects and of ZooKeeper's tickets."""
+    others = ("defects/", "zookeeper/")
+    found = {name: load(path) for name, path in shipped().items() if not name.startswith(others)}
     rows = (
         (
             f"`{name}`",
@@ -199,6 +201,37 @@ def scenarios() -> str:
     )
 
 
+def tickets() -> str:
+    """The tickets of ZooKeeper that a scenario shows."""
+    rows = []
+    for path in shipped().values():
+        one = load(path)
+        if one.ticket is not None:
+            it = one.ticket
+            about = f"{one.about} {it.note}".strip()
+            seen = (", ".join(it.fails), ", ".join(it.passes) or "none")
+            rows.append((f"`{one.name}`", it.id, about, ", ".join(it.violates), *seen, str(it.runs)))
+    heads = ("scenario", "ticket", "what happens", "violates", "seen on", "not on", "runs")
+    return table(heads, rows)
+
+
+def zookeeper_points() -> str:
+    """The crash points of ZooKeeper's servers, and where they are in its code."""
+    rows = [
+        (f"`{point}`", f"`{place.where.rpartition('.')[2]}.{place.method}`", place.at.lower(), releases_of(place))
+        for point, places in PLACES.items()
+        for place in places
+    ]
+    return table(("point", "method", "at its", "releases"), rows)
+
+
+def releases_of(place: Place) -> str:
+    """Which releases have the method."""
+    since = f"from {'.'.join(map(str, place.since))}" if place.since else ""
+    before = f"before {'.'.join(map(str, place.before))}" if place.before < (99,) else ""
+    return " ".join(filter(None, (since, before))) or "all"
+
+
 def faults() -> str:
     """Every kind of fault with its keys. Angle brackets would be taken for HTML."""
     return describe_kinds().replace("<", "&lt;")
@@ -211,7 +244,14 @@ def crash_points() -> str:
 
 def keys() -> str:
     """The tables of a scenario file with their keys: what is allowed, and what holds when a key is left out."""
-    makes: dict[str, Any] = {"scenario": Scenario, "workload": Workload, "nemesis": Nemesis, "expect": Expect}
+    makes: dict[str, Any] = {
+        "scenario": Scenario,
+        "workload": Workload,
+        "nemesis": Nemesis,
+        "expect": Expect,
+        "zookeeper": ZooKeeper,
+        "ticket": Ticket,
+    }
     rows = [
         (f"`[{name}]`", f"`{key}`", rule.allowed or weights(key), default(makes[name], key))
         for name, rules in grammar.TABLES.items()
@@ -251,7 +291,7 @@ def default(make: Any, key: str) -> str:
         return ""
     field = next(field for field in fields(make) if field.name == key)
     value = field.default_factory() if callable(field.default_factory) else field.default
-    if key == "name":
+    if key == "name" or key in grammar.REQUIRED_KEYS["ticket"]:
         return "required"
     if key == "exit":
         return "the verdict's"
@@ -383,6 +423,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "faults": faults,
     "crash-points": crash_points,
     "keys": keys,
+    "tickets": tickets,
+    "zookeeper-points": zookeeper_points,
     "numbers": numbers,
     "side-by-side": side_by_side,
     "tables": tables,

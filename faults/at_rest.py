@@ -24,11 +24,18 @@ from zab_chaos.node.store.frame import HEADER_BYTES
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import segment_number
 
-_FILES = {
-    "log": "log-",
-    "snapshot": "snapshot-",
-    "any": "[ls]",
-}  # how the names that zab_chaos.node.store gives its files begin
+# The names of files: as zab_chaos.node.store gives them, and as ZooKeeper does, in its folder version-2.
+_OURS = {"log": "log-*", "snapshot": "snapshot-*", "any": "[ls]*"}
+_ZOOKEEPERS = {
+    "log": "log.*",
+    "snapshot": "snapshot.*",
+    "any": "[ls]*.*",
+    "accepted-epoch": "acceptedEpoch",
+    "current-epoch": "currentEpoch",
+}
+VERSION_2 = "version-2"
+_FILES = tuple(_OURS)
+_FILE_HEAD, _LENGTH_AT, _RECORD_HEAD = 16, 8, 12  # of ZooKeeper's logs, in bytes
 
 
 class AtRest(Killed):
@@ -79,12 +86,13 @@ class Corrupt(AtRest):
 
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
-        path = newest_file(Path(self.cluster.disk_folder(node)), _FILES.get(what, _FILES["log"]))
+        path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
         offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
         if what == "record-header":
-            offset = header_near(path, offset) + self.scene.random.randrange(HEADER_BYTES)
+            start, size = header_near(path, offset)
+            offset = start + self.scene.random.randrange(size)
         bit = self.scene.random.randrange(8)
         content[offset] ^= 1 << bit
         path.write_bytes(content)
@@ -100,7 +108,7 @@ class TruncateFile(AtRest):
     ends = (-SIGKILL, CORRUPT_EXIT)
 
     def harm(self, node: int) -> dict[str, Any]:
-        path = newest_file(Path(self.cluster.disk_folder(node)), _FILES[self.params["file"]])
+        path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
         length = written(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
         with path.open("r+b") as file:
@@ -111,16 +119,43 @@ class TruncateFile(AtRest):
         return f"{named(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
 
 
-def newest_file(folder: Path, kind: str) -> Path:
-    """The newest log segment or snapshot: names sort by age, logs before snapshots. Raises FaultError if there is none."""
-    found = sorted(path for path in folder.glob(kind + "*") if path.is_file() and written(path.read_bytes()))
+class RemoveFile(AtRest):
+    """Removes files: the newest of a kind, all older ones, or all."""
+
+    ends = (-SIGKILL, CORRUPT_EXIT)
+
+    def harm(self, node: int) -> dict[str, Any]:
+        found = files(Path(self.cluster.disk_folder(node)), self.params["file"])
+        gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
+        for path in gone:
+            path.unlink()
+        return {"files": [path.name for path in gone], "left": len(found) - len(gone)}
+
+    def describe(self) -> str:
+        return f"{named(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
+
+
+def files(folder: Path, kind: str) -> list[Path]:
+    """The files of a kind that hold something, the oldest first, logs before snapshots. Raises FaultError if there are none."""
+    theirs = (folder / VERSION_2).is_dir()
+    pattern = (_ZOOKEEPERS if theirs else _OURS).get(kind)
+    inside = folder / VERSION_2 if theirs else folder
+    found = [path for path in inside.glob(pattern or "") if path.is_file() and written(path.read_bytes())]
     if not found:
-        raise FaultError(f"there is no {kind}... on the disk {folder.name} to damage")
-    return found[-1]
+        raise FaultError(f"there is no {kind} on the disk {folder.name} to damage")
+    return sorted(found, key=lambda path: (path.name[0], len(path.name), path.name))  # a number is not always as long
 
 
-def header_near(path: Path, offset: int) -> int:
-    """The start of the record that contains this offset. Raises FaultError if the log can't be read to there."""
+def newest_file(folder: Path, kind: str) -> Path:
+    """The newest file of a kind. Raises FaultError if there is none."""
+    return files(folder, kind)[-1]
+
+
+def header_near(path: Path, offset: int) -> tuple[int, int]:
+    """The start of the record that contains this offset, and the size of its header. Raises FaultError if the log can't be
+    read to there."""
+    if path.parent.name == VERSION_2:
+        return _their_header_near(path.read_bytes(), offset), _RECORD_HEAD
     number = segment_number(path.name)
     start = 0  # the segment's first record is its CHECKPOINT
     try:
@@ -130,6 +165,14 @@ def header_near(path: Path, offset: int) -> int:
             start = record.offset
     except CorruptLog as error:
         raise FaultError(f"{path.name} is damaged already: {error}") from None
+    return start, HEADER_BYTES
+
+
+def _their_header_near(content: bytes, offset: int) -> int:
+    at = start = _FILE_HEAD
+    while at <= offset and at + _RECORD_HEAD <= len(content):
+        start = at
+        at += _RECORD_HEAD + int.from_bytes(content[at + _LENGTH_AT : at + _RECORD_HEAD]) + 1
     return start
 
 
@@ -178,6 +221,29 @@ KINDS = (
         leaves="down",
         order=HealOrder.DOWN,
         draw=lambda random: {"file": random.choice(("log", "any", "record-header")), "replace": True},
+    ),
+    Kind(
+        name="remove-file",
+        doc="kill the node and remove files from its disk",
+        make=RemoveFile,
+        needs=frozenset({Ability.DISK_FILES}),
+        keys=(
+            Key(
+                name="file",
+                rule=choice(*dict.fromkeys((*_FILES, *_ZOOKEEPERS))),
+                doc=_NEWEST + "; accepted-epoch, current-epoch: those of ZooKeeper's servers",
+            ),
+            Key(
+                name="which",
+                rule=choice("newest", "older", "all"),
+                default="newest",
+                doc="the newest file of the kind, all but that one, or all",
+            ),
+            REPLACE,
+        ),
+        need=Need.ANY,
+        leaves="down",
+        order=HealOrder.DOWN,
     ),
     Kind(
         name="truncate-file",

@@ -33,6 +33,7 @@ class Cluster(Protocol):
 
     nodes: Sequence[int]
     faithful: bool
+    crashed: int  # the exit status of a node that has reached its crash point
 
     def alive(self, node: int) -> bool: ...
     def pid(self, node: int) -> int | None: ...

@@ -12,7 +12,21 @@ from zab_chaos.faults.consistency import contradictions
 from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disagreements, state
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.rules import Rule, WrongError, choice, number, span, suggest, text, truth, whole
+from zab_chaos.faults.rules import (
+    Rule,
+    WrongError,
+    choice,
+    either,
+    matching,
+    number,
+    several,
+    span,
+    suggest,
+    text,
+    texts,
+    truth,
+    whole,
+)
 from zab_chaos.faults.scenario import (
     EXITS,
     OPERATIONS,
@@ -24,7 +38,9 @@ from zab_chaos.faults.scenario import (
     Operation,
     Scenario,
     ScenarioError,
+    Ticket,
     Workload,
+    ZooKeeper,
 )
 from zab_chaos.faults.targets import NAME as LABEL
 from zab_chaos.faults.targets import read_target
@@ -32,7 +48,21 @@ from zab_chaos.faults.toml_lines import Lines, Path
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import POINTS
 
+
+def named_nodes() -> Rule:
+    """The rule for what `as` calls nodes, or an operation."""
+    allowed = "a capital, then letters, digits and -"
+
+    def read(value: object, _nodes: int) -> str:
+        if not isinstance(value, str) or not LABEL.fullmatch(value):
+            raise WrongError(f"{value!r} is no name", allowed)
+        return value
+
+    return Rule(allowed, read)
+
+
 MOST_NODES = 15
+VERSION = r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?"
 LONGEST = 24 * 3600.0
 DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
 
@@ -75,7 +105,21 @@ TABLES: dict[str, dict[str, Rule]] = {
         "min_acked": whole(0, 10**9, "writes"),
         "state": state(),
     },
+    "zookeeper": {
+        "release": matching(VERSION, "a released version, for example 3.9.4"),
+        "settings": texts('lines of the servers\' configuration, for example { snapCount = "10" }'),
+        "java": texts('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
+    },
+    "ticket": {
+        "id": text(100),
+        "violates": several(choice(*PROPERTIES), "properties", fewest=1),
+        "fails": several(matching(VERSION, "a released version"), "releases", fewest=1),
+        "passes": several(matching(VERSION, "a released version"), "releases"),
+        "runs": whole(1, 1000, "runs"),
+        "note": text(),
+    },
 }
+REQUIRED_KEYS = {"ticket": ("id", "violates", "fails")}
 STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": Limits}
 OPERATION: tuple[Key, ...] = (
     Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when the operation is due, from the start of the load"),
@@ -89,10 +133,18 @@ OPERATION: tuple[Key, ...] = (
     ),
     Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
     Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
-    Key(name="node", rule=whole(1, MOST_NODES), doc="the node to which the client connects first", default=None),
+    Key(
+        name="node",
+        rule=either(whole(1, MOST_NODES), named_nodes()),
+        doc="the node to which the client connects first",
+        default=None,
+    ),
     Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
+    Key(name="as", rule=named_nodes(), doc="what faults that await the answer call it", default=None),
 )
-ALL_TABLES = ("scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect")
+ALL_TABLES = (
+    "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",
+)  # fmt: skip
 STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
@@ -161,6 +213,8 @@ class _Reader:
             faults=tuple(faults),
             nemesis=nemesis,
             expect=self._expect(),
+            zookeeper=self._dataclass("zookeeper", ZooKeeper),
+            ticket=self._dataclass("ticket", Ticket) if "ticket" in self.document else None,
             source=source,
             file=self.file,
         )
@@ -230,7 +284,7 @@ class _Reader:
             self._unknown(path, table, tuple(key.name for key in OPERATION), "key of an operation")
             values = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in OPERATION}
             if REQUIRED not in values.values():
-                operations.append(Operation(**values))
+                operations.append(Operation(name=values.pop("as"), **values))
         return operations
 
     def _disks(self) -> dict[int, Disk]:
@@ -256,7 +310,7 @@ class _Reader:
         lasts = self._lasts(path, kind, table)
         target = self._target(path, kind, table, params, self._earlier(at))
         name = self._name(path, kind, table, target)
-        awaits = self._awaits(path, table, self._earlier(at))
+        awaits = self._awaits(path, table, self._earlier(at) | self._operation_names())
         if len(self.mistakes) == before and kind.check is not None:
             for wrong in kind.check(params, target, self.nodes):
                 self._wrong(path, wrong)
@@ -269,13 +323,17 @@ class _Reader:
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
         return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
 
+    def _operation_names(self) -> set[str]:
+        return {str(one["as"]) for one in self._listed("operation") if "as" in one}
+
     def _awaits(self, path: Path, table: dict[str, Any], names: set[str]) -> str | None:
         if "awaits" not in table:
             return None
         name = table["awaits"]
         if not isinstance(name, str) or name not in names:
-            allowed = ", ".join(sorted(names)) or "nothing: no earlier fault has a name"
-            self._wrong((*path, "awaits"), f"no earlier fault is called {name!r}", allowed, suggest(str(name), names))
+            allowed = ", ".join(sorted(names)) or "nothing: no earlier fault and no operation has a name"
+            wrong = f"no earlier fault and no operation is called {name!r}"
+            self._wrong((*path, "awaits"), wrong, allowed, suggest(str(name), names))
             return None
         return str(name)
 
@@ -324,7 +382,12 @@ class _Reader:
         return {key: value for key, value in values.items() if value is not REQUIRED}
 
     def _dataclass(self, name: str, make: Callable[..., Any]) -> Any:
-        return make(**self._table(name))
+        values = self._table(name)
+        for key in REQUIRED_KEYS.get(name, ()):
+            if key not in self._raw(name):
+                self._wrong((name,), f"the key {key} is missing", TABLES[name][key].allowed)
+            values.setdefault(key, "")
+        return make(**values)
 
     def _struct(self, name: str, make: Any) -> Any:
         """Overrides of node/config.py: all its fields are whole numbers from 1."""
@@ -403,11 +466,15 @@ class _Reader:
                 value = table.get(name)
                 if isinstance(value, int | float) and value > most:
                     self._wrong(("operation", index, name), f"{value:g} is too much", allowed)
-            awaits = table.get("awaits")
-            if awaits is not None and awaits not in named:
-                known = ", ".join(sorted(named)) or "nothing: no fault has a name"
-                wrong = f"no fault is called {awaits!r}"
-                self._wrong(("operation", index, "awaits"), wrong, known, suggest(str(awaits), named))
+            for key in ("awaits", "node"):
+                asked = table.get(key)
+                if (isinstance(asked, str) or key == "awaits") and asked is not None and asked not in named:
+                    known = ", ".join(sorted(named)) or "nothing: no fault has a name"
+                    wrong = f"no fault is called {asked!r}"
+                    self._wrong(("operation", index, key), wrong, known, suggest(str(asked), named))
+            if table.get("as") in named:
+                wrong = f"a fault is called {table['as']!r} too"
+                self._wrong(("operation", index, "as"), wrong, "a name of its own")
 
     def _nemesis(self, scenario: Scenario) -> None:
         assert scenario.nemesis is not None

@@ -155,6 +155,7 @@ class Kind:
     heals: bool = True  # may have `for`, and is healed at the end
     order: HealOrder = HealOrder.INSIDE
     needs: frozenset[Ability] = frozenset()  # what a backend must have for it
+    holds: bool = False  # what comes later in the schedule waits until it has taken effect
     impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
     draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis

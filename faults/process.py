@@ -42,7 +42,8 @@ class NodeDown(Fault):
         if now.confirmed or not self.started:
             return now
         evidence = {str(node): {"pid": pid} | now.evidence[str(node)] for node, pid in self.started.items()}
-        return Confirmation(all(each.get("exit", -SIGKILL) == -SIGKILL for each in evidence.values()), evidence)
+        died = (-SIGKILL, self.cluster.crashed)
+        return Confirmation(all(each.get("exit", -SIGKILL) in died for each in evidence.values()), evidence)
 
 
 class Killed(NodeDown):

@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process
+from zab_chaos.faults import at_rest, clock, containers, crash_at, disk, links, partition, process, waiting
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.scenario import FaultStep, Scenario
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for module in (process, crash_at, disk, at_rest, partition, links, clock, containers)
+    for module in (process, waiting, crash_at, disk, at_rest, partition, links, clock, containers)
     for kind in module.KINDS
 }
 

@@ -1,6 +1,7 @@
 """Rules for the values of a scenario file: each reads one value, or says what is wrong and what is allowed."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,59 @@ def choice(*words: str) -> Rule:
         return str(value)
 
     return Rule(allowed, read)
+
+
+def either(one: Rule, other: Rule) -> Rule:
+    """What one of two rules allows; a text is read by the second."""
+    allowed = f"{one.allowed}, or {other.allowed}"
+
+    def read(value: Any, nodes: int) -> Any:
+        try:
+            return (other if isinstance(value, str) else one).read(value, nodes)
+        except WrongError as wrong:
+            raise WrongError(str(wrong), allowed, wrong.suggestion) from None
+
+    return Rule(allowed, read)
+
+
+def several(one: Rule, what: str, fewest: int = 0) -> Rule:
+    """A list of values of one rule, each once; read as a tuple."""
+    allowed = f"a list of {what}, each {one.allowed}"
+
+    def read(value: Any, nodes: int) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) < fewest:
+            raise WrongError(f"{value!r} is no such list", allowed)
+        found = tuple(one.read(item, nodes) for item in value)
+        if len(set(found)) < len(found):
+            raise WrongError(f"{value!r} names something twice", allowed)
+        return found
+
+    return Rule(allowed, read)
+
+
+def matching(pattern: str, words: str) -> Rule:
+    """A text that matches as a whole; `words` say what that is."""
+
+    def read(value: Any, _nodes: int) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise WrongError(f"{value!r} is not allowed here", words)
+        return value
+
+    return Rule(words, read)
+
+
+def texts(words: str) -> Rule:
+    """A table of names and texts or numbers, read as texts; `words` say what is allowed."""
+
+    def read(value: Any, _nodes: int) -> dict[str, str]:
+        if not isinstance(value, dict) or any(
+            not isinstance(one, str | int) or isinstance(one, bool) or "\n" in f"{name}{one}"
+            for name, one in value.items()
+        ):
+            raise WrongError(f"{value!r} is not a table of texts and whole numbers", words)
+        return {name: str(one) for name, one in value.items()}
+
+    return Rule(words, read)
 
 
 def truth() -> Rule:

@@ -58,7 +58,7 @@ class FaultStep:
     target: Target | None
     lasts: float | None = None
     name: str | None = None  # `as`: what later faults may call the nodes that this one hits
-    awaits: str | None = None  # put off until the fault of that name has taken effect (its point was reached)
+    awaits: str | None = None  # put off until the fault of that name has taken effect, or the operation was answered
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -84,7 +84,8 @@ class Workload:
 class Operation:
     """One operation. `at`: seconds after the workload started; `client` counts from 1, `key` (the znode, as the workload's
     keys are numbered) from 0. `version` that the znode must have, `value` that is written: drawn if None. `node`: the
-    client goes there first. `awaits`: put off until the fault of that name has taken effect."""
+    client goes there first; where it is the name of a fault, to the (first) node that it hit, and waits until it is connected.
+    `awaits`: put off until the fault of that name has taken effect."""
 
     at: float
     do: str = "set"
@@ -92,8 +93,14 @@ class Operation:
     key: int = 0
     version: int | None = None
     value: str | None = None
-    node: int | None = None
+    node: int | str | None = None
     awaits: str | None = None
+    name: str | None = None  # `as`: what faults that await its answer call it
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The faults that must have taken effect before it is sent."""
+        return frozenset(name for name in (self.awaits, self.node) if isinstance(name, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +145,29 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeper:
+    """For runs on Apache ZooKeeper. `release`: which; `settings`: lines of the servers' configuration, by name; `java`:
+    system properties of their Java."""
+
+    release: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A known bug of released versions that the scenario shows: `id` in its tracker; the properties that a run on the
+    releases in `fails` `violates`, once in so many `runs` at least; a run on those in `passes` violates nothing."""
+
+    id: str
+    violates: tuple[str, ...]
+    fails: tuple[str, ...]
+    passes: tuple[str, ...] = ()
+    runs: int = 1
+    note: str = ""  # what else is to be known, as that no release is without it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """A checked scenario. `source` is the file's text as it was read, `file` its name."""
 
@@ -157,6 +187,8 @@ class Scenario:
     faults: tuple[FaultStep, ...] = ()
     nemesis: Nemesis | None = None
     expect: Expect = Expect()
+    zookeeper: ZooKeeper = ZooKeeper()
+    ticket: Ticket | None = None
     source: str = field(default="", compare=False, repr=False)
     file: str = field(default="", compare=False)
 

@@ -83,8 +83,11 @@ class Scheduler:
         self._open: list[FaultRun] = []  # those of them that may be active: a long run has many that are over
         self._named: dict[str, list[int]] = {}  # by a fault's `as`
         self._lost: set[int] = set()  # whose disk was lost, and who was not seen to be a member since
+        self.unanswered: set[str] = set()  # the names of operations that faults may await, and that have no answer yet
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
+        self._now = 0.0  # the latest that `due` was told
+        self._went_on = 0.0  # when the schedule last went on: for so long its next step has been waiting
         self.host = host
         self._closed = False
         self._log = _Lines(log) if isinstance(log, Path) else log
@@ -107,30 +110,47 @@ class Scheduler:
         return [run for run in self.active if run.fault is not None and not run.fault.settled()]
 
     @property
-    def taken(self) -> frozenset[str]:
-        """The names of those faults that have taken effect, or never will."""
-        waiting = {run.step.name for run in self.unsettled}
-        return frozenset(run.step.name for run in self.runs if run.step.name and run.step.name not in waiting)
+    def taken(self) -> dict[str, tuple[int, ...]]:
+        """The names of those faults that have taken effect, or are not waited for any more; with the nodes."""
+        waiting = {
+            run.step.name for run in self.unsettled if run.kind.holds or self._now < run.injected_at + SETTLE_SECONDS
+        }
+        names = dict.fromkeys(run.step.name for run in self.runs if run.step.name and run.step.name not in waiting)
+        return {name: tuple(self._named.get(name, ())) for name in names if name is not None}
 
     @property
     def upcoming(self) -> FaultStep | None:
         """The next step; None at the end of the schedule."""
         return self._waiting[0] if self._waiting else None
 
+    @property
+    def in_time(self) -> float:
+        """Until when the schedule need not have gone on: whatever a step waits for has a bound."""
+        if self.upcoming is None and not self._holding:
+            return 0.0
+        bounds: list[float] = [run.step.params["within"] for run in self._holding]
+        return self._went_on + max([LEADER_SECONDS, SETTLE_SECONDS, *bounds])
+
+    @property
+    def _holding(self) -> list[FaultRun]:
+        return [run for run in self.unsettled if run.kind.holds]
+
     def begin(self, now: float) -> None:
         """The workload starts now: `at` is counted from here. `now` in seconds of any clock that never goes back."""
-        self._begun = now
+        self._begun = self._went_on = now
 
     def due(self, now: float) -> float | None:
         """Do what is due. Return when to call again at the latest; None if nothing more is scheduled."""
         if self._begun is None:
             raise RuntimeError("begin(now) comes first")
+        self._now = now
         times = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
-            if not self._start(self._waiting[0], now):
+            if self._holding or not self._start(self._waiting[0], now):
                 times.append(now + SOON)  # put off
                 break
             self._waiting.pop(0)
+            self._went_on = now
         else:
             times += [self._begun + step.at for step in self._waiting[:1]]
         times += [run.heals_at for run in self.active if run.heals_at is not None and run.heals_at > now]
@@ -179,6 +199,7 @@ class Scheduler:
                 return now + SOON
             if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
                 self._heal(run)
+                self._went_on = now if run.kind.holds else self._went_on
                 return None
             return next_call
         except _TROUBLE:
@@ -197,7 +218,8 @@ class Scheduler:
             return False
         if self.drawn and is_exclusive(step) and self._missing():
             return now >= self._begun + step.at + OMITTED_SECONDS
-        if self._awaited(step) and now < self._begun + step.at + SETTLE_SECONDS:
+        since = max(self._begun + step.at, self._went_on)
+        if self._awaited(step) and now < since + SETTLE_SECONDS:
             return False
         kind = KINDS[step.do]
         number = len(self.runs) + 1
@@ -211,7 +233,7 @@ class Scheduler:
                 return now >= self._begun + step.at + OMITTED_SECONDS
             may_come = error.leader or kind.need in (Need.DOWN, Need.PAUSED)  # a crash point may be reached any moment
             may_come = may_come or any(run.heals_at is not None for run in self.active)  # on a slow machine: late
-            if may_come and now < self._begun + step.at + LEADER_SECONDS:
+            if may_come and now < since + step.params.get("within", LEADER_SECONDS):
                 return False
             run = FaultRun(number, step, [], Confirmation(False, {"error": str(error)}), injected_at=now)
             self.runs.append(run)
@@ -228,8 +250,10 @@ class Scheduler:
         return {node for run in self.active if run.kind.impairs for node in run.nodes}
 
     def _awaited(self, step: FaultStep) -> bool:
-        """Whether the fault that `step` awaits is still to take effect."""
-        return step.awaits is not None and any(run.step.name == step.awaits for run in self.unsettled)
+        """Whether the fault that `step` awaits is still to take effect, or the operation to be answered."""
+        return step.awaits is not None and (
+            step.awaits in self.unanswered or any(run.step.name == step.awaits for run in self.unsettled)
+        )
 
     def _resolve(self, step: FaultStep, kind: Kind, random: Random) -> list[int]:
         if step.target is None:

@@ -5,7 +5,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import EXITS, Disk, Expect, FaultStep, Nemesis, Operation, Scenario, Workload, overrides
+from zab_chaos.faults.scenario import (
+    EXITS,
+    Disk,
+    Expect,
+    FaultStep,
+    Nemesis,
+    Operation,
+    Scenario,
+    Ticket,
+    Workload,
+    ZooKeeper,
+    overrides,
+)
 
 
 def write(scenario: Scenario) -> str:
@@ -36,10 +48,13 @@ def write(scenario: Scenario) -> str:
         del expect["exit"]
     state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
     parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
+    parts.append(_table("[zookeeper]", {name: value for name, value in _fields(scenario.zookeeper).items() if value}))
+    if scenario.ticket is not None:
+        parts.append(_table("[ticket]", {name: value for name, value in _fields(scenario.ticket).items() if value}))
     return "\n".join(part for part in parts if part)
 
 
-def _fields(table: Workload | Disk | Nemesis | Expect) -> dict[str, Any]:
+def _fields(table: Workload | Disk | Nemesis | Expect | ZooKeeper | Ticket) -> dict[str, Any]:
     """By name, in their order, as they are: nothing is copied."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
@@ -60,7 +75,8 @@ def _fault(step: FaultStep) -> dict[str, Any]:
 def _operation(operation: Operation) -> dict[str, Any]:
     fields = operation.__dataclass_fields__
     values = {name: getattr(operation, name) for name in fields}
-    return {name: value for name, value in values.items() if name == "at" or value != fields[name].default}
+    said = {name: value for name, value in values.items() if name == "at" or value != fields[name].default}
+    return {"as" if name == "name" else name: value for name, value in said.items()}
 
 
 def _table(header: str, values: Mapping[str, Any]) -> str:

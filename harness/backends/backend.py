@@ -5,7 +5,7 @@ Everything else is the same for all of them (`zab_chaos.harness.runs`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Verdict
+from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,9 @@ class Load(Protocol):
     def counters(self) -> Counters: ...
     def start(self) -> None: ...
     def wait_begun(self, timeout: float) -> bool: ...
-    def took_effect(self, faults: frozenset[str]) -> None: ...
+    @property
+    def answered(self) -> frozenset[str]: ...
+    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None: ...
     def held(self, paths: Sequence[str]) -> Held: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
@@ -122,6 +125,12 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     @abstractmethod
     def judge(self, outcome: str) -> Verdict:
         """The verdict on what is recorded, without a replay. Once it was left."""
+
+    patience: float = 10.0  # seconds that a fault may take to show its effect
+
+    def last_look(self) -> None:
+        """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""
+        return
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -201,6 +210,10 @@ class Backend(ABC):
     def disk(self, scenario: Scenario) -> str:
         """The disk that the scenario's nodes get, as [scenario] disk has it."""
         return scenario.disk if Ability.UNSYNCED in self.abilities else "ordinary"
+
+    def points(self, action: str) -> Collection[str]:
+        """At which points (without a count) a node can be made to `crash`, `pause` or `fail`."""
+        return [point for point in POINTS if action != "fail" or point.split(":")[0] in FAIL_STEPS]
 
     def mistakes(self, scenario: Scenario) -> list[str]:
         """What of the scenario can't be done for reasons beyond `abilities` and `operations`, in words."""

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.crashpoints import DrawnPoint
 from zab_chaos.faults.filesystem.mount import lacking
 from zab_chaos.faults.registry import KINDS, missing
-from zab_chaos.faults.scenario import FaultStep, Scenario
+from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties import judged_by
+from zab_chaos.node.crash_points import POINTS
 
 
 def mistakes(backend: Backend, scenario: Scenario) -> list[str]:
@@ -47,13 +49,40 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
         scenario,
         disk=backend.disk(scenario),
         record=scenario.record and Ability.RECORDING in has,
+        nemesis=_drawn(backend, scenario.nemesis),
         workload=scenario.workload if len(mix) == len(scenario.workload.mix) else replace(scenario.workload, mix=mix),
     )
 
 
+def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
+    """No point is drawn at which its nodes can't be made to end."""
+    absent = [point for point in POINTS if point not in backend.points("crash")]
+    if nemesis is None or not absent:
+        return nemesis
+    return replace(nemesis, points={**nemesis.points, **dict.fromkeys(absent, 0.0)})
+
+
 def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """What of one fault the backend can't do."""
-    return [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+    lacking = [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+    return lacking or _points(backend, step)
+
+
+def _points(backend: Backend, step: FaultStep) -> list[str]:
+    """The point of a fault that nodes there do not have."""
+    named = step.params.get("point") or step.params.get("crash-at")
+    if named is None or isinstance(named, DrawnPoint):
+        return []
+    known = backend.points(_action(step.do))
+    if str(named).partition("#")[0] in known:
+        return []
+    there = ", ".join(known) or "none"
+    return [f"{step.do} can't be done at {named} on {backend.name}; points there: {there}"]
+
+
+def _action(kind: str) -> str:
+    """What happens at the point of a fault of this kind."""
+    return kind.removesuffix("-at") if kind.endswith("-at") else "crash"
 
 
 def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
@@ -62,6 +91,8 @@ def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
         for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
             yield refusal(backend, name, need)
+        if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
+            yield f"{name} can't be done on {backend.name}, whose nodes have no points for it"
 
 
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -600,7 +600,10 @@ def bench(
 
 app.command()(lab)
 
-zookeeper = typer.Typer(help="Apache ZooKeeper's releases: which are known, and getting one.", no_args_is_help=True)
+zookeeper = typer.Typer(
+    help="Apache ZooKeeper's releases: which are known, getting one, and what of their known bugs is seen.",
+    no_args_is_help=True,
+)
 app.add_typer(zookeeper, name="zookeeper")
 
 
@@ -620,6 +623,29 @@ def zookeeper_fetch(
     from zab_chaos.harness.cli.zookeeper import fetch_command
 
     return fetch_command(version, json=json)
+
+
+@zookeeper.command("check")
+def zookeeper_check(
+    tickets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TICKET]...", help="Such as 4643. Default: all.", show_default=False)
+    ] = None,
+    releases: Annotated[
+        str, typer.Option(metavar="VERSIONS", help="Only these of the tickets' releases, with commas between them.")
+    ] = "",
+    times: Annotated[
+        int | None, typer.Option(min=1, help="Run each so often. Default: as often as the ticket says.")
+    ] = None,
+    results: Results = RESULTS,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Also write the matrix as JSON.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Run each known bug's scenario on releases that have it and on releases that have not."""
+    from zab_chaos.harness.cli.zookeeper import check_command
+
+    return check_command(tickets or [], releases=releases, times=times, results=results, out=out, json=json)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.lockstep.compare import Difference, first_differ
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs.options import implied, options_for, read
+from zab_chaos.harness.runs.options import implied, names_release, options_for, read
 from zab_chaos.harness.runs.run import run_shown
 
 
@@ -25,7 +25,7 @@ def run_command(
 
     `compare`: also run it in the simulator and compare all bytes; a difference is exit 1. `zookeeper`: a release.
     """
-    if zookeeper is not None:
+    if zookeeper is not None or (on == "processes" and names_release(name)):
         on = implied(on)
     scenario = read(name, on=on, nodes=nodes, defect=defect, disk=disk)
     ci.prepare(junit)

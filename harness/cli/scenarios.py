@@ -61,6 +61,8 @@ def show(only: list[str], *, json: bool) -> int:
         )
         if facts["expects"] != "PASS":
             title.append(f"  expects {facts['expects']}", "yellow")
+        if scenario.ticket is not None:
+            title.append(f"  {scenario.ticket.id}, seen on {', '.join(scenario.ticket.fails)}", "yellow")
         console.print(title, highlight=False)
         console.print(indented(scenario.about), highlight=False)
     console.print("\nRun one with: zab run NAME; your own with: zab run FILE", highlight=False)
@@ -90,6 +92,8 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
     try:
         for name, scenario in chosen.items():
             wrong = mistakes(backend, scenario)
+            if scenario.ticket is not None and on == "zookeeper":
+                wrong = ["that is for `zab zookeeper check`"]
             if wrong:
                 console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
                 continue

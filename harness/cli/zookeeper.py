@@ -1,10 +1,23 @@
-"""`zab zookeeper`: which releases of Apache ZooKeeper are known, and getting one."""
+"""`zab zookeeper`: which releases of Apache ZooKeeper are known, getting one, and the matrix of tickets."""
 
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.zookeeper import releases
-from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.cli.explore import log_to
+from zab_chaos.harness.cli.output import console_for, print_json, tell
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
+from zab_chaos.harness.machine import environment
+from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.runs.run import Ran
 
 
 def list_command(*, json: bool) -> int:
@@ -39,3 +52,97 @@ def fetch_command(version: str, *, json: bool) -> int:
     if json:
         print_json({"version": version, "folder": str(folder), "bytes": size})
     return Exit.PASS
+
+
+def check_command(
+    names: Sequence[str], *, releases: str, times: int | None, results: Path, out: Path | None, json: bool
+) -> int:
+    """Run the matrix and print it. Exit 1 if a ticket is not as it states. Raises BadInput, HarnessError."""
+    rows, wanted = tickets(names), [one.strip() for one in releases.split(",") if one.strip()]
+    plan = [(row, tried) for row in rows for tried in attempts(row, wanted)]
+    if not plan:
+        raise BadInput(f"--releases {releases}: no ticket names one of these. {_named(rows)}")
+    registry.find("zookeeper").check()
+    console, started = console_for(json=json), datetime.now(UTC).isoformat(timespec="seconds")
+    complete = False
+    with log_to(results, "tickets"):
+        try:
+            for number, (row, tried) in enumerate(plan, 1):
+                row.tried.append(tried)
+                _try(row, tried, f"{number}/{len(plan)}", results, times, console)
+            complete = True
+        except (Stopped, Interrupted):
+            console.print("interrupted; the matrix is incomplete", highlight=False)
+    done = [row for row in rows if row.tried]
+    console.print()
+    console.print(matrix(done))
+    answer = {
+        "command": _command(names, releases, times),
+        "started": started,
+        "commit": environment.commit(),
+        "machine": environment.facts() | {"processor": environment.processor()},
+        "complete": complete,
+        "tickets": [row.facts() for row in done],
+    }
+    tell(answer, out, json=json)
+    if not complete:
+        return Exit.UNKNOWN
+    return Exit.PASS if all(row.as_stated for row in done) else Exit.VIOLATION
+
+
+def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, console: Console) -> None:
+    """One ticket on one release: what is run is said before, and what came of it after."""
+    meant = "must show it" if tried.shows else "must not"
+    where = f"{place} {row.ticket.id} on {tried.release}"
+    with console.status(f"{where}, which {meant}") as status:
+
+        def said(ran: Ran) -> None:
+            status.update(f"{where}, which {meant}: run {tried.runs + 1} was {ran.verdict.verdict}")
+
+        try_release(row, tried, results, times, said)
+    line = Text(f"{where}, which {meant}: ").append_text(_count(tried))
+    console.print(line, highlight=False, soft_wrap=True)
+    for why in dict.fromkeys(tried.unjudged):
+        console.print(Text(f"  not judged: {why}", "dim"), soft_wrap=True)
+    if not tried.as_stated:
+        console.print(Text(f"  {tried.folders[-1]}"), soft_wrap=True)
+
+
+def matrix(rows: Sequence[Row]) -> Table:
+    """Each ticket with its releases, as a table for the terminal."""
+    table = Table(box=None, pad_edge=False)
+    for head in ("ticket", "what happens", "property", "runs", "with it", "without it", "result"):
+        table.add_column(head)
+    for row in rows:
+        table.add_row(
+            row.ticket.id,
+            row.scenario.about,
+            ", ".join(row.ticket.violates),
+            str(row.ticket.runs),
+            _counts([one for one in row.tried if one.shows]),
+            _counts([one for one in row.tried if not one.shows]),
+            Text("as stated", "green") if row.as_stated else Text("NOT AS STATED", "bold red"),
+        )
+    return table
+
+
+def _counts(tried: Sequence[Tried]) -> Text:
+    return Text("\n").join([Text(f"{one.release} ").append_text(_count(one)) for one in tried])
+
+
+def _count(tried: Tried) -> Text:
+    """In how many of its runs it was as stated."""
+    good, word = (tried.shown, "shown") if tried.shows else (tried.clean, "clean")
+    return Text(f"{good}/{tried.runs} {word}", "green" if tried.as_stated else "bold red")
+
+
+def _named(rows: Sequence[Row]) -> str:
+    known = dict.fromkeys(tried.release for row in rows for tried in attempts(row))
+    return f"They name {', '.join(known)}"
+
+
+def _command(names: Sequence[str], releases: str, times: int | None) -> str:
+    """The command that repeats the check."""
+    words = ["zab", "zookeeper", "check", *names]
+    words += ["--releases", releases] if releases else []
+    return shlex.join(words + (["--times", str(times)] if times is not None else []))

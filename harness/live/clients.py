@@ -1,6 +1,6 @@
 """The clients of whoever holds the ensemble, as a run's load."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Session
@@ -28,7 +28,12 @@ class InteractiveLoad:
     def wait_begun(self, timeout: float) -> bool:
         return True
 
-    def took_effect(self, faults: frozenset[str]) -> None:
+    @property
+    def answered(self) -> frozenset[str]:
+        """No operation has a name."""
+        return frozenset()
+
+    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
         """Nobody waits for a fault."""
 
     def held(self, paths: Sequence[str]) -> Held:

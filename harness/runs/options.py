@@ -39,6 +39,14 @@ def read(name: str, *, on: str, nodes: int | None, defect: str | None, disk: str
     return fitted(backend, scenario)
 
 
+def names_release(name: str) -> bool:
+    """Whether the scenario names a release of ZooKeeper, and so is one for its servers. Raises BadInput."""
+    try:
+        return load(catalogue.find(name)).zookeeper.release is not None
+    except ScenarioError as error:
+        raise BadInput(str(error)) from None
+
+
 def known_defect(backend: Backend, name: str | None) -> None:
     """Raises BadInput if the backend's nodes can't be built with it."""
     if name is not None and name not in backend.defects:

@@ -60,8 +60,8 @@ class Walk:
         self._loaded = False
         self._seed = seed
         self._abilities = abilities
-        self._awaiting = any(one.awaits is not None for one in scenario.operations)
-        self._taken: frozenset[str] = frozenset()
+        self._awaiting = any(one.needs for one in scenario.operations)
+        self._taken: dict[str, tuple[int, ...]] = {}
 
     def whole(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
@@ -115,6 +115,7 @@ class Walk:
         self._scheduler = self._watch.scheduler = self._direct()
         self._phase("faults" if self._scheduler.upcoming else "load")
         begun = self._watch.begun = self._host.now()
+        self._scheduler.unanswered = {one.name for one in self._scenario.operations if one.name is not None}
         self._scheduler.begin(begun)
         return self._scheduler
 
@@ -122,13 +123,18 @@ class Walk:
         """The schedule is carried out."""
         assert self._watch.begun is not None
         end = self._watch.begun + self._scenario.duration
-        latest = end + 2 * LEADER_SECONDS
-        while (now := self._host.now()) < end or (now < latest and (self._unfinished_schedule() or self._awaited())):
+        while (now := self._host.now()) < end or (
+            now < self._latest(end) and (self._unfinished_schedule() or self._awaited())
+        ):
             next_look = self._carry_out(now)
             times = [now + STEP, *([end] if now < end else []), *([next_look] if next_look is not None else [])]
             self._sleep(min(times) - self._host.now())
         if self._unfinished_schedule():
             raise HarnessError(f"the schedule is {2 * LEADER_SECONDS:.0f} s late; this machine is too slow for it")
+
+    def _latest(self, end: float) -> float:
+        """Until when the schedule must have been carried out."""
+        return max(end, self._scheduler.in_time) + 2 * LEADER_SECONDS
 
     def _awaited(self) -> bool:
         """Whether a fault is still to take effect: a crash point is armed, and on a slow machine not reached yet."""
@@ -144,6 +150,7 @@ class Walk:
             self._seed,
             self._deployment.fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
+            patience=self._deployment.patience,
             host=self._host,
             drawn=nemesis is not None,
         )
@@ -154,9 +161,10 @@ class Walk:
 
     def _carry_out(self, now: float) -> float | None:
         """Let the scheduler do what is due, and say what it did."""
+        self._scheduler.unanswered -= self._workload.answered
         known, broken = len(self._scheduler.runs), self._scheduler.active
         next_look = self._scheduler.due(now)
-        taken = self._scheduler.taken if self._awaiting else frozenset()
+        taken = self._scheduler.taken if self._awaiting else {}
         if taken != self._taken:
             self._taken = taken
             self._workload.took_effect(taken)
@@ -181,9 +189,10 @@ class Walk:
         self._folder.milestone("safety-ended")
         self._phase("converging")
         begun, bound = self._host.now(), self._scenario.expect.converges_within
-        self._until(self._deployment.formed, bound)
+        self._until(self._deployment.formed, bound, self._gone)
         self._stop_load(min(GRACE_SECONDS, max(1.0, (begun + bound - self._host.now()) / 2)))
-        converged = self._until(lambda: self._deployment.disagreement() is None, begun + bound - self._host.now())
+        left = begun + bound - self._host.now()
+        converged = self._until(lambda: self._deployment.disagreement() is None, left, self._gone)
         answers = statuses(self._cluster)
         if converged and answers:
             zxid = next(iter(answers.values())).delivered
@@ -193,8 +202,13 @@ class Walk:
             return
         why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
+        self._deployment.last_look()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _gone(self) -> bool:
+        """Whether a node has ended although everything is healed: nobody will start it again, so they can't come together."""
+        return not all(self._cluster.alive(node) for node in self._cluster.nodes)
 
     def _stop_load(self, grace: float) -> None:
         if self._loaded:
@@ -205,11 +219,14 @@ class Walk:
     def _phase(self, words: str) -> None:
         self._watch.phase = words
 
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait for a condition, for at most so long. Raises Unfinished when the user interrupts."""
+    def _until(
+        self, condition: Callable[[], bool], seconds: float, hopeless: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait for a condition, for at most so long, and no longer once it is `hopeless`. Raises Unfinished when the user
+        interrupts."""
         deadline = self._host.now() + seconds
         while not condition():
-            if self._host.now() >= deadline:
+            if self._host.now() >= deadline or hopeless():
                 return False
             self._sleep(STEP)
         return True

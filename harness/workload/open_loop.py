@@ -10,13 +10,13 @@ A thread drives it against real nodes (`zab_chaos.harness.workload.thread`), the
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request
 
@@ -66,13 +66,15 @@ class Lane:
 class OpenLoop:
     """First the first client creates the keys' znodes (recorded like everything else), then the load begins.
 
-    `taken`: the faults that have taken effect, for operations that await one. Once it is `stopping`, nothing is asked for.
+    `taken`: the faults that have taken effect, with the nodes that they hit, for operations that await one. `answered`: the
+    names of operations that are, for faults that await one. Once it is `stopping`, nothing is asked for.
     """
 
     def __init__(self, load: Load, seed: int, ledger: Ledger, clients: Sequence[ClientCore]) -> None:
         self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.stopping = False
-        self.taken: frozenset[str] = frozenset()
+        self.taken: Mapping[str, Sequence[int]] = {}
+        self.answered: frozenset[str] = frozenset()
         self._load = load
         self._ledger = ledger
         self._counts = {"invoked": 0, "ok": 0, "failed": 0, "unknown": 0}
@@ -89,14 +91,25 @@ class OpenLoop:
         if not self.begun:
             return self._make_keys(lane, now)
         due = self._next_due(lane)
-        while due is not None and due <= now and lane.has_room(self._load.max_outstanding):
-            held = lane.agenda.held_ns(self.taken)
-            if held is not None and now < self._start_ns + held:
+        while due is not None and due <= now:
+            if lane.agenda.held(self.taken):
                 lane.held = True
-                return self._start_ns + held
+                return None  # until it hears of the fault
+            self._head(lane, now)
+            if not lane.has_room(self._load.max_outstanding):
+                break
             self._submit(lane, now, now if lane.held else due)
             due = self._next_due(lane)
         return due if due is not None and due > now else None
+
+    def _head(self, lane: Lane, now: int) -> None:
+        """An operation for a node that a fault has named is sent there and nowhere else."""
+        asked = lane.agenda.upcoming
+        if asked is None or not isinstance(asked.node, str):
+            return
+        nodes = self.taken[asked.node]
+        if nodes and lane.client.node not in nodes:
+            lane.client.move(nodes[0], now)
 
     def counters(self, now: int) -> Counters:
         """The workload now."""
@@ -143,13 +156,16 @@ class OpenLoop:
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
 
     def _submit(self, lane: Lane, now: int, due: int) -> None:
+        asked = lane.agenda.upcoming
         request, node = lane.agenda.take()
-        if node is not None and node != lane.client.node:
+        if isinstance(node, int) and node != lane.client.node:
             lane.client.move(node, now)
         lane.held = False
 
         def known(operation: Operation, outcome: Outcome) -> None:
             lane.agenda.learn(request, outcome)
+            if asked is not None and asked.name is not None and not isinstance(outcome, Unknown):
+                self.answered |= {asked.name}
             self._complete(lane, operation, outcome, due)
 
         self._invoke(lane, request, now, due, known)

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from zab_chaos.faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation, Scenario
+from zab_chaos.faults.scenario import OPERATIONS, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
@@ -216,15 +216,17 @@ class Agenda:
         first = self.sent - self.sent % load.burst  # of those that come at once
         return int((first * load.clients + self._number - 1) * 1e9 / load.rate)
 
-    def held_ns(self, taken: Container[str]) -> int | None:
-        """Until when the next operation is put off, although it is due: the fault that it awaits is not one of those that
-        have `taken` effect. None if it is not put off."""
-        awaits = self._written[self.sent].awaits if self.sent < len(self._written) else None
-        if awaits is None or awaits in taken:
-            return None
-        return int((self._written[self.sent].at + SETTLE_SECONDS) * 1e9)
+    @property
+    def upcoming(self) -> Operation | None:
+        """The next operation, if it is written down."""
+        return self._written[self.sent] if self.sent < len(self._written) else None
 
-    def take(self) -> tuple[Request, int | None]:
+    def held(self, taken: Container[str]) -> bool:
+        """Whether the next operation is put off, although it is due: a fault that it needs is not one of those that have
+        `taken` effect."""
+        return self.upcoming is not None and any(name not in taken for name in self.upcoming.needs)
+
+    def take(self) -> tuple[Request, int | str | None]:
         """The operation that is next, which is thereby sent, and the node that the client goes to before."""
         asked = self._written[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1

@@ -3,7 +3,7 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ class ThreadedLoad:
     """What every load has that runs in threads of its own, and is begun, told and ended from another one."""
 
     def __init__(self) -> None:
-        self._taken: frozenset[str] = frozenset()
+        self.answered: frozenset[str] = frozenset()  # the names of operations that are
+        self._taken: Mapping[str, Sequence[int]] = {}
         self._begun = threading.Event()
         self._stopping = threading.Event()
         self._error: Exception | None = None
@@ -39,8 +40,8 @@ class ThreadedLoad:
         self._raise()
         return self._begun.is_set()
 
-    def took_effect(self, faults: frozenset[str]) -> None:
-        """These faults have taken effect, and what awaits them may go."""
+    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
+        """These faults have taken effect, on these nodes, and what awaits them may go."""
         self._taken = faults
 
     def _raise(self) -> None:
@@ -121,6 +122,7 @@ class LoadThread(ThreadedLoad, ABC):
         loop.taken = self._taken
         now = time.monotonic_ns()
         dues = [loop.submit_due(lane, now) for lane in loop.lanes]
+        self.answered = loop.answered
         if loop.begun:
             self._begun.set()
         self._turn(clients)

@@ -117,7 +117,7 @@ class Write(Struct, gc=False):
     """A write that a client saw succeed."""
 
     zxid: int
-    op: str
+    invoke: Invoke
     complete: Complete
 
 
@@ -318,7 +318,7 @@ class Facts:
             if write:
                 self.writes_done.append(operation.t)
                 if request.zxid is not None:
-                    self.acked.append(Write(request.zxid, question.op, operation))
+                    self.acked.append(Write(request.zxid, question, operation))
         return question
 
     def _unfulfilled(self, operation: Complete, question: Invoke) -> None:

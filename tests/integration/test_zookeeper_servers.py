@@ -15,8 +15,10 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import FrameWitness
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.network import NetworkError
+from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.server import CRASHED
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.node.tree.requests import Create
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
@@ -83,12 +85,28 @@ def test_a_paused_server_does_not_answer_and_a_wiped_one_is_empty(tmp_path: Path
 def test_a_server_ends_at_the_step_that_it_is_told(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         it.cluster.start_all([2, 3])
-        it.cluster.start(1, crash_at="after-current-epoch")
+        it.cluster.start(1, crash_at="after-sync:NEWLEADER")
         assert it.cluster.wait_exit(1, 60) == CRASHED
         assert it.cluster.epochs(1)[1] >= 1
         eventually(lambda: ended(it.folder) == [(1, True)])
-        with pytest.raises(ClusterError, match="it can at after-current-epoch"):
-            it.cluster.start(1, crash_at="at-lunch")
+        with pytest.raises(ClusterError, match="can't be made to crash at after-send:VOTE"):
+            it.cluster.start(1, crash_at="after-send:VOTE")
+
+
+def test_a_point_is_armed_and_disarmed_while_a_server_runs(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        leader = formed(it)
+        first, second = (node for node in it.cluster.nodes if node != leader)
+        for node, action in ((first, "crash"), (second, "pause")):
+            it.cluster.control(node, "arm", point="before-write:TXN", action=action)
+        it.cluster.control(first, "disarm", point="before-write:TXN")
+        client = Client(it.addresses, leader)
+        client.submit(Create("/written", b"1"))
+        eventually(lambda: client.poll(0.05) or it.cluster.paused(second))
+        assert it.cluster.alive(first)
+        it.cluster.resume(second)
+        client.close()
+        assert led(it) == leader
 
 
 def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are_back(tmp_path: Path) -> None:

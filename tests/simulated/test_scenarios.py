@@ -16,7 +16,8 @@ from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.config import Limits
 
 LONG = "long-mix"
-OTHERS = ("defects/", "containers/")  # built to fail, and what only containers can do
+TICKETS = [name for name in catalogue.shipped() if name.startswith("zookeeper/")]
+OTHERS = ("defects/", "containers/", "zookeeper/")  # built to fail, and what only containers or ZooKeeper can do
 HONEST = [name for name in catalogue.shipped() if not name.startswith(OTHERS) and name != LONG]
 
 
@@ -26,6 +27,13 @@ def test_a_shipped_scenario_ends_as_it_says(name: str, shipped: Callable[[str], 
     done = simulate(scenario, 2, None)
     assert done.outcome == "finished"
     assert done.verdict.exit == scenario.expect.exit, done.verdict.reasons
+
+
+@pytest.mark.parametrize("name", TICKETS)
+def test_what_breaks_zookeeper_does_not_break_our_own_nodes(name: str, shipped: Callable[[str], Scenario]) -> None:
+    done = simulate(shipped(name), 2, None)
+    assert done.outcome == "finished"
+    assert not done.verdict.violated, done.verdict.reasons
 
 
 @pytest.mark.parametrize("name", sorted(DEFECTS))

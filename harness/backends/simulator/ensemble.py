@@ -1,6 +1,7 @@
 """A simulated ensemble and its links, as the faults see them: the same faults break it in virtual time."""
 
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
@@ -56,6 +57,7 @@ class SimCluster:
     def __init__(self, world: World, machines: dict[int, SimNode], faithful: bool) -> None:
         self.nodes: Sequence[int] = sorted(machines)
         self.faithful = faithful
+        self.crashed = -signal.SIGKILL
         self._world = world
         self._machines = machines
         self._exported: dict[int, Path] = {}  # disks that lie in a folder, for damage at rest

@@ -1,6 +1,6 @@
 """The workload in the simulated world: the world drives the open loop, with its clients over simulated connections."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from zab_chaos.harness.backends.simulator.client import SimClient
@@ -53,8 +53,13 @@ class SimLoad:
     def wait_begun(self, timeout: float) -> bool:
         return self._loop.begun
 
-    def took_effect(self, faults: frozenset[str]) -> None:
-        """These faults have taken effect, and what awaits them may go."""
+    @property
+    def answered(self) -> frozenset[str]:
+        """The names of operations that are."""
+        return self._loop.answered
+
+    def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
+        """These faults have taken effect, on these nodes, and what awaits them may go."""
         self._loop.taken = faults
         self._turn()
 

@@ -10,7 +10,7 @@ from zab_chaos.harness.results.final_state import Held
 from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
 from zab_chaos.harness.workload.thread import ThreadedLoad
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request, Set
 
@@ -94,16 +94,18 @@ class SystemLoad(ThreadedLoad):
             due = agenda.due_ns
             if due is None or not self._until(self._start_ns + due):
                 return
-            held = agenda.held_ns(self._taken)
-            while held is not None and time.monotonic_ns() < self._start_ns + held and not self._stopping.is_set():
+            while agenda.held(self._taken) and not self._stopping.is_set():
                 self._stopping.wait(NAP_SECONDS)
-                held = agenda.held_ns(self._taken)
+            asked = agenda.upcoming
             request, node = agenda.take()
-            if node is not None:
-                line.move(node)
+            nodes = self._taken.get(node, ()) if isinstance(node, str) else () if node is None else (node,)
+            if nodes:
+                line.move(nodes[0])
             outcome = self._ask(line, request, self._start_ns + due)
             if outcome is not None:
                 agenda.learn(request, outcome)
+                if asked is not None and asked.name is not None and not isinstance(outcome, Unknown):
+                    self.answered |= {asked.name}
 
     def _until(self, at_ns: int) -> bool:
         """Wait until it is time. False if the load stops before."""

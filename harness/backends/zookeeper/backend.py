@@ -1,13 +1,14 @@
 """Apache ZooKeeper's own servers as a backend."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.registry import needs_of
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.zookeeper import releases
+from zab_chaos.harness.backends.zookeeper.points import ACTIONS, PLACES
 from zab_chaos.harness.backends.zookeeper.server import LARGEST
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
@@ -25,7 +26,7 @@ class ZooKeeperBackend(Backend):
     abilities = frozenset(
         {
             *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
-            *(Ability.UNSYNCED, Ability.DISK_TROUBLE, Ability.FILE_SYSTEM),
+            *(Ability.UNSYNCED, Ability.DISK_TROUBLE, Ability.FILE_SYSTEM, Ability.DISK_FILES, Ability.CRASH_POINTS),
         }
     )
     evidence = LOGS
@@ -48,6 +49,9 @@ class ZooKeeperBackend(Backend):
         """Servers write to the machine's own file system, unless a fault needs another one."""
         return "fuse" if scenario.disk == "fuse" or needs_of(scenario) & DISKS else "ordinary"
 
+    def points(self, action: str) -> Collection[str]:
+        return PLACES.keys() if action in ACTIONS else ()
+
     def mistakes(self, scenario: Scenario) -> list[str]:
         if scenario.nodes > LARGEST:
             return [f"{scenario.nodes} ZooKeeper servers are asked for; an ensemble has 1 to {LARGEST}"]
@@ -62,4 +66,5 @@ class ZooKeeperBackend(Backend):
         from zab_chaos.harness.backends.zookeeper.stage import Stage
 
         setting = [options.defect_path.split("=")] if options.defect_path is not None else []
-        return Stage(folder, scenario, options.release or releases.newest(), display, dict(setting))
+        release = options.release or scenario.zookeeper.release or releases.newest()
+        return Stage(folder, scenario, release, display, dict(setting))

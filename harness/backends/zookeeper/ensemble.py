@@ -11,15 +11,18 @@ import psutil
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
+from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.zookeeper import words
+from zab_chaos.harness.backends.zookeeper import points, words
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
-from zab_chaos.harness.backends.zookeeper.txnlog import read_disk
+from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
+REFUSED = "Unable to load database on disk"  # what a server says that does not go on with what it finds
+LOG_LINES = 200
 ASKED = 128 + signal.SIGTERM  # the exit status of a JVM that ends because of SIGTERM
 
 Passed = Callable[[int], Mapping[int, int]]  # what has come through to a server, by sender
@@ -45,6 +48,10 @@ class Servers(Lives):
         self._passed = passed
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
         self._past = _Past(self)
+        self._ends = {node: LogEnd(self.data(node)) for node in self.nodes}
+        self._armed: dict[
+            tuple[int, int], dict[str, str]
+        ] = {}  # by (node, life): points that were armed, and the action
 
     # What is
 
@@ -88,8 +95,11 @@ class Servers(Lives):
         """None if it is not up or does not answer in time, or it can't be told what has come through to it. A server that
         does not serve is LOOKING, whatever it does: it does not say. Digests are not known."""
         status = self.role(node, timeout)
+        if status is None:
+            return None
+        logged = max(status.delivered, divmod(self._ends[node].zxid(), 1 << 32))
         try:
-            return status and replace(status, frames=dict(self._passed(node)))
+            return replace(status, last_zxid=logged, frames=dict(self._passed(node)))
         except NetworkError:
             return None
 
@@ -117,7 +127,7 @@ class Servers(Lives):
             established=told.serving,
             amnesiac=False,
             frames={},
-            armed=[life.crash_at] if life.crash_at is not None else [],
+            armed=list(self._armed.get((node, life.life), [])),
             unsynced_bytes=0,
         )
 
@@ -141,6 +151,7 @@ class Servers(Lives):
     def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._past.settle(node)
         began, disk = time.monotonic_ns(), read_disk(self.data(node))
+        self._armed[node, number] = {crash_at: "crash"} if crash_at is not None else {}
         life = self._servers[node].spawn(number, crash_at, log)
         self._past.begin(PastLife(node=node, life=number, began=began, ended=began, before=disk, after=disk))
         return life
@@ -165,6 +176,7 @@ class Servers(Lives):
             )
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        """Commands of the disk; and `arm` and `disarm` a point."""
         if command == "power-cut" and self.alive(node):
             self._lives[node].ending = True
         answer = self._tell_disk(node, command, arguments)
@@ -172,12 +184,32 @@ class Servers(Lives):
             return answer
         if command in COMMANDS:
             raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')
-        raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
+        if command not in ("arm", "disarm"):
+            raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
+        point, armed = arguments["point"], self._armed[node, self._up(node).life]
+        port = self._plan.ports[node].agent
+        if command == "arm":
+            action = arguments["action"]
+            points.submit(port, "LOAD", points.rule(point, action, self._plan.release.numbers))
+            armed[point] = action
+        elif point in armed:
+            points.submit(port, "DELETE", points.rule(point, armed.pop(point), self._plan.release.numbers))
+        return {}
 
     def stop(self, node: int) -> int:
         """0 if it ended as it was asked to, of which a JVM says 143."""
         status = super().stop(node)
         return 0 if status == ASKED else status
+
+    def wait_exit(self, node: int, timeout: float) -> int | None:
+        """As our own nodes say it: a server that has refused its disk ended with `CORRUPT_EXIT`."""
+        code = super().wait_exit(node, timeout)
+        refused = code not in (None, CRASHED) and code >= 0 and REFUSED in self.words_of(node)
+        return CORRUPT_EXIT if refused else code
+
+    def words_of(self, node: int) -> str:
+        """The log of its latest life."""
+        return self._lives[node].last_words(LOG_LINES)
 
     def kill_all(self, nodes: Sequence[int]) -> dict[int, int]:
         statuses = super().kill_all(nodes)

@@ -16,7 +16,7 @@ Nothing is said of promises, of acknowledgements between servers, of when someth
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -316,24 +316,31 @@ def _next(life: Life, evidence: Evidence) -> float:
 
 def _history(life: Life, evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:
     """What a server can have applied in this life, in order."""
-    known = _known(life.after, evidence)
+    known = _known(life.after, evidence, list(union))
     last = max(life.after.last, known[-1].zxid if known else 0)
     return [*known, *(forks[0] for zxid, forks in union.items() if zxid > last)]
 
 
-def _known(log: Log, evidence: Evidence) -> list[Transaction]:
-    """What a log says from its floor on; and below it, what another server's log says that has a lower one."""
-    floor = _floor(log)
-    others = [life for life in evidence.lives if _floor(life.after) < floor <= life.after.last]
-    donor = min(others, key=lambda life: (_floor(life.after), -life.ended), default=None)
-    below = _known(donor.after, evidence) if donor is not None else []
+def _known(log: Log, evidence: Evidence, made: Sequence[int]) -> list[Transaction]:
+    """What a log says from its floor on; and below it, what another server's log says that has a lower one. `made`: the zxids
+    of all logs, ascending."""
+    floor = _floor(log, made)
+    others = [life for life in evidence.lives if _floor(life.after, made) < floor <= life.after.last]
+    donor = min(others, key=lambda life: (_floor(life.after, made), -life.ended), default=None)
+    below = _known(donor.after, evidence, made) if donor is not None else []
     return [*(one for one in below if one.zxid <= floor), *(one for one in log.transactions if one.zxid > floor)]
 
 
-def _floor(log: Log) -> int:
-    """The zxid of the last snapshot that came from another server: the log does not have that transaction."""
+def _floor(log: Log, made: Sequence[int]) -> int:
+    """The zxid of the last snapshot that came from another server: the log does not have that transaction. An epoch that begins
+    (e:0) is none: there it is the one before."""
     logged = {one.zxid for one in log.transactions}
-    return max((zxid for zxid in log.snapshots if zxid not in logged), default=0)
+
+    def own(zxid: int) -> bool:
+        before = bisect_left(made, zxid) if zxid & 0xFFFFFFFF == 0 else 0
+        return zxid in logged or (before > 0 and made[before - 1] in logged)
+
+    return max((zxid for zxid in log.snapshots if not own(zxid)), default=0)
 
 
 def _batches(history: Sequence[Transaction]) -> Iterator[list[Transaction]]:

@@ -26,6 +26,7 @@ LOGGING = Path(__file__).with_name("logging")  # what every logging library is t
 BYTEMAN = Artifact("org.jboss.byteman", "byteman", "4.0.23")
 BYTEMAN_SHA256 = "bf8d2b2a2e11b87eaa2da19ac95e85f0fb59712eb3ed2aea3eb1192d9c2c9a60"
 PROVIDED = ("metrics-core", "snappy-java")  # what the artifact only asks to be provided, and does not start without
+ABSENT = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")  # an old log4j names them, Maven Central has no jars of them
 PROVIDERS = (
     "slf4j-log4j12",
     "logback-classic",
@@ -139,7 +140,8 @@ def jars_of(repository: Repository, version: str) -> list[str]:
         if "404" in str(error):
             raise BadInput(f"there is no ZooKeeper {version} at {repository.url}; `zab zookeeper list`") from error
         raise
-    artifacts = closure(repository, root, lambda _, name: name in PROVIDED)
+    needed = closure(repository, root, lambda _, name: name in PROVIDED)
+    artifacts = [one for one in needed if one.group not in ABSENT]
     if not any(one.name in PROVIDERS for one in artifacts):
         api = next(one for one in artifacts if one.name == "slf4j-api")
         artifacts.append(Artifact(api.group, "slf4j-simple", api.version))

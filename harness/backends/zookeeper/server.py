@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
+from zab_chaos.harness.backends.zookeeper import points
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.machine import die_with_parent
 from zab_chaos.harness.results.run_folder import RunFolder, write_whole
@@ -21,7 +21,6 @@ from zab_chaos.harness.results.run_folder import RunFolder, write_whole
 HOST = "127.0.0.1"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 RULES = Path(__file__).parent
-STEPS = RULES / "steps"  # a rule for each step of the protocol at which a server can be made to end
 LARGEST = 7
 CRASHED = 255  # the exit status of a server that a rule has ended
 
@@ -45,17 +44,20 @@ class Ports:
     client: int
     quorum: int
     election: int
+    agent: int  # of Byteman
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an ensemble is built of. `settings` are lines of the servers' configuration, by name; times are in ticks."""
+    """What an ensemble is built of. `settings` are lines of the servers' configuration, by name (times are in ticks), and
+    `properties` those of their Java."""
 
     release: Release
     java: str
     ports: dict[int, Ports]
     proxied: bool = True  # between the servers are proxies; else they reach each other directly
     settings: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[int]:
@@ -101,7 +103,9 @@ class Server:
         """Start it. It dies with this process, whatever ends it. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.data / "myid", f"{self.node}\n")
-        process = launch(self.node, self._command(crash_at), log, self.data, _environment())
+        if crash_at is not None:
+            write_whole(self._rule, points.rule(crash_at, "crash", self._plan.release.numbers))
+        process = launch(self.node, self._command(crash_at is not None), log, self.data, _environment())
         return ProcessLife(self.node, life, process, log, crash_at)
 
     @property
@@ -109,13 +113,19 @@ class Server:
         return self._folder.file("config", f"node-{self.node}.cfg")
 
     @property
+    def _rule(self) -> Path:
+        return self._folder.file("config", f"node-{self.node}.btm")
+
+    @property
     def _hosts(self) -> Path:
         return self._folder.file("config", f"node-{self.node}.hosts")
 
-    def _command(self, crash_at: str | None) -> list[str]:
+    def _command(self, ruled: bool) -> list[str]:
+        """`ruled`: its rule is in force from the start."""
         release = self._plan.release
-        scripts = [RULES / "links.btm", *([rule_of(crash_at)] if crash_at is not None else [])]
-        agent = ",".join([*(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])
+        scripts = [RULES / "links.btm", *([self._rule] if ruled else [])]
+        listens = ("listener:true", f"address:{HOST}", f"port:{self._plan.ports[self.node].agent}")
+        agent = ",".join([*listens, *(f"script:{script}" for script in scripts), f"boot:{release.byteman}"])
         tied = [sys.executable, "-P", die_with_parent.__file__, "--parent", str(os.getpid())]
         return [
             *tied,
@@ -123,6 +133,7 @@ class Server:
             *JVM,
             f"-Djava.io.tmpdir={self.data}",
             f"-Djdk.net.hosts.file={self._hosts}",
+            *(f"-D{name}={value}" for name, value in self._plan.properties.items()),
             f"-javaagent:{release.byteman}={agent}",
             "-Dorg.jboss.byteman.transform.all",  # also what Java itself listens with
             "-cp",
@@ -150,19 +161,6 @@ class Server:
             return int((self.data / "version-2" / name).read_text())
         except (OSError, ValueError):
             return 0
-
-
-def steps() -> list[str]:
-    """The steps of the protocol at which a server can be made to end."""
-    return sorted(path.stem for path in STEPS.glob("*.btm"))
-
-
-def rule_of(step: str) -> Path:
-    """Raises ClusterError for a step that is not known."""
-    path = STEPS / f"{step}.btm"
-    if step not in steps():
-        raise ClusterError(f"a ZooKeeper server can't be made to end at {step!r}; it can at {', '.join(steps())}")
-    return path
 
 
 def _environment() -> dict[str, str]:

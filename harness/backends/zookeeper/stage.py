@@ -6,7 +6,7 @@ folder as traces.
 
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
 class Stage(ProcessDeployment):
     """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
 
+    patience = 60.0  # a JVM on a busy machine takes its time
     cluster: Servers
     network: QuorumNetwork
     meter: Meter
@@ -53,18 +54,19 @@ class Stage(ProcessDeployment):
     ) -> None:  # fmt: skip
         super().__init__(folder, scenario, display or Quiet())
         self._release_named = release
-        self._settings = dict(settings or {})
+        self._settings = {**scenario.zookeeper.settings, **(settings or {})}
         self._version: str | None = None
         self._clients: list[Client] = []
-        self._lives: list[Life] | None = None  # as they were when the servers had come together
+        self._lives: list[Life] | None = None  # as they were when all servers were equally far
 
     def _build(self, stack: ExitStack) -> None:
         release = locate(self._release_named, lambda jar: self._display.say(f"fetching {jar}"))
         self._version = release.version
         nodes = range(1, self._scenario.nodes + 1)
-        ports = self._ports(3 * len(nodes), stack)
-        own = {node: Ports(*ports[3 * node - 3 : 3 * node]) for node in nodes}
-        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings)
+        ports = self._ports(4 * len(nodes), stack)
+        own = {node: Ports(*ports[4 * node - 4 : 4 * node]) for node in nodes}
+        properties = dict(self._scenario.zookeeper.java)
+        plan = Plan(release=release, java=find_java(), ports=own, settings=self._settings, properties=properties)
         server = self._toxiproxy(stack, counting=True)
         self.meter = Meter(plan, server.address, server.key)
         self.network = QuorumNetwork(server.address, server.key)
@@ -128,15 +130,25 @@ class Stage(ProcessDeployment):
             trees = {node: tree.read(address) for node, address in self.addresses.items()}
         except tree.Unreadable as error:
             return str(error)
+        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
+        self._lives = lives
         different = tree.differences(trees)
         if different:
             return f"{len(different)} znodes differ, the first is {different[0]}"
-        lives = self.cluster.past({node: found.digest for node, found in trees.items()})
         ends = {life.node: life.after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
-        self._lives = lives
         return None
+
+    def last_look(self) -> None:
+        """At the trees of those that serve, which nobody else has asked for them."""
+        trees = {}
+        for node, address in self.addresses.items():
+            status = self.cluster.role(node)
+            if status is not None and status.established:
+                with suppress(tree.Unreadable):
+                    trees[node] = tree.read(address).digest
+        self._lives = self.cluster.past(trees)
 
     def _write_traces(self) -> None:
         """Once nothing happens any more: what was shown, as the documented events."""

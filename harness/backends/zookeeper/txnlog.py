@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import BinaryIO
 from zlib import adler32, crc32
 
 from zab_chaos.node.core.digest import txn_digest
@@ -86,6 +87,43 @@ def read_disk(folder: Path) -> Log:
     snapshots = tuple(number for kind, number, _ in files if kind == "snapshot")
     epochs = _epoch(inside / "acceptedEpoch"), _epoch(inside / "currentEpoch")
     return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), epochs)
+
+
+class LogEnd:
+    """The last zxid in a living server's log, asked for again and again: only what is new is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / VERSION_2
+        self._file: Path | None = None
+        self._at = 0  # where the last transaction that was seen begins
+        self._zxid = 0
+
+    def zxid(self) -> int:
+        """0 if there is none."""
+        logs = [(found[1], path) for path in self._folder.glob("log.*") if (found := _numbered(path)) is not None]
+        newest = max(logs, default=(0, None))[1]
+        if newest is None:
+            return 0
+        try:
+            with newest.open("rb") as file:
+                return self._read(newest, file)
+        except OSError:  # it was removed this moment
+            return 0
+
+    def _read(self, path: Path, file: BinaryIO) -> int:
+        for start in (self._at if path == self._file else _FILE.size, _FILE.size):
+            file.seek(start)
+            data, at, zxid, last = file.read(), 0, 0, 0
+            while (record := _record(data, at)) is not None and adler32(record[1]) == record[0]:
+                first, last, zxid = zxid == 0, at, _HEADER.unpack_from(record[1])[2]
+                if first and start == self._at and path == self._file and zxid != self._zxid:
+                    break  # it was cut, and something else stands there now
+                at += _RECORD.size + len(record[1]) + 1
+            else:
+                if zxid or start == _FILE.size:
+                    self._file, self._at, self._zxid = path, start + last, zxid
+                    return zxid
+        return 0
 
 
 def read(data: bytes, name: str = "log") -> Log:

@@ -53,8 +53,9 @@ class Durability(Checker):
 
 
 def _write(write: Write) -> str:
-    complete = write.complete
-    return f"the write of client {complete.client}, seq {complete.seq} ({show(write.zxid)}) was acknowledged"
+    complete, paths = write.complete, dict.fromkeys(step.path for step in write.invoke.asked)
+    by = f"client {complete.client}, seq {complete.seq}"
+    return f"the write of {' and '.join(paths)} by {by} ({show(write.zxid)}) was acknowledged"
 
 
 class CommittedStays(Checker):

@@ -1,6 +1,7 @@
 """An ensemble of sleeping processes: the faults' part of a cluster is real (signals, exits, files), the protocol is
 not."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import psutil
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.scenario import FaultStep
+from zab_chaos.faults.scheduler import Scheduler
 
 
 class Sleepers:
@@ -20,6 +23,7 @@ class Sleepers:
     def __init__(self, folder: Path, count: int) -> None:
         self.nodes: Sequence[int] = range(1, count + 1)
         self.faithful = True
+        self.crashed = -signal.SIGKILL
         self.folder = folder
         self.leading: int | None = 1
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -162,3 +166,34 @@ def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
     yield make
     for one in made:
         one.close()
+
+
+class Play:
+    """A scheduler over sleeping processes, and its log."""
+
+    def __init__(
+        self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False, drawn: bool = False
+    ) -> None:
+        self.cluster = cluster
+        self.log = log
+        self.scheduler = Scheduler(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
+        self.scheduler.begin(100.0)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def told(self) -> list[tuple[str, int, bool]]:
+        return [(line["type"], line["id"], line["confirmed"]) for line in self.lines()]
+
+
+@pytest.fixture
+def play(sleepers: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Play]]:
+    made: list[Play] = []
+
+    def make(*steps: FaultStep, nodes: int = 3, keep_quorum: bool = False, drawn: bool = False) -> Play:
+        made.append(Play(sleepers(nodes), tmp_path / "faults.jsonl", *steps, keep_quorum=keep_quorum, drawn=drawn))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.scheduler.close()

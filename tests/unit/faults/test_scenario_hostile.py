@@ -44,7 +44,7 @@ def test_it_is_a_mistake_in_the_scenario(source: str) -> None:
 
 @pytest.mark.parametrize("awaits", ["[]", "{}", "3", '["A"]'])
 def test_what_a_fault_awaits_is_a_name(awaits: str) -> None:
-    with pytest.raises(ScenarioError, match=r"scenario:10: .*, awaits: no earlier fault is called"):
+    with pytest.raises(ScenarioError, match=r"scenario:10: .*, awaits: no earlier fault and no operation is called"):
         parse(HEAD + FAULT + f'as = "A"\n[[fault]]\nat = 2\nawaits = {awaits}\ndo = "crash"\n')
 
 

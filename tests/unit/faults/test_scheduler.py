@@ -1,15 +1,15 @@
 """The scheduler: what is due is done, what was begun is healed, and the log says what the processes showed."""
 
 import dataclasses
-import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.faults.conftest import Play
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_SECONDS, Scheduler
@@ -25,37 +25,6 @@ def step(at: float, do: str, target: Any = None, lasts: float | None = None, **p
     defaults = {key.name: key.default for key in KINDS[do].keys}
     written = {name.replace("_at", "-at"): value for name, value in params.items()}
     return FaultStep(at=at, do=do, target=target, lasts=lasts, params=defaults | written)
-
-
-class Play:
-    """A scheduler over sleeping processes, and its log."""
-
-    def __init__(
-        self, cluster: Any, log: Path, *steps: FaultStep, keep_quorum: bool = False, drawn: bool = False
-    ) -> None:
-        self.cluster = cluster
-        self.log = log
-        self.scheduler = Scheduler(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
-        self.scheduler.begin(100.0)
-
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-    def told(self) -> list[tuple[str, int, bool]]:
-        return [(line["type"], line["id"], line["confirmed"]) for line in self.lines()]
-
-
-@pytest.fixture
-def play(sleepers: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Play]]:
-    made: list[Play] = []
-
-    def make(*steps: FaultStep, nodes: int = 3, keep_quorum: bool = False, drawn: bool = False) -> Play:
-        made.append(Play(sleepers(nodes), tmp_path / "faults.jsonl", *steps, keep_quorum=keep_quorum, drawn=drawn))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.scheduler.close()
 
 
 def test_a_crash_is_injected_at_its_time_and_heals_by_itself(play: Callable[..., Play]) -> None:
@@ -169,7 +138,9 @@ def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> N
     assert p.scheduler.runs[0].nodes == [2]
     assert p.scheduler.runs[0].heals_at == 106.0
     p.cluster.leading = None
-    p.scheduler.due(102.0 + LEADER_SECONDS)
+    p.scheduler.due(103.9 + LEADER_SECONDS)
+    assert len(p.scheduler.runs) == 1  # it waits since the step before it was carried out
+    p.scheduler.due(104.0 + LEADER_SECONDS)
     assert p.scheduler.runs[1].nodes == []
     assert ("inject", 2, False) in p.told()
 
@@ -485,9 +456,9 @@ def test_what_took_effect_is_told_by_name(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "pause", "node-2", 5), name="Asleep"))
     p.scheduler.due(100.0)
-    assert p.scheduler.taken == set()
+    assert p.scheduler.taken == {}
     p.scheduler.due(101.0)
-    assert p.scheduler.taken == {"Asleep"}
+    assert p.scheduler.taken == {"Asleep": (2,)}
     p.cluster.kill(1)
     p.scheduler.due(101.1)
-    assert p.scheduler.taken == {"Asleep", "Dying"}
+    assert p.scheduler.taken == {"Asleep": (2,), "Dying": (1,)}

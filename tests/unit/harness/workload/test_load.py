@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import OPERATIONS, SETTLE_SECONDS, Operation
+from zab_chaos.faults.scenario import OPERATIONS, Operation
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, written_out
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
@@ -130,14 +130,15 @@ def test_what_is_written_down_is_what_is_asked_for() -> None:
     operations = (
         Operation(at=0.0, do="set", version=3, value="hello", node=2),
         Operation(at=0.1, do="cas", version=4),
-        Operation(at=0.2, do="set", awaits="X"),
+        Operation(at=0.2, do="set", awaits="X", node="Z"),
     )
     agenda = Agenda(Load(keys=1, payload_bytes=0, operations=operations), 1, 1)
     assert agenda.take() == (Set("/key-0", b"hello", 3), 2)
-    assert agenda.held_ns(set()) is None
+    assert not agenda.held({})
     assert agenda.take() == (Set("/key-0", b"1.1.", 4), None)
-    assert agenda.held_ns({"Y"}) == int((0.2 + SETTLE_SECONDS) * 1e9)
-    assert agenda.held_ns({"X", "Y"}) is None
+    assert agenda.held({"Y": (1,), "Z": (2,)})
+    assert agenda.held({"X": (1,), "Y": (1,)})
+    assert not agenda.held({"X": (1,), "Z": (2,)})
 
 
 def test_all_mistakes_are_told_at_once() -> None:

@@ -17,7 +17,7 @@ from zab_chaos.harness.backends.zookeeper.sockets import Connection, connections
 PLAN = Plan(
     release=Release("3.9.4", (), Path("byteman.jar")),
     java="java",
-    ports={node: Ports(100 * node, 100 * node + 1, 100 * node + 2) for node in (1, 2, 3)},
+    ports={node: Ports(100 * node, 100 * node + 1, 100 * node + 2, 100 * node + 3) for node in (1, 2, 3)},
 )
 BOTH_WAYS = [(1, 2), (2, 1)]
 

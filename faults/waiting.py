@@ -1,0 +1,123 @@
+"""A step that does nothing to anybody: the schedule goes on when its nodes are in a state."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.cluster import Cluster, Status
+from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, Key, Kind, Need, Scene
+from zab_chaos.faults.process import named
+from zab_chaos.faults.rules import choice, number
+
+LOOK_SECONDS = 0.05
+ANSWER_SECONDS = 1.0  # a node that does not answer by then is in no state
+
+Answers = Mapping[int, Status | None]  # None: it is down, paused or silent
+
+
+def _each(of: Callable[[Status], bool]) -> Callable[[Answers], bool]:
+    return lambda answers: all(answer is not None and of(answer) for answer in answers.values())
+
+
+def _level(answers: Answers) -> bool:
+    """All serve, have delivered all that they hold, and are equally far."""
+    served = [answer for answer in answers.values() if answer is not None and answer.established]
+    zxids = {zxid for answer in served for zxid in (answer.delivered, answer.last_zxid)}
+    return len(served) == len(answers) and len(zxids) == 1
+
+
+STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
+    "leads": ("is an established leader", _each(lambda it: it.established and it.role == "LEADING")),
+    "follows": ("follows an established leader", _each(lambda it: it.established and it.role == "FOLLOWING")),
+    "serves": ("does one of both", _each(lambda it: it.established)),
+    "looks": ("is up and has no leader, as one that has given up leading", _each(lambda it: it.role == "LOOKING")),
+    "ahead": ("has logged what it has not delivered", _each(lambda it: it.last_zxid > it.delivered)),
+    "level": ("serves, and is as far as the other targets", _level),
+}
+
+
+class Wait(Fault):
+    """Confirmed when the state was seen, and not if it did not come `within` so many seconds."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.reached = self.late = False
+        self.until: float | None = None
+        self.seen: Answers = {}
+
+    def inject(self) -> None:
+        """Nothing is done."""
+
+    def watch(self, now: float) -> float | None:
+        if self.over():
+            return None
+        self.until = now + self.params["within"] if self.until is None else self.until
+        self.seen = {node: answer(self.cluster, node) for node in self.nodes}
+        self.reached = self._is_reached()
+        self.late = not self.reached and now >= self.until
+        return now + LOOK_SECONDS
+
+    def _is_reached(self) -> bool:
+        if self.params["state"] == "down":
+            return not any(self.cluster.alive(node) for node in self.nodes)
+        return STATES[self.params["state"]][1](self.seen)
+
+    def injected(self) -> Confirmation:
+        """Whether it waits, which it always does."""
+        return Confirmation(True, {"state": self.params["state"]})
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(self.reached, {str(node): _shown(seen) for node, seen in self.seen.items()})
+
+    def heal(self) -> None:
+        """Nothing is broken by waiting."""
+
+    def settled(self) -> bool:
+        return self.over()
+
+    def over(self) -> bool:
+        return self.reached or self.late
+
+    def describe(self) -> str:
+        return f"until {named(self.nodes)} {self.params['state'] if self.params['state'] != 'down' else 'is down'}"
+
+
+def answer(cluster: Cluster, node: int) -> Status | None:
+    """What a node says of itself; None if it is down, paused or silent."""
+    return cluster.status(node, ANSWER_SECONDS) if cluster.alive(node) and not cluster.paused(node) else None
+
+
+def _shown(status: Status | None) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    return {"role": status.role, "epoch": status.epoch, "last": status.last_zxid, "delivered": status.delivered}
+
+
+WITHIN = 60.0
+
+KINDS = (
+    Kind(
+        name="wait",
+        doc="do nothing, and let the schedule go on when the nodes are in a state",
+        make=Wait,
+        keys=(
+            Key(
+                name="state",
+                rule=choice(*STATES, "down"),
+                doc="; ".join(f"{name}: {words}" for name, (words, _) in STATES.items()) + "; down: is not running",
+            ),
+            Key(
+                name="within",
+                rule=number(0.1, 3600, "seconds"),
+                default=WITHIN,
+                doc="how long the state may take to come; later the schedule goes on, and the step is not confirmed",
+            ),
+        ),
+        words=ALIVE_WORDS,
+        need=Need.ANY,
+        needs=frozenset({Ability.LEADER}),
+        heals=False,
+        impairs=False,
+        holds=True,
+    ),
+)

@@ -1,0 +1,169 @@
+"""The step that waits for a state, what awaits it, and operations that faults await."""
+
+import dataclasses
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.unit.faults.conftest import Play, Sleepers
+from zab_chaos.faults.cluster import Status
+from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeper, parse
+from zab_chaos.faults.scheduler import SETTLE_SECONDS
+from zab_chaos.faults.waiting import STATES, WITHIN, Wait
+
+HERE: dict[str, Any] = {"node": 1, "life": 1, "established": True, "delivered": (1, 2), "last_zxid": (1, 2)}
+LEADS, FOLLOWS = Status(**HERE, role="LEADING"), Status(**HERE, role="FOLLOWING")
+LOOKS = dataclasses.replace(LEADS, role="LOOKING", established=False)
+AHEAD = dataclasses.replace(LEADS, last_zxid=(1, 3))
+BEHIND = dataclasses.replace(FOLLOWS, last_zxid=(1, 1), delivered=(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("state", "has", "has_not"),
+    [
+        ("leads", [LEADS], [FOLLOWS, LOOKS, None]),
+        ("follows", [FOLLOWS], [LEADS, LOOKS, None]),
+        ("serves", [LEADS, FOLLOWS], [LOOKS, None]),
+        ("looks", [LOOKS], [LEADS, FOLLOWS, None]),
+        ("ahead", [AHEAD], [LEADS, None]),
+        ("level", [LEADS, FOLLOWS], [AHEAD, BEHIND, LOOKS, None]),
+    ],
+)
+def test_a_state_is_one_of_all_nodes(state: str, has: list[Status], has_not: list[Status | None]) -> None:
+    reached = STATES[state][1]
+    assert reached(dict(enumerate(has)))
+    for other in has_not:
+        assert not reached({0: has[0], 1: other})
+
+
+def wait(target: str, state: str, at: float = 0.0, name: str | None = None) -> FaultStep:
+    return FaultStep(at=at, do="wait", target=target, name=name, params={"state": state, "within": WITHIN})
+
+
+def crash(target: str, at: float = 1.0, awaits: str | None = None) -> FaultStep:
+    return FaultStep(at=at, do="crash", target=target, awaits=awaits, params={"crash-at": None, "enough": "all"})
+
+
+def test_the_schedule_goes_on_when_the_state_is_there(play: Callable[..., Play]) -> None:
+    p = play(wait("node-2", "leads", name="New"), crash("node-1"))
+    p.scheduler.due(100.0)
+    p.scheduler.due(150.0)
+    assert len(p.scheduler.runs) == 1
+    assert p.scheduler.taken == {}
+    p.cluster.leading = 2
+    p.scheduler.due(151.0)
+    assert p.scheduler.taken == {"New": (2,)}
+    assert [run.nodes for run in p.scheduler.runs] == [[2], [1]]
+    assert p.told()[:2] == [("inject", 1, True), ("heal", 1, True)]
+
+
+def test_it_goes_on_without_it_after_a_while_and_says_so(play: Callable[..., Play]) -> None:
+    p = play(wait("node-2", "leads"), crash("node-1"))
+    p.scheduler.due(100.0)
+    p.scheduler.due(100.1)
+    p.scheduler.due(100.0 + WITHIN)
+    assert len(p.scheduler.runs) == 1
+    p.scheduler.due(100.2 + WITHIN)
+    assert p.told()[:3] == [("inject", 1, True), ("heal", 1, False), ("inject", 2, True)]
+
+
+def test_a_fault_awaits_the_answer_to_an_operation(play: Callable[..., Play]) -> None:
+    p = play(crash("node-1", awaits="Written"))
+    p.scheduler.unanswered = {"Written"}
+    p.scheduler.due(101.0)
+    assert p.scheduler.runs == []
+    p.scheduler.unanswered.clear()
+    p.scheduler.due(102.0)
+    assert [run.nodes for run in p.scheduler.runs] == [[1]]
+
+
+def test_but_not_for_ever(play: Callable[..., Play]) -> None:
+    p = play(crash("node-1", awaits="Written"))
+    p.scheduler.unanswered = {"Written"}
+    p.scheduler.due(101.0 + SETTLE_SECONDS)
+    assert [run.nodes for run in p.scheduler.runs] == [[1]]
+
+
+def test_down_is_seen_in_the_process(sleepers: Callable[..., Sleepers]) -> None:
+    cluster = sleepers(1)
+    waits = Wait(Scene(cluster, None, Random(1)), [1], {"state": "down", "within": WITHIN})
+    waits.watch(1.0)
+    assert not waits.settled()
+    cluster.kill(1)
+    waits.watch(2.0)
+    assert waits.settled()
+    assert waits.recovered().confirmed
+
+
+SCENARIO = """
+[scenario]
+name = "a"
+
+[zookeeper]
+release = "3.9.4"
+settings = { snapCount = 4 }
+
+[ticket]
+id = "ZOOKEEPER-1"
+violates = ["durability"]
+fails = ["3.8.4"]
+passes = ["3.9.4"]
+
+[workload]
+clients = 1
+keys = 1
+
+[[fault]]
+at = 0
+do = "wait"
+target = "leader"
+state = "leads"
+as = "Old"
+
+[[operation]]
+at = 0
+node = "Old"
+as = "Written"
+
+[[fault]]
+at = 1
+do = "crash"
+target = "Old"
+awaits = "Written"
+"""
+
+
+def test_it_is_read_and_written_again() -> None:
+    scenario = parse(SCENARIO)
+    assert scenario.operations == (Operation(at=0.0, node="Old", name="Written"),)
+    assert scenario.operations[0].needs == {"Old"}
+    assert scenario.zookeeper == ZooKeeper(release="3.9.4", settings={"snapCount": "4"})
+    assert scenario.ticket == Ticket(id="ZOOKEEPER-1", violates=("durability",), fails=("3.8.4",), passes=("3.9.4",))
+    assert dataclasses.replace(parse(scenario.to_toml()), source="", file="") == dataclasses.replace(
+        scenario, source="", file=""
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ('node = "Old"', 'node = "Odd"', "no fault is called 'Odd'"),
+        ('node = "Old"', "node = 4", "4 is too much"),
+        ('awaits = "Written"', 'awaits = "Writen"', "Did you mean Written"),
+        ('as = "Written"', 'as = "Old"', "a fault is called 'Old' too"),
+        ('state = "leads"', 'state = "leds"', "Did you mean leads"),
+        ('id = "ZOOKEEPER-1"', "", "the key id is missing"),
+        ('"durability"', '"durable"', "Did you mean durability"),
+        ('["3.8.4"]', '"3.8.4"', "is no such list"),
+        ('["3.8.4"]', "[]", "is no such list"),
+        ('["3.8.4"]', '["3.8.4", "3.8.4"]', "names something twice"),
+        ('release = "3.9.4"', 'release = "newest"', "a released version"),
+        ("snapCount = 4", "snapCount = true", "not a table of texts"),
+    ],
+)
+def test_a_mistake_is_told(old: str, new: str, wrong: str) -> None:
+    with pytest.raises(ScenarioError, match=wrong):
+        parse(SCENARIO.replace(old, new))

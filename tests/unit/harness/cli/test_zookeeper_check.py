@@ -1,0 +1,123 @@
+"""`zab zookeeper check`: what is tried, when a ticket is as it states, and what is said of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import Interrupted
+from zab_chaos.harness.explore import tickets
+from zab_chaos.model.verdict import Judgement
+
+LOST = ["durability", "agreement"]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """By release, what each run of it finds violated, one after the other; "unknown" for one that can't be judged."""
+    found: dict[str, Any] = {}
+
+    def run(_scenario: Any, options: Any) -> Any:
+        if options.release not in found:
+            raise Interrupted("enough")
+        violated = found[options.release].pop(0)
+        properties = [SimpleNamespace(name=name, verdict=Judgement.VIOLATION) for name in violated]
+        exit_code, word = (2, "UNKNOWN") if violated == "unknown" else (1, "VIOLATION") if violated else (0, "PASS")
+        verdict = SimpleNamespace(
+            exit=exit_code, verdict=word, properties=properties if exit_code != 2 else [], reasons=["it was too slow"]
+        )
+        return SimpleNamespace(verdict=verdict, folder=SimpleNamespace(path=Path("/runs") / options.release))
+
+    monkeypatch.setattr(tickets, "run_quietly", run)
+    monkeypatch.setattr(ZooKeeperBackend, "check", lambda self: None)
+    yield found
+    assert not any(found.values()), "not every run was made"
+
+
+def check(tmp_path: Path, *words: str) -> int:
+    return main(["zookeeper", "check", *words, "--results", str(tmp_path)])
+
+
+def test_a_ticket_is_as_stated_where_it_is_seen_and_where_it_is_not(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs |= {"3.4.10": [["state equality", "recovery"]], "3.4.14": [[]], "3.9.4": [[]]}
+    assert check(tmp_path, "ZOOKEEPER-2845") == 0
+    said = capsys.readouterr().out
+    assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/1 shown" in said
+    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 1/1 clean" in said
+    assert "as stated" in said
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"3.8.4": [[]]},  # it does not show it
+        {"3.8.4": [["recovery"]]},  # something else is violated
+        {"3.9.4": [["durability"]]},  # it shows what it must not
+        {"3.9.4": [["recovery"]]},
+        {"3.8.4": ["unknown"] * 3},
+    ],
+)
+def test_it_is_not_as_stated(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], found: dict[str, Any]
+) -> None:
+    runs |= found
+    assert check(tmp_path, "4643", "--releases", ",".join(found)) == 1
+    said = capsys.readouterr().out
+    assert "NOT AS" in said
+    assert f"/runs/{next(iter(found))}" in said
+
+
+def test_a_run_that_can_not_be_judged_is_repeated(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs["3.8.4"] = ["unknown", LOST]
+    assert check(tmp_path, "4643", "--releases", "3.8.4") == 0
+    assert "not judged: it was too slow" in capsys.readouterr().out
+
+
+def test_so_many_times(runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs |= {"3.8.4": [LOST, [], LOST], "3.9.4": [[], [], []]}
+    assert check(tmp_path, "4643", "--releases", "3.8.4, 3.9.4", "--times", "3", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["command"] == "zab zookeeper check 4643 --releases '3.8.4, 3.9.4' --times 3"
+    (row,) = told["tickets"]
+    assert (row["ticket"], row["as_stated"], row["violates"]) == ("ZOOKEEPER-4643", True, ["durability"])
+    assert [(one["release"], one["shown"], one["clean"], one["runs"]) for one in row["tried"]] == [
+        ("3.8.4", 2, 1, 3),
+        ("3.9.4", 0, 3, 3),
+    ]
+
+
+def test_what_was_done_before_an_interruption_is_shown(
+    runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs["3.4.10"] = [["state equality"]]
+    assert check(tmp_path, "2845") == 2
+    said = capsys.readouterr().out
+    assert "the matrix is incomplete" in said
+    assert "1/1 shown" in said
+
+
+def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(tmp_path, "4644") == 4
+    assert "no ticket '4644'. Did you mean 4643" in capsys.readouterr().err
+    assert check(tmp_path, "4643", "--releases", "3.4.10") == 4
+    assert "They name 3.8.0, 3.8.4, 3.9.3, 3.9.4" in capsys.readouterr().err
+
+
+def test_every_ticket_that_is_shipped_can_be_run_and_names_releases_whose_sums_are_pinned() -> None:
+    from zab_chaos.harness.backends.zookeeper import releases
+
+    rows = tickets.tickets()
+    assert len(rows) >= 8
+    assert sum(bool(set(row.ticket.violates) & tickets.LOSS) for row in rows) >= 3
+    for row in rows:
+        assert {*row.ticket.fails, *row.ticket.passes} <= set(releases.known()), row.name
+        assert row.scenario.zookeeper.release in row.ticket.fails, row.name
