@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
-# A crash and a partition in one scenario, and two tickets, on releases that have them and that have not.
-ZOOKEEPER_CI := a_scenario_is_run_and_judged or ((4643 or 2845) and not 3.8.0 and not 3.9.3)
+# A crash and a partition in one scenario, a power cut, one of servers that do not sync, and two tickets, on releases that
+# have them and that have not.
+ZOOKEEPER_CI := a_scenario_is_run_and_judged or (in_a_power_cut and plain) or does_not_sync \
+	or ((4643 or 2845) and not 3.8.0 and not 3.9.3)
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser demo test test-cluster test-zookeeper test-zookeeper-ci check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser fuse demo test test-cluster test-zookeeper test-zookeeper-ci check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +28,12 @@ browser: ## install Chromium for the tests of the HTML report; needs root and ap
 		apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; \
 	fi || echo "Chromium could not be installed; the tests that need it are skipped"
 
+fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root and apt-get
+	@command -v fusermount3 >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends fuse3 >/dev/null; \
+	fi || echo "fuse3 could not be installed; the tests that need it are skipped"
+
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
 	@if $(BIN)/python -c 'from zab_chaos.pipeline import java; java.version(java.find())' 2>/dev/null; then \
@@ -33,17 +41,17 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 		$(BIN)/zab analyze results/power-outage; \
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
-test: setup browser ## run the test suite on all cores, without what needs a cluster, a container engine or ZooKeeper
+test: setup browser fuse ## run the test suite on all cores, without what needs a cluster, a container engine or ZooKeeper
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers and not zookeeper"
 
 test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
 
-test-zookeeper: setup ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
+test-zookeeper: setup fuse ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
 	$(PIP) install --constraint constraints.txt --editable '.[zookeeper]'
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
-test-zookeeper-ci: setup ## of these tests, a crash, a partition and two tickets: some two minutes, what CI runs
+test-zookeeper-ci: setup fuse ## of these tests, a crash, a partition, power cuts and two tickets: some two minutes, what CI runs
 	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration/test_zookeeper_*.py
 
 check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
