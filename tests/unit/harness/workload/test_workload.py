@@ -68,7 +68,7 @@ def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble,
     until(lambda: workload.counters.ok == 3)  # the key's creation, and what waits for nothing
     assert workload.counters.invoked == 3
     before = time.monotonic_ns()
-    workload.took_effect(frozenset({"X"}))
+    workload.took_effect({"X": (1,)})
     until(lambda: workload.counters.ok == 4)
     workload.stop()
     invoked, _ = split(tmp_path / "ops.jsonl")
