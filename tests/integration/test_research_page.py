@@ -23,7 +23,7 @@ def zab(tmp_path: Path) -> dict[str, str]:
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m zab_chaos.harness "$@"\n')
     command.chmod(0o755)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def run(language: str, code: str, folder: Path, env: dict[str, str]) -> str:
