@@ -12,6 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import requests
+from rich.console import Console
+
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 from zab_chaos.harness.machine.download import WrongSum, download
 
@@ -28,8 +31,18 @@ BUILD_SECONDS = 600
 
 def fetch(target: Path, release: str = RELEASE) -> Path:
     """Put the server at `target`, whole or not at all (two runs may fetch at once). Raises ToxiproxyError."""
-    tried = []
-    sys.stderr.write(f"toxiproxy {VERSION} is not on this machine; it is built or downloaded, once: a minute at most\n")
+    console, words = (
+        Console(stderr=True),
+        f"toxiproxy {VERSION} is not on this machine; it is built or downloaded, once",
+    )
+    if not console.is_terminal:
+        console.print(f"{words}: a minute at most", highlight=False, soft_wrap=True)
+    with console.status(words):
+        return _fetch(target, release)
+
+
+def _fetch(target: Path, release: str) -> Path:
+    told = ""
     for way in (_build, lambda folder: _download(folder, release)):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -40,11 +53,13 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
                 binary.replace(target)
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
-            tried.append(f"  - {error}")
+            if not isinstance(
+                error, _NoGoError | requests.ConnectionError
+            ):  # no Go, or no network: the remedy says it all
+                told += f"\n  - {error}"
     raise ToxiproxyError(
-        f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and fetching it failed:\n"
-        + "\n".join(tried)
-        + f"\nThis mends it:\n  {remedy(target)}"
+        f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched{':' if told else '.'}{told}\n"
+        f"This mends it:\n  {remedy(target)}"
     )
 
 
@@ -70,6 +85,10 @@ class _FailedError(Exception):
     """One way of fetching did not work; why."""
 
 
+class _NoGoError(_FailedError):
+    """Nothing to build it with: no news where it can be downloaded, and no help where it can't."""
+
+
 def _go_settings(folder: Path) -> list[str]:
     return ["CGO_ENABLED=0", f"GOBIN={folder}"]
 
@@ -85,7 +104,7 @@ def _quoted(command: list[str]) -> list[str]:
 
 def _build(folder: Path) -> Path:
     if not shutil.which("go"):
-        raise _FailedError("building it: Go is not installed")
+        raise _NoGoError("building it: Go is not installed")
     settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
     # Some 270 MB of modules and objects that nobody needs afterwards: they go with the folder.
     caches = {"GOCACHE": f"{folder}/objects", "GOMODCACHE": f"{folder}/modules"}

@@ -64,7 +64,7 @@ def test_a_downloaded_server_must_have_the_pinned_sum(
     assert asset is not None
     (folder / asset).write_bytes(b"not what was released")
     target = tmp_path / "cache" / "toxiproxy-server"
-    with pytest.raises(ToxiproxyError, match=r"(?s)Go is not installed.*sha256.*This mends it:\n  mkdir -p .*curl"):
+    with pytest.raises(ToxiproxyError, match=r"(?s)fetched:\n  - [^\n]*sha256.*This mends it:\n  mkdir -p .*curl"):
         fetch.fetch(target, address)
     assert list(target.parent.iterdir()) == []
 
@@ -78,6 +78,16 @@ def test_a_downloaded_server_must_have_the_pinned_sum(
 def test_a_release_that_cannot_be_reached_is_a_clear_error(release: tuple[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ToxiproxyError, match=r"(?s)404.*This mends it"):
         fetch.fetch(tmp_path / "cache" / "toxiproxy-server", release[0])
+
+
+@pytest.mark.usefixtures("without_go")
+def test_without_go_and_offline_the_remedy_comes_alone(tmp_path: Path) -> None:
+    with pytest.raises(ToxiproxyError) as caught:
+        fetch.fetch(tmp_path / "cache" / "toxiproxy-server", "http://127.0.0.1:9")
+    needed, mends, command = str(caught.value).splitlines()
+    assert "can't be fetched." in needed
+    assert mends == "This mends it:"
+    assert "curl" in command
 
 
 def test_a_build_that_fails_is_told_and_the_release_is_tried(
