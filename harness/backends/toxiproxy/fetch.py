@@ -58,7 +58,8 @@ def _fetch(target: Path, release: str) -> Path:
             ):  # no Go, or no network: the remedy says it all
                 told += f"\n  - {error}"
     raise ToxiproxyError(
-        f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched{':' if told else '.'}{told}\n"
+        f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched"
+        f"{':' if told else '.'}{told}\n"
         f"This mends it:\n  {remedy(target)}"
     )
 
