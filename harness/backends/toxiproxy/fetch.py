@@ -53,9 +53,7 @@ def _fetch(target: Path, release: str) -> Path:
                 binary.replace(target)
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
-            if not isinstance(
-                error, _NoGoError | requests.ConnectionError
-            ):  # no Go, or no network: the remedy says it all
+            if not isinstance(error, _NoGoError | requests.ConnectionError):  # of these the remedy says all
                 told += f"\n  - {error}"
     raise ToxiproxyError(
         f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched"
