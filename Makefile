@@ -13,7 +13,7 @@ ZOOKEEPER_CI := a_scenario_is_run_and_judged or (in_a_power_cut and plain) or do
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
 
-.PHONY: help setup browser fuse demo test test-cluster test-zookeeper test-zookeeper-ci check mutants bench docs clean base-image image containers test-containers
+.PHONY: help setup browser fuse demo test test-cluster test-zookeeper test-zookeeper-ci lint check mutants bench docs clean base-image image containers test-containers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,11 +54,13 @@ test-zookeeper: setup fuse ## test on real ZooKeeper servers of ten releases, fe
 test-zookeeper-ci: setup fuse ## of these tests, a crash, a partition, power cuts and two tickets: some two minutes, what CI runs
 	$(BIN)/pytest -n 2 -m zookeeper -k "$(ZOOKEEPER_CI)" tests/integration/test_zookeeper_*.py
 
-check: $(READY) ## check formatting, lint, types and import contracts, and run the unit tests
+lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint ## do that, and run the unit tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
 
 mutants: $(READY) ## plant some 240 bugs, one at a time, and count those that exploration catches: hours (docs/mutation.md)
