@@ -86,7 +86,7 @@ def test_what_ci_runs_is_what_the_readme_says() -> None:
     ci = (ROOT / ".ci/run").read_text()
     assert "set -eu" in ci
     assert os.access(ROOT / ".ci/run", os.X_OK)
-    assert {"check", "test"} == set(re.findall(r"^make (\w+)$", ci, re.MULTILINE))
+    assert {"lint", "test"} == set(re.findall(r"^make (\w+)$", ci, re.MULTILINE))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     said = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", readme, re.MULTILINE))
     assert {"demo", "test"} <= said <= set(targets())
@@ -103,7 +103,7 @@ def test_ci_sets_up_as_a_newcomer_does(tmp_path: Path) -> None:
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {name: value for name, value in os.environ.items() if name != "PIP_NO_CACHE_DIR"}
     subprocess.run([tmp_path / ".ci" / "run"], env={**environment, "PATH": path}, check=True, timeout=60)
-    assert (tmp_path / "said").read_text().splitlines() == ["check 1 0", "test 1 0", "test-zookeeper-ci 1 0"]
+    assert (tmp_path / "said").read_text().splitlines() == ["lint 1 0", "test 1 0", "test-zookeeper-ci 1 0"]
 
 
 def test_everything_that_is_declared_is_pinned() -> None:
