@@ -17,7 +17,7 @@ TRIED = [(row, tried) for row in tickets() for tried in attempts(row)]
 @pytest.mark.parametrize(("row", "tried"), TRIED, ids=[f"{row.name}-{tried.release}" for row, tried in TRIED])
 def test_a_ticket_is_as_it_states(tmp_path: Path, row: Row, tried: Tried) -> None:
     release(tried.release)
-    try_release(row, tried, tmp_path)
+    try_release(row, tried, tmp_path, None if tried.shows else 1)  # the matrix runs the others as often, too
     assert tried.as_stated, (tried.seen, tried.unjudged)
 
 
