@@ -46,11 +46,11 @@ def check(tmp_path: Path, *words: str) -> int:
 def test_a_ticket_is_as_stated_where_it_is_seen_and_where_it_is_not(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs |= {"3.4.10": [["state equality", "recovery"]], "3.4.14": [[]], "3.9.4": [[]]}
+    runs |= {"3.4.10": [[], ["state equality", "recovery"]], "3.4.14": [[]] * 5, "3.9.4": [[]] * 5}
     assert check(tmp_path, "ZOOKEEPER-2845") == 0
     said = capsys.readouterr().out
-    assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/1 shown" in said
-    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 1/1 clean" in said
+    assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/2 shown" in said  # until it does
+    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 5/5 clean" in said
     assert "as stated" in said
 
 
