@@ -1,6 +1,8 @@
 """Mounted file systems for the tests, which are skipped where none can be mounted."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +30,34 @@ def mounted(folder: Path, names: Names = "folder") -> Iterator[Mount]:
         mount.command("begin")
         yield mount
     assert not os.path.ismount(mount.folder)
+
+
+NOBODY = "65534"
+# In a mount namespace of its own, a device that every user may open, as most distributions have it; then another user's
+# process without root's rights. The interpreter of the tests may lie below root's home, so it may look into all folders.
+AS_NOBODY = f"""
+set -e
+mount -t tmpfs none "$0"
+mknod -m 666 "$0/fuse" c 10 229
+mount --bind "$0/fuse" /dev/fuse
+exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=+dac_read_search --ambient-caps=+dac_read_search "$@"
+"""
+
+
+@contextmanager
+def as_an_ordinary_user() -> Iterator[tuple[list[str], Path]]:
+    """What to put before a command so that it runs without root's rights, and a folder that it may write to.
+
+    Somebody who is not root has no need of this: skipped, as all other tests then show the same.
+    """
+    possible()
+    if os.geteuid() != 0:
+        pytest.skip("the tests do not run as root")
+    if not all(map(shutil.which, ("unshare", "setpriv"))):
+        pytest.skip("unshare and setpriv, of util-linux, are not installed")
+    with tempfile.TemporaryDirectory(prefix="zab-nobody-") as name, tempfile.TemporaryDirectory() as device:
+        os.chown(name, int(NOBODY), int(NOBODY))
+        yield ["unshare", "--mount", "--propagation", "private", "bash", "-c", AS_NOBODY, device], Path(name)
 
 
 class MountedFaults(DiskFaults):

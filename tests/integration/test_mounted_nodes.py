@@ -1,6 +1,7 @@
 """Our own nodes as ordinary processes on disks whose power can be cut: what the faithful disk shows, shown without its help."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mounted import possible
+from tests.mounted import as_an_ordinary_user, possible
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.filesystem import mount
 
@@ -50,6 +51,7 @@ duration = 12
 at = 1
 do = "power-cut"
 variant = "pages"
+within_ms = 5000
 target = "all"
 for = 1
 
@@ -74,3 +76,37 @@ for = 1
     assert sum(cut[node]["lost_bytes"] for node in cut) > 0
     assert all(counts["full"] > 0 for counts in full["disk"].values())
     assert all(ended["exit"] == 74 for ended in full["ended"].values())
+
+
+def test_a_user_without_the_rights_of_root_cuts_power() -> None:
+    with as_an_ordinary_user() as (user, folder):
+        (folder / "cut.toml").write_text(
+            """
+[scenario]
+name = "cut"
+nodes = 3
+duration = 4
+
+[[fault]]
+at = 1
+do = "power-cut"
+variant = "torn"
+within_ms = 5000
+target = "all"
+for = 1
+"""
+        )
+        run = [sys.executable, "-m", "zab_chaos.harness", "run", str(folder / "cut.toml"), "--disk", "fuse", "--json"]
+        ended = subprocess.run(
+            [*user, *run, "--results", str(folder / "results")],
+            env={**os.environ, "HOME": str(folder)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert ended.returncode == 0, ended.stderr
+        found = json.loads(ended.stdout)
+        assert found["verdict"] == "PASS", found["reasons"]
+        assert Path(found["folder"]).stat().st_uid != 0
+        cut = json.loads((Path(found["folder"]) / "faults.jsonl").read_text().splitlines()[0])["evidence"]
+        assert sum(cut[node]["lost_bytes"] for node in cut) > 0
