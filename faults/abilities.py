@@ -8,6 +8,7 @@ class Ability(Enum):
 
     PAUSE = "way to hold a node's process"
     LINKS = "proxies between its nodes"
+    ONE_WAY_REFUSAL = "connection that carries one way only, and could be refused one way only"
     LEADER = "leader that it can name"
     WIPE = "disk that can be taken from a node"
     DISK_FILES = "disk whose files can be damaged while its node is down"

@@ -137,7 +137,8 @@ class Key:
     rule: Rule
     doc: str
     default: Any = REQUIRED
-    needs: Ability | None = None  # what any other value than the default takes
+    needs: Ability | None = None  # what a value takes for which `asks` is true
+    asks: Callable[[Mapping[str, Any]], bool] | None = None  # from the params; None: any other value than the default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

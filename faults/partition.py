@@ -175,10 +175,21 @@ def _default_target(params: Mapping[str, Any]) -> str | None:
     return "minority" if params.get("shape") == "majority-minority" else "one"
 
 
+def _refuses_one_way(params: Mapping[str, Any]) -> bool:
+    """Whether connections are refused in one direction only, by the shape or the direction or the pairs."""
+    if params["pairs"]:
+        one_way = any((target, source) not in params["pairs"] for source, target in params["pairs"])
+    else:
+        one_way = params["shape"] == "one-way" if "shape" in params else params["direction"] != "both"
+    return one_way and params["how"] == "disable"
+
+
 HOW = Key(
     name="how",
     rule=choice(*CUTS),
     default="timeout",
+    needs=Ability.ONE_WAY_REFUSAL,
+    asks=_refuses_one_way,
     doc="timeout: bytes are lost, connections stay open; stall: bytes wait; disable: connections are closed and refused",
 )
 PAIRS = Key(name="pairs", rule=pairs(), default=None, doc='the links, "from,to,from,to"')

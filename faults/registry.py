@@ -20,7 +20,7 @@ def missing(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, 
     """What of this fault can't be done with these abilities, and which one that would take."""
     kind = KINDS[step.do]
     lacking = [(kind.name, need) for need in sorted(kind.needs, key=lambda one: one.name) if need not in abilities]
-    keys = [(f"{kind.name} with {key.name}", key.needs) for key in _used(kind, step.params)]
+    keys = [(f"{kind.name} with {key.name} = {step.params[key.name]}", key.needs) for key in _used(kind, step.params)]
     lacking += [(what, need) for what, need in keys if need is not None and need not in abilities]
     words = (step.target,) if isinstance(step.target, str) else step.target or ()
     if Ability.LEADER not in abilities:
@@ -44,8 +44,12 @@ def within(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
 
 
 def _used(kind: Kind, params: Mapping[str, Any]) -> list[Key]:
-    """The keys that say something else than their default."""
-    return [key for key in kind.keys if key.default is not REQUIRED and params.get(key.name) != key.default]
+    """The keys whose values take an ability: as they say, or by saying something else than their default."""
+    return [key for key in kind.keys if key.default is not REQUIRED and _asks(key, params)]
+
+
+def _asks(key: Key, params: Mapping[str, Any]) -> bool:
+    return key.asks(params) if key.asks is not None else params.get(key.name) != key.default
 
 
 def describe_kinds() -> str:

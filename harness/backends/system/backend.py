@@ -45,7 +45,8 @@ class SystemBackend(Backend):
     def abilities(self) -> frozenset[Ability]:  # type: ignore[override]
         own = {Ability.LINKS: "received", Ability.LEADER: "leader"}
         able = {need for need, name in own.items() if _overrides(type(self), name)}
-        return frozenset({Ability.PAUSE, Ability.WIPE, *able})
+        refusing = {Ability.ONE_WAY_REFUSAL} if Ability.LINKS in able else set()
+        return frozenset({Ability.PAUSE, Ability.WIPE, *able, *refusing})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import permutations
+from threading import Lock
 
 from zab_chaos.faults import tcp_signature
 from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, named
@@ -103,14 +104,26 @@ def passage(source: int, target: int) -> str:
     return f"127.102.{source}.{target}"
 
 
+_End = tuple[str, int]
+Link = tuple[int, int]
+
+
 class Meter:
     """How many bytes have come through each link: of connections that are over the proxy server's own count
-    (`-proxy-metrics`, which it writes when one ends), of those that are there the kernel's."""
+    (`-proxy-metrics`, which it writes when one ends), of those that are there the kernel's.
+
+    A connection that the kernel no longer has ends for the proxy server only when no toxic holds it any more. What was seen
+    of it counts until then, so that no count falls.
+    """
 
     def __init__(self, plan: Plan, address: str, key: bytes | None) -> None:
         self._ends = ends(plan)
         self._url = f"http://{address}/metrics"
         self._key = key
+        self._lock = Lock()
+        self._over: Counter[Link] = Counter()  # by the proxy server's last count
+        self._there: dict[tuple[_End, _End], tuple[Link, int]] = {}  # connections, at the kernel's last count
+        self._between: Counter[Link] = Counter()  # of connections that were in the one, and are not yet in the other
 
     def passed(self, target: int) -> dict[int, int]:
         """To this server, by sender. Raises NetworkError."""
@@ -118,22 +131,35 @@ class Meter:
 
     def all(self) -> dict[tuple[int, int], int]:
         """On every link. Raises NetworkError."""
-        try:
-            with tcp_signature.session(self._key) as session:
-                answer = session.get(self._url, timeout=SECONDS)
-                answer.raise_for_status()
-            total = read_metrics(answer.text)
-            for socket in connections():
-                if link := self._ends.get((socket.local, None)):
-                    total[link] += socket.sent
-                elif link := self._ends.get((None, socket.remote)):
-                    total[link] += socket.sent - 1  # the side that connects counts its SYN
-        except OSError as error:  # requests' errors are OSErrors
-            raise NetworkError(f"it can't be told what has passed the links: {error}") from error
-        return {link: total[link] for link in sorted(self._ends.values())}
+        with self._lock:
+            try:
+                over, there = self._ended(), self._established()
+            except OSError as error:  # requests' errors are OSErrors
+                raise NetworkError(f"it can't be told what has passed the links: {error}") from error
+            for connection, (link, sent) in self._there.items():
+                if there.get(connection, (link, -1))[1] < sent:  # gone, or another one of the same name
+                    self._between[link] += sent
+            self._between -= over - self._over
+            self._over, self._there = over, there
+            total = over + self._between
+            for link, sent in there.values():
+                total[link] += sent
+            return {link: total[link] for link in sorted(self._ends.values())}
 
+    def _ended(self) -> Counter[Link]:
+        with tcp_signature.session(self._key) as session:
+            answer = session.get(self._url, timeout=SECONDS)
+            answer.raise_for_status()
+        return read_metrics(answer.text)
 
-_End = tuple[str, int]
+    def _established(self) -> dict[tuple[_End, _End], tuple[Link, int]]:
+        found: dict[tuple[_End, _End], tuple[Link, int]] = {}
+        for one in connections():
+            if link := self._ends.get((one.local, None)):
+                found[one.local, one.remote] = link, one.sent
+            elif link := self._ends.get((None, one.remote)):
+                found[one.local, one.remote] = link, one.sent - 1  # the side that connects counts its SYN
+        return found
 
 
 def ends(plan: Plan) -> dict[tuple[_End | None, _End | None], tuple[int, int]]:

@@ -69,8 +69,8 @@ def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.Monk
         ('[expect]\nstate = { "/a" = "1" }\n', r"\[expect\] state can't be done on bare"),
         ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, durability"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "leader"\n', "target = leader can't be done on bare"),
-        ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache can't be done"),
-        ('[[fault]]\nat = 1\ndo = "wipe"\ntarget = "one"\ncrash-at = "before-sync:TXN"\n', "wipe with crash-at can't be done"),
+        ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache = True"),
+        ('[[fault]]\nat = 1\ndo = "wipe"\ntarget = "one"\ncrash-at = "before-sync:TXN"\n', "wipe with crash-at = before-s"),
         ("[nemesis]\nfaults = { crash = 1, partition = 1 }\n", "partition can't be done on bare; .*no proxies"),
         ('defect = "dirty-read"\n', "the defect 'dirty-read' can't be built into the nodes on bare; known there: bug"),
     ],
@@ -80,6 +80,39 @@ def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None
     with pytest.raises(AssertionError, match=words):
         raise AssertionError("\n".join(found))
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
+
+
+ONE_WAY = (
+    'do = "partition"\ntarget = "leader"\nshape = "one-way"\n',
+    'do = "partition"\nshape = "pairs"\npairs = "1,2"\n',
+    'do = "flap"\ntarget = "leader"\ndirection = "in"\n',
+    'do = "flap"\npairs = "1,2"\n',
+)
+BOTH_WAYS = (
+    'do = "partition"\ntarget = "leader"\nshape = "isolate"\n',
+    'do = "partition"\nshape = "pairs"\npairs = "1,2,2,1"\n',
+    'do = "flap"\ntarget = "leader"\n',
+)
+
+
+def test_connections_that_carry_both_ways_are_not_refused_one_way_and_that_is_said_before_the_start() -> None:
+    backend = registry.find("zookeeper")
+
+    def wrong(fault: str, how: str) -> list[str]:
+        return mistakes(backend, parse(HEAD + f'[[fault]]\nat = 1\n{fault}how = "{how}"\n'))
+
+    for fault in ONE_WAY:
+        (said,) = wrong(fault, "disable")
+        assert "with how = disable can't be done on zookeeper; it can be done on processes" in said
+        assert wrong(fault, "stall") == []
+    assert [wrong(fault, "disable") for fault in BOTH_WAYS] == [[], [], []]
+
+
+def test_a_drawn_cut_that_a_backend_can_not_do_is_made_in_another_way() -> None:
+    step = FaultStep(at=1.0, do="partition", target="one", lasts=1.0, params={
+        "shape": "one-way", "how": "disable", "pairs": None, "direction": "in"})  # fmt: skip
+    assert within(step, registry.find("zookeeper").abilities).params["how"] == "timeout"
+    assert within(step, registry.find("processes").abilities) == step
 
 
 NEEDS_FUSE = ('do = "power-cut"', 'do = "slow-disk"\nms = 5', 'do = "disk-full"', 'do = "disk-error"')

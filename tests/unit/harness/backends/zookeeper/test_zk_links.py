@@ -159,32 +159,68 @@ def test_the_kernel_says_how_much_was_sent_on_a_connection(monkeypatch: pytest.M
             assert sent[caller.getsockname(), at] == 1000 + 1  # and its SYN
 
 
-def test_what_connections_have_sent_is_added_to_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+class Metrics:
+    """The proxy server's own count, as `Meter` asks for it: what has ended from 1 to 2."""
+
+    def __init__(self, ended: int) -> None:
+        self.ended = ended
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def raise_for_status(self) -> None: ...
+
+    def get(self, *_: object, **__: object) -> "Metrics":
+        return self
+
+    @property
+    def text(self) -> str:
+        return f'toxiproxy_proxy_sent_bytes_total{{direction="upstream",proxy="1-2-1"}} {self.ended}'
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
+    metrics = Metrics(5)
+    monkeypatch.setattr(links.tcp_signature, "session", lambda _: metrics)
+    return metrics
+
+
+def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     meter = Meter(PLAN, "nowhere:0", None)
-
-    class Answer:
-        text = 'toxiproxy_proxy_sent_bytes_total{direction="upstream",proxy="1-2-1"} 5'
-
-        def raise_for_status(self) -> None:
-            pass
-
-    class Session:
-        def __enter__(self) -> "Session":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def get(self, *_: object, **__: object) -> Answer:
-            return Answer()
-
     there = [
         Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11),  # 1 has called 2: what goes to 2
         Connection(("127.101.1.2", 201), ("127.0.0.1", 8), 20),  # and what comes back
         Connection(("127.0.0.1", 8), ("127.101.1.2", 201), 99),  # what has not passed the proxy yet
         Connection(("127.0.0.1", 7), ("127.0.0.1", 201), 98),  # what has passed it before
     ]
-    monkeypatch.setattr(links.tcp_signature, "session", lambda _: Session())
     monkeypatch.setattr(links, "connections", lambda: iter(there))
     assert meter.all() == {(1, 2): 15, (1, 3): 0, (2, 1): 20, (2, 3): 0, (3, 1): 0, (3, 2): 0}
     assert meter.passed(2) == {1: 15, 3: 0}
+
+
+def test_what_a_toxic_holds_back_of_a_connection_that_is_gone_still_counts(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Meter(PLAN, "nowhere:0", None)
+    there: list[Connection] = []
+    monkeypatch.setattr(links, "connections", lambda: iter(there))
+
+    def passed(*counts: int, ended: int) -> int:
+        metrics.ended = ended
+        there[:] = [
+            Connection(("127.0.0.1", port), ("127.102.1.2", 201), 1 + count) for port, count in enumerate(counts)
+        ]
+        return meter.all()[1, 2]
+
+    assert passed(40, ended=5) == 45
+    assert passed(ended=5) == 45  # the kernel has it no more, and the proxy server holds it
+    assert passed(ended=5) == 45
+    assert passed(7, ended=5) == 52  # under the same name as the one before
+    assert passed(8, ended=45) == 53  # now it is over
+    assert passed(9, ended=45) == 54
+    assert passed(3, ended=45) == 57  # another of that name
+    assert passed(ended=60) == 60  # the first of the two, which had sent 6 more; the 3 of the second are still to come
+    assert passed(ended=63) == 63
+    assert passed(ended=64) == 64  # what no connection was seen for
