@@ -190,7 +190,8 @@ class Servers(Lives):
         port = self._plan.ports[node].agent
         if command == "arm":
             action = arguments["action"]
-            points.submit(port, "LOAD", points.rule(point, action, self._plan.release.numbers))
+            rule = points.rule(point, action, self._plan.release.numbers)
+            points.submit(port, "LOAD", rule, lambda: not self.alive(node) or self.paused(node))
             armed[point] = action
         elif point in armed:
             points.submit(port, "DELETE", points.rule(point, armed.pop(point), self._plan.release.numbers))

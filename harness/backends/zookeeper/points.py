@@ -11,6 +11,8 @@ Rules of Byteman do it. One that is armed at the start is loaded with the server
 
 import re
 import socket
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zab_chaos.faults.cluster import ClusterError
@@ -19,6 +21,7 @@ from zab_chaos.node.crash_points import parse
 QUORUM = "org.apache.zookeeper.server.quorum"
 PERSISTENCE = "org.apache.zookeeper.server.persistence"
 ANSWER_SECONDS = 20.0  # a class is transformed meanwhile, on a machine that may be busy
+LOOK_SECONDS = 0.2  # how often it is looked whether the server can still answer
 ACTIONS = {
     "crash": "killJVM()",
     "pause": 'Runtime.getRuntime().exec("kill -STOP " + java.lang.ProcessHandle.current().pid()).waitFor()',
@@ -111,17 +114,37 @@ def name(point: str, action: str) -> str:
     return f"{action} at {re.sub('[:#]', ' ', point)}"
 
 
-def submit(port: int, command: str, script: str) -> None:
-    """Give a running server's agent a rule (`LOAD`), or take it back (`DELETE`). Raises ClusterError."""
+def submit(port: int, command: str, script: str, acted: Callable[[], bool] = lambda: False) -> None:
+    """Give a running server's agent a rule (`LOAD`), or take it back (`DELETE`). Raises ClusterError.
+
+    `acted`: whether the server has ended or stopped. It may come to the rule's point before its agent has answered, and then
+    it never answers.
+    """
     text = f"{command}\nSCRIPT rule\n{script}\nENDSCRIPT\nEND{command}\n"
     try:
-        with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
-            connection.sendall(text.encode())
-            answer = b""
-            while not answer.endswith(b"OK\n") and (more := connection.recv(1 << 16)):
-                answer += more
+        words = _answer(port, text, acted).decode(errors="replace")
     except OSError as error:
+        if acted():
+            return
         raise ClusterError(f"a server's agent can't be reached: {error}") from error
-    words = answer.decode(errors="replace")
-    if not words.endswith("OK\n") or "ERROR" in words or "EXCEPTION" in words:
+    if (not words.endswith("OK\n") or "ERROR" in words or "EXCEPTION" in words) and not acted():
         raise ClusterError(f"a server's agent does not take the rule: {words.strip()}")
+
+
+def _answer(port: int, text: str, acted: Callable[[], bool]) -> bytes:
+    """What the agent has said, until it is done, has gone or can't say more. Raises OSError."""
+    until, answer = time.monotonic() + ANSWER_SECONDS, b""
+    with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as connection:
+        connection.sendall(text.encode())
+        connection.settimeout(LOOK_SECONDS)
+        while not answer.endswith(b"OK\n"):
+            try:
+                more = connection.recv(1 << 16)
+            except TimeoutError:
+                if acted() or time.monotonic() > until:
+                    raise
+                continue
+            if not more:
+                break
+            answer += more
+    return answer
