@@ -365,6 +365,22 @@ def side_by_side(file: str | None = None) -> str:
     )
 
 
+SHORT = ("start", "throughput at the leader", "latency at a follower p50", "fail-over p50", "memory of the leader")
+
+
+def side_by_side_short(file: str) -> str:
+    """The same picture, and of the table some rows without their rounds. `file`: from the root."""
+    rows = pairs(json.loads((ROOT / file).read_text(encoding="utf-8")))
+    names = list(rows[0][2])
+    cells = [
+        (what, *(f"{shown(figures[name]['value'])} {unit}" for name in names))
+        for what, unit, figures in rows
+        if what in SHORT
+    ]
+    picture = f"![{' and '.join(names)}, side by side]({Path(file).with_suffix('.svg')})"
+    return f"{table(('measured', *names), cells)}\n\n{picture}"
+
+
 def said_with_rounds(figure: dict[str, Any]) -> str:
     """A value, and between which its rounds lie."""
     rounds = spread(figure["rounds"])
@@ -427,6 +443,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "zookeeper-points": zookeeper_points,
     "numbers": numbers,
     "side-by-side": side_by_side,
+    "side-by-side-short": side_by_side_short,
     "tables": tables,
     "metric-tables": metric_tables,
 }
