@@ -16,12 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.node.crash_points import parse
 
 QUORUM = "org.apache.zookeeper.server.quorum"
 PERSISTENCE = "org.apache.zookeeper.server.persistence"
 ANSWER_SECONDS = 20.0  # a class is transformed meanwhile, on a machine that may be busy
 LOOK_SECONDS = 0.2  # how often it is looked whether the server can still answer
+END_SECONDS = 2.0  # from the end of its connections to that of its process, on a machine that may be busy
 ACTIONS = {
     "crash": "killJVM()",
     "pause": 'Runtime.getRuntime().exec("kill -STOP " + java.lang.ProcessHandle.current().pid()).waitFor()',
@@ -124,10 +126,11 @@ def submit(port: int, command: str, script: str, acted: Callable[[], bool] = lam
     try:
         words = _answer(port, text, acted).decode(errors="replace")
     except OSError as error:
-        if acted():
+        if wait_until(acted, END_SECONDS, LOOK_SECONDS / 10):
             return
         raise ClusterError(f"a server's agent can't be reached: {error}") from error
-    if (not words.endswith("OK\n") or "ERROR" in words or "EXCEPTION" in words) and not acted():
+    refused = "ERROR" in words or "EXCEPTION" in words
+    if refused or not (words.endswith("OK\n") or wait_until(acted, END_SECONDS, LOOK_SECONDS / 10)):
         raise ClusterError(f"a server's agent does not take the rule: {words.strip()}")
 
 

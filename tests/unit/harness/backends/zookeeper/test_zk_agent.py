@@ -59,11 +59,13 @@ def test_a_server_that_has_stopped_at_the_point_has_taken_the_rule(monkeypatch: 
 
 
 def test_a_server_that_has_ended_at_the_point_has_taken_the_rule() -> None:
+    looks = iter([False, False, True])  # its connections end before its process does
     with agent(lambda connection: None) as port:
-        points.submit(port, "LOAD", RULE, lambda: True)
+        points.submit(port, "LOAD", RULE, lambda: next(looks))
 
 
-def test_one_that_is_there_and_hangs_up_has_not() -> None:
+def test_one_that_is_there_and_hangs_up_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points, "END_SECONDS", 0.05)
     with agent(lambda connection: None) as port, pytest.raises(ClusterError, match="does not take the rule"):
         points.submit(port, "LOAD", RULE, lambda: False)
 
@@ -79,5 +81,6 @@ def test_what_the_agent_refuses_is_told() -> None:
 def test_one_that_never_answers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(points, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(points, "END_SECONDS", 0.05)
     with agent(lambda connection: connection.recv(1)) as port, pytest.raises(ClusterError, match="can't be reached"):
         points.submit(port, "LOAD", RULE)
