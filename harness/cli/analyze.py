@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.cli.analysis_steps import steps
@@ -19,6 +18,7 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import csv_of, from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
@@ -123,9 +123,7 @@ def _find(places: Sequence[str]) -> list[Folder]:
 def show(analysis: "Analysis", out: str, console: Console) -> None:
     """Print the runs, worst first, the reasons of those that have some, and the paths of the results."""
     runs = analysis.summary["runs"]
-    table = Table(box=None, pad_edge=False)
-    for name in ("verdict", "scenario", "run"):
-        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
+    table = folding("verdict", "scenario", "run")
     for name in ("nodes", "acked", "acked/s", "p50 ms", "p99 ms", "longest pause s"):
         table.add_column(name, justify="right")
     for run in runs[:SHOWN]:

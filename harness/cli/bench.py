@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs import catalogue
 
 
@@ -71,8 +71,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         f"load average {load[0]:.1f} at the start",
         highlight=False,
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("measured", overflow="fold")
+    table = folding("measured")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("unit")

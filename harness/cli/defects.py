@@ -16,6 +16,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs import catalogue
 
 PLACES = ("both", "sim", "processes")
@@ -108,7 +109,6 @@ def _say(row: Row, console: Console) -> None:
 
 def matrix(rows: Sequence[Row]) -> Table:
     """The kill matrix as a table for the terminal."""
-    table = Table(box=None, pad_edge=False)
     heads = {
         "defect": True,
         "must break": True,
@@ -118,9 +118,7 @@ def matrix(rows: Sequence[Row]) -> Table:
         "without it": True,
         f"swarm ({SWARM})": any(row.swarm for row in rows),
     }
-    for name, wanted in heads.items():
-        if wanted:
-            table.add_column(name, overflow="fold")
+    table = folding(*(name for name, wanted in heads.items() if wanted))
     for row in rows:
         chance = row.defect.probabilistic is not None
         passed = sum(tried.passed for tried in row.tried())

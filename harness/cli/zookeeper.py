@@ -17,6 +17,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs.run import Ran
 
 
@@ -110,9 +111,7 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
 
 def matrix(rows: Sequence[Row]) -> Table:
     """Each ticket with its releases, as a table for the terminal."""
-    table = Table(box=None, pad_edge=False)
-    for head in ("ticket", "what happens", "property", "runs", "with it", "without it", "result"):
-        table.add_column(head)
+    table = folding("ticket", "what happens", "property", "runs", "with it", "without it", "result")
     for row in rows:
         table.add_row(
             row.ticket.id,
