@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, indented, print_json, tell
+from zab_chaos.harness.cli.output import console_for, header, indented, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
@@ -65,7 +65,7 @@ def check(
     )
     console = console_for(json=json)
     rows: list[Row] = []
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    started = datetime.now(UTC)
     with log_to(results, "defects"):
         try:
             for defect in defects:
@@ -76,10 +76,7 @@ def check(
     console.print()
     console.print(matrix(rows))
     answer = {
-        "command": _command(only, on, effort),
-        "started": started,
-        "commit": environment.commit(),
-        "machine": environment.facts() | {"processor": environment.processor()},
+        **header(_command(only, on, effort), started),
         "versions": environment.versions(None),
         "complete": len(rows) == len(defects),
         "defects": [row.facts() for row in rows],

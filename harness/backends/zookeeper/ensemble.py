@@ -49,9 +49,7 @@ class Servers(Lives):
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
         self._past = _Past(self)
         self._ends = {node: LogEnd(self.data(node)) for node in self.nodes}
-        self._armed: dict[
-            tuple[int, int], dict[str, str]
-        ] = {}  # by (node, life): points that were armed, and the action
+        self._armed: dict[tuple[int, int], dict[str, str]] = {}  # by (node, life): the action at each armed point
 
     # What is
 
