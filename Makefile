@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WORKERS ?= auto
+# Real runs wait more than they work: one worker more than there are cores. Files go to workers in the order of their names,
+# the long ones of tests/integration early and the short ones of tests/unit last, so that all workers end together.
+WORKERS ?= $$(( $$(nproc) + 1 ))
+IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # A crash and a partition in one scenario, a power cut, one of servers that do not sync, and two tickets, on releases that
 # have them and that have not.
 ZOOKEEPER_CI := a_scenario_is_run_and_judged or (in_a_power_cut and plain) or does_not_sync \
@@ -12,6 +15,14 @@ ZOOKEEPER_CI := a_scenario_is_run_and_judged or (in_a_power_cut and plain) or do
 
 # Where Go's own archive puts it; a shell that is no login shell seldom knows. Go only builds toxiproxy, once.
 export PATH := $(PATH):/usr/local/go/bin
+
+# The program $(1), which is of $(2), from Debian's packages $(3).
+define installed
+@command -v $(1) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -qq --no-install-recommends $(3) >/dev/null; \
+fi || echo "$(2) could not be installed; the tests that need it are skipped"
+endef
 
 .PHONY: help setup browser fuse demo test test-cluster test-zookeeper test-zookeeper-ci lint check mutants bench docs clean base-image image containers test-containers
 
@@ -23,16 +34,10 @@ setup: $(READY) ## create .venv, install the project and its tools, fetch toxipr
 	@.ci/java
 
 browser: ## install Chromium for the tests of the HTML report; needs root and apt-get
-	@command -v chromedriver >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; \
-	fi || echo "Chromium could not be installed; the tests that need it are skipped"
+	$(call installed,chromedriver,Chromium,chromium chromium-driver fonts-dejavu-core)
 
 fuse: ## install fuse3 for the tests of disks whose power can be cut; needs root and apt-get
-	@command -v fusermount3 >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends fuse3 >/dev/null; \
-	fi || echo "fuse3 could not be installed; the tests that need it are skipped"
+	$(call installed,fusermount3,fuse3,fuse3)
 
 demo: setup ## run three nodes through a power outage, judge the run, and analyze it with the pipeline
 	$(BIN)/zab run power-outage
@@ -42,13 +47,12 @@ demo: setup ## run three nodes through a power outage, judge the run, and analyz
 	else printf '\n%s\n' 'Without Java 17 there is no "zab analyze" at the end; "zab doctor" names the command that installs it'; fi
 
 test: setup browser fuse ## run the test suite on all cores, without what needs a cluster, a container engine or ZooKeeper
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not cluster and not containers and not zookeeper"
+	$(BIN)/pytest $(IN_PARALLEL) -m "not cluster and not containers and not zookeeper"
 
 test-cluster: setup ## test the pipeline on a real Spark cluster of three processes: some four minutes
 	$(BIN)/pytest -m cluster tests/integration
 
 test-zookeeper: setup fuse ## test on real ZooKeeper servers of ten releases, fetched from Maven Central: some minutes
-	$(PIP) install --constraint constraints.txt --editable '.[zookeeper]'
 	$(BIN)/pytest -m zookeeper tests/integration tests/conformance
 
 test-zookeeper-ci: setup fuse ## of these tests, a crash, a partition, power cuts and two tickets: some two minutes, what CI runs
@@ -61,7 +65,7 @@ lint: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/lint-imports
 
 check: lint ## do that, and run the unit tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/unit
+	$(BIN)/pytest $(IN_PARALLEL) -q tests/unit
 
 mutants: $(READY) ## plant some 240 bugs, one at a time, and count those that exploration catches: hours (docs/mutation.md)
 	$(PIP) install --constraint constraints.txt --editable '.[mutation]'

@@ -22,7 +22,7 @@ from benchmarks.load import Driven, path
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.zookeeper import releases, words
+from zab_chaos.harness.backends.zookeeper import four_letter_words, releases
 from zab_chaos.harness.backends.zookeeper.server import MAIN
 from zab_chaos.harness.backends.zookeeper.tree import silent
 from zab_chaos.harness.errors import HarnessError
@@ -64,7 +64,7 @@ class Servers(Lives):
         return f"{HOST}:{self._ports[node][0]}"
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
-        told = words.state(self.address(node), timeout) if self.alive(node) else None
+        told = four_letter_words.srvr(self.address(node), timeout) if self.alive(node) else None
         if told is None:
             return None
         role = {"leader": "LEADING", "standalone": "LEADING", "follower": "FOLLOWING"}.get(told.mode or "", "LOOKING")

@@ -2,9 +2,10 @@
 
 import json as json_module
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,7 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.html.campaign import csv_of, from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
     from zab_chaos.pipeline.analysis import Analysis
 
 SHOWN = 30  # runs in the table
+NUMBERS = {
+    "nodes": "nodes",
+    "acked": "acked",
+    "acked_per_second": "acked/s",
+    "latency_p50_ms": "p50 ms",
+    "latency_p99_ms": "p99 ms",
+    "longest_unavailability_s": "longest pause s",
+}
 COLOURS = {
     "PASS": "green",
     "VIOLATION": "bold red",
@@ -94,13 +104,7 @@ def _check(
         wrong.append("give the RESULTS to analyze, or two campaigns with --compare A B, not both")
     if fail_if_worse and not compare:
         wrong.append("--fail-if-worse needs --compare A B")
-    for place in [*places, *(compare or ())]:
-        if "://" in place:
-            wrong.append(f"{place}: a URI can't be analyzed; give a path that this machine and all executors can read")
-        elif not matching(place):
-            wrong.append(f"{place}: there is no such file or folder")
-        elif Path(place).is_file():
-            wrong.append(f"{place} is a file; give a run folder, or a folder of runs")
+    wrong += filter(None, map(_unfit, [*places, *(compare or ())]))
     if not re.fullmatch(spark_session.MASTER, master):
         wrong.append(spark_session.NO_MASTER.format(master))
     if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
@@ -113,6 +117,15 @@ def _check(
         raise BadInput("\n".join([*wrong, "Try: zab analyze --help"]))
 
 
+def _unfit(place: str) -> str | None:
+    """Why a place can't be analyzed."""
+    if "://" in place:
+        return f"{place}: a URI can't be analyzed; give a path that this machine and all executors can read"
+    if not matching(place):
+        return f"{place}: there is no such file or folder"
+    return f"{place} is a file; give a run folder, or a folder of runs" if Path(place).is_file() else None
+
+
 def _find(places: Sequence[str]) -> list[Folder]:
     try:
         return find(places)
@@ -123,31 +136,38 @@ def _find(places: Sequence[str]) -> list[Folder]:
 def show(analysis: "Analysis", out: str, console: Console) -> None:
     """Print the runs, worst first, the reasons of those that have some, and the paths of the results."""
     runs = analysis.summary["runs"]
-    table = Table(box=None, pad_edge=False)
-    for name in ("verdict", "scenario", "run"):
-        table.add_column(name, overflow="fold")  # what identifies a row is never cut off
-    for name in ("nodes", "acked", "acked/s", "p50 ms", "p99 ms", "longest pause s"):
-        table.add_column(name, justify="right")
-    for run in runs[:SHOWN]:
-        numbers = ("nodes", "acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s")
-        verdict = Text(run["verdict"], COLOURS[run["verdict"]])
-        cells = (_number(run[name]) for name in numbers)
-        table.add_row(verdict, run["scenario"] or "–", Path(run["path"]).name, *cells)
-    console.print(table)
+    console.print(_table(runs[:SHOWN]))
     if len(runs) > SHOWN:
         console.print(f"... and {len(runs) - SHOWN} more, none of them worse", style="dim")
     for run in [run for run in runs if run["reasons"]][:SHOWN]:
-        console.print(Text(f"\n{run['path']}: {run['verdict']}"), soft_wrap=True)
-        for reason in run["reasons"][:3]:
-            console.print(Text(f"  {reason}"), soft_wrap=True)
-    counted: dict[str, int] = {}
-    for run in runs:
-        counted[run["verdict"]] = counted.get(run["verdict"], 0) + 1
-    verdicts = ", ".join(f"{number} {name}" for name, number in counted.items())
-    copies = sum(len(run["copies"]) for run in runs)
-    also = f"; {copies} copies of these were left out" if copies else ""
-    console.print(f"\n{len(runs)} runs: {verdicts}{also}; {analysis.read} were new or changed", highlight=False)
+        _show_reasons(run, console)
+    console.print(f"\n{_totals(runs)}; {analysis.read} were new or changed", highlight=False)
     console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
+
+
+def _table(runs: Sequence[dict[str, Any]]) -> Table:
+    table = folding("verdict", "scenario", "run")
+    for head in NUMBERS.values():
+        table.add_column(head, justify="right")
+    for run in runs:
+        verdict = Text(run["verdict"], COLOURS[run["verdict"]])
+        table.add_row(
+            verdict, run["scenario"] or "–", Path(run["path"]).name, *(_number(run[name]) for name in NUMBERS)
+        )
+    return table
+
+
+def _show_reasons(run: dict[str, Any], console: Console) -> None:
+    console.print(Text(f"\n{run['path']}: {run['verdict']}"), soft_wrap=True)
+    for reason in run["reasons"][:3]:
+        console.print(Text(f"  {reason}"), soft_wrap=True)
+
+
+def _totals(runs: Sequence[dict[str, Any]]) -> str:
+    """How many runs there are, of which verdict, and how many copies of them."""
+    verdicts = ", ".join(f"{number} {name}" for name, number in Counter(run["verdict"] for run in runs).items())
+    copies = sum(len(run["copies"]) for run in runs)
+    return f"{len(runs)} runs: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:

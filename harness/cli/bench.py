@@ -12,6 +12,7 @@ from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs import catalogue
 
 
@@ -64,15 +65,24 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
 
 def show(report: dict[str, Any], console: Console) -> None:
     """Print a line about the machine, then a row for each figure with its lowest and highest round."""
+    console.print(_machine(report), highlight=False)
+    console.print()
+    console.print(_table(report))
+    for name, measured in report["measurements"].items():
+        _show_lacking(name, measured, console)
+
+
+def _machine(report: dict[str, Any]) -> str:
     machine, load = report["machine"], report["load_before"]
-    console.print(
+    return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory'] / 2**30:.0f} GiB, {machine['kernel']}, "
         f"Python {report['versions']['python']}, fdatasync {machine['fdatasync_ms']:.3f} ms, "
-        f"load average {load[0]:.1f} at the start",
-        highlight=False,
+        f"load average {load[0]:.1f} at the start"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("measured", overflow="fold")
+
+
+def _table(report: dict[str, Any]) -> Table:
+    table = folding("measured")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("unit")
@@ -83,14 +93,16 @@ def show(report: dict[str, Any], console: Console) -> None:
             span = f"{len(rounds)}: {shown(min(rounds))} .. {shown(max(rounds))}" if len(rounds) > 1 else ""
             first = name if number == 0 else ""
             table.add_row(first, figure["name"], shown(figure["value"]), figure["unit"], span)
-    console.print()
-    console.print(table)
-    for name, measured in report["measurements"].items():
-        if measured["lacking"] is not None:
-            console.print(Text(f"{name}: skipped: {measured['lacking']}"), soft_wrap=True)
-        for words in measured["failed"]:
-            result = "measured again" if measured["figures"] else "not measured"
-            console.print(Text(f"{name}: {result}: {words}"), soft_wrap=True)
+    return table
+
+
+def _show_lacking(name: str, measured: dict[str, Any], console: Console) -> None:
+    """Why there are no figures, or none of the first attempt."""
+    if measured["lacking"] is not None:
+        console.print(Text(f"{name}: skipped: {measured['lacking']}"), soft_wrap=True)
+    for words in measured["failed"]:
+        result = "measured again" if measured["figures"] else "not measured"
+        console.print(Text(f"{name}: {result}: {words}"), soft_wrap=True)
 
 
 def shown(value: float) -> str:

@@ -11,11 +11,12 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, indented, print_json, tell
+from zab_chaos.harness.cli.output import console_for, header, indented, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs import catalogue
 
 PLACES = ("both", "sim", "processes")
@@ -64,7 +65,7 @@ def check(
     )
     console = console_for(json=json)
     rows: list[Row] = []
-    started = datetime.now(UTC).isoformat(timespec="seconds")
+    started = datetime.now(UTC)
     with log_to(results, "defects"):
         try:
             for defect in defects:
@@ -75,10 +76,7 @@ def check(
     console.print()
     console.print(matrix(rows))
     answer = {
-        "command": _command(only, on, effort),
-        "started": started,
-        "commit": environment.commit(),
-        "machine": environment.facts() | {"processor": environment.processor()},
+        **header(_command(only, on, effort), started),
         "versions": environment.versions(None),
         "complete": len(rows) == len(defects),
         "defects": [row.facts() for row in rows],
@@ -108,7 +106,6 @@ def _say(row: Row, console: Console) -> None:
 
 def matrix(rows: Sequence[Row]) -> Table:
     """The kill matrix as a table for the terminal."""
-    table = Table(box=None, pad_edge=False)
     heads = {
         "defect": True,
         "must break": True,
@@ -118,9 +115,7 @@ def matrix(rows: Sequence[Row]) -> Table:
         "without it": True,
         f"swarm ({SWARM})": any(row.swarm for row in rows),
     }
-    for name, wanted in heads.items():
-        if wanted:
-            table.add_column(name, overflow="fold")
+    table = folding(*(name for name, wanted in heads.items() if wanted))
     for row in rows:
         chance = row.defect.probabilistic is not None
         passed = sum(tried.passed for tried in row.tried())

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
@@ -95,9 +94,7 @@ def _show(faults: Sequence[dict[str, Any]]) -> None:
     if not faults:
         console.print("no fault was injected yet; `zab inject --list` lists the faults", highlight=False)
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("number", "fault", "nodes", "state"):
-        table.add_column(name, overflow="fold")
+    table = folding("number", "fault", "nodes", "state")
     for fault in faults:
         nodes = " ".join(map(str, fault["nodes"]))
         table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "active")
@@ -108,9 +105,7 @@ def _kinds(*, json: bool) -> int:
     if json:
         print_json({name: {"about": kind.doc, "keys": [key.name for key in kind.keys]} for name, kind in KINDS.items()})
         return Exit.PASS
-    table = Table(box=None, pad_edge=False)
-    for name in ("fault", "what it does", "keys"):
-        table.add_column(name, overflow="fold")
+    table = folding("fault", "what it does", "keys")
     for kind in KINDS.values():
         own = [f"{key.name}={'...' if key.default is REQUIRED else key.default}" for key in kind.keys]
         table.add_row(kind.name, kind.doc, " ".join(own))

@@ -14,7 +14,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, shrink_flapping
-from zab_chaos.model.lab.story import story
+from zab_chaos.model.lab.timeline import timeline
 
 LAB = "lab-flapping"  # not a scenario: the lab's own protocol under links that fail and heal
 
@@ -86,7 +86,7 @@ def shrink_lab(
     if judge_flapping(before).violation is None:
         raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")
     after, tries = shrink_flapping(before, lambda arguments, tried: None)
-    lines = story(after)
+    lines = timeline(after)
     for line in () if quiet else lines:
         console.print(Text(line), soft_wrap=True)
     verdict, reasons = judge_full(before)

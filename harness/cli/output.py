@@ -3,6 +3,7 @@
 import json as json_module
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.machine import environment
 
 
 class Screen(Console):
@@ -46,6 +48,16 @@ def _discard_stdout() -> None:
 def console_for(*, json: bool) -> Console:
     """The console for people: stdout, or stderr if stdout carries JSON."""
     return Screen(stderr=json)
+
+
+def header(command: str, started: datetime) -> dict[str, Any]:
+    """How an answer begins that is kept: the command that repeats it, and when, on what and where it was made."""
+    return {
+        "command": command,
+        "started": started.isoformat(timespec="seconds"),
+        "commit": environment.commit(),
+        "machine": environment.facts() | {"processor": environment.processor()},
+    }
 
 
 def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:

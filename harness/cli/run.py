@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.lockstep.compare import Difference, first_differ
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
-from zab_chaos.harness.runs.options import implied, names_release, options_for, read
+from zab_chaos.harness.runs.options import implied, loaded, options_for, suited
 from zab_chaos.harness.runs.run import run_shown
 
 
@@ -25,9 +25,10 @@ def run_command(
 
     `compare`: also run it in the simulator and compare all bytes; a difference is exit 1. `zookeeper`: a release.
     """
-    if zookeeper is not None or (on == "processes" and names_release(name)):
+    scenario = loaded(name, nodes=nodes, disk=disk)
+    if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
         on = implied(on)
-    scenario = read(name, on=on, nodes=nodes, defect=defect, disk=disk)
+    scenario = suited(name, scenario, on=on, defect=defect)
     ci.prepare(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")

@@ -191,12 +191,7 @@ def _show(start: Start, result: _Result, place: Path, again: str, console: Conso
     rows = {"before": facts_of(start.scenario, start.before)}
     if result.after is not None:
         rows["after"] = facts_of(result.scenario, result.after)
-    table = Table(box=None, pad_edge=False)
-    for name in ("", *rows["before"]):
-        table.add_column(name, justify="right" if name else "left")
-    for words, facts in rows.items():
-        table.add_row(words, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
-    console.print(table)
+    console.print(_table(rows))
     words = f"{result.search.tries} tries in {result.seconds:.0f} s"
     if result.others is not None:
         words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
@@ -211,6 +206,16 @@ def _show(start: Start, result: _Result, place: Path, again: str, console: Conso
             highlight=False, soft_wrap=True,
         )  # fmt: skip
     console.print(Text(f"file     {place}"), highlight=False, soft_wrap=True)
+
+
+def _table(rows: dict[str, dict[str, Any]]) -> Table:
+    """A row for each scenario, a column for each fact."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("", *next(iter(rows.values()))):
+        table.add_column(name, justify="right" if name else "left")
+    for words, facts in rows.items():
+        table.add_row(words, *(f"{value:g}" if isinstance(value, float) else f"{value:,}" for value in facts.values()))
+    return table
 
 
 def _list(names: Sequence[str]) -> str:

@@ -12,11 +12,11 @@ from rich.text import Text
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.cli.explore import log_to
-from zab_chaos.harness.cli.output import console_for, print_json, tell
+from zab_chaos.harness.cli.output import console_for, header, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
-from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.runs.run import Ran
 
 
@@ -63,7 +63,7 @@ def check_command(
     if not plan:
         raise BadInput(f"--releases {releases}: no ticket names one of these. {_named(rows)}")
     registry.find("zookeeper").check()
-    console, started = console_for(json=json), datetime.now(UTC).isoformat(timespec="seconds")
+    console, started = console_for(json=json), datetime.now(UTC)
     complete = False
     with log_to(results, "tickets"):
         try:
@@ -77,10 +77,7 @@ def check_command(
     console.print()
     console.print(matrix(done))
     answer = {
-        "command": _command(names, releases, times),
-        "started": started,
-        "commit": environment.commit(),
-        "machine": environment.facts() | {"processor": environment.processor()},
+        **header(_command(names, releases, times), started),
         "complete": complete,
         "tickets": [row.facts() for row in done],
     }
@@ -110,9 +107,7 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
 
 def matrix(rows: Sequence[Row]) -> Table:
     """Each ticket with its releases, as a table for the terminal."""
-    table = Table(box=None, pad_edge=False)
-    for head in ("ticket", "what happens", "property", "runs", "with it", "without it", "result"):
-        table.add_column(head)
+    table = folding("ticket", "what happens", "property", "runs", "with it", "without it", "result")
     for row in rows:
         table.add_row(
             row.ticket.id,

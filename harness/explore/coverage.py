@@ -11,6 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
 
 
@@ -30,7 +31,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
 
 def _messages(missing: list[str]) -> Table:
     """A row for each role and phase: how many of the expected messages arrived."""
-    table = _table("Messages where the protocol expects them", "role", "phase", "came", "never came")
+    table = folding("role", "phase", "came", "never came", title="Messages where the protocol expects them")
     for role, phase in sorted({state[:2] for state in MESSAGE_STATES}):
         expected = [what for *place, what in MESSAGE_STATES if place == [role, phase]]
         absent = [what for what in expected if f"{role} {phase} {what}" in missing]
@@ -41,10 +42,10 @@ def _messages(missing: list[str]) -> Table:
 def _points(missing: list[str]) -> Table:
     """A row for each record and message, a column for each step."""
     steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS))
-    table = _table(
-        f"Crash points: {len(POINTS) - len(missing)} of {len(POINTS)} reached",
+    table = folding(
         "of",
         *(step.replace("-", "-\n") for step in steps),
+        title=f"Crash points: {len(POINTS) - len(missing)} of {len(POINTS)} reached",
     )
     for what in dict.fromkeys(point.split(":")[1] for point in POINTS):
         points = [f"{step}:{what}" for step in steps]
@@ -61,7 +62,9 @@ def _mark(point: str, missing: list[str]) -> Text:
 def _faults(reached: set[Combination], missing: list[str]) -> Table:
     """A row for each kind of fault: how much of all that was reached was reached under it."""
     everything = {place[:3] for place in reached}
-    table = _table("Reached while a fault was there", "fault", "messages and points by role and phase", "crash points")
+    table = folding(
+        "fault", "messages and points by role and phase", "crash points", title="Reached while a fault was there"
+    )
     for fault in sorted({place[3] for place in reached}):
         under = {place[:3] for place in reached if place[3] == fault}
         points = {what for _, _, what in under} & set(POINTS)
@@ -72,13 +75,6 @@ def _faults(reached: set[Combination], missing: list[str]) -> Table:
         )
     for fault in missing:
         table.add_row(fault, Text("never happened", "yellow"), "")
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
     return table
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zab_chaos.harness.report.abridged import brief
@@ -18,6 +17,7 @@ from zab_chaos.harness.report.chain import chain_of, preceding
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.source import Source
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
@@ -73,7 +73,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
     spans = fault_timeline.spans(folder)
     if not spans:
         return
-    table = Table(box=None, pad_edge=False, title="Faults", title_justify="left", title_style="bold")
+    table = folding(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
@@ -98,8 +98,7 @@ def _target(span: fault_timeline.Span) -> str:
 
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, title="Properties", title_justify="left", title_style="bold")
-    table.add_column("property", overflow="fold")
+    table = folding("property", title="Properties")
     table.add_column("source", style="dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")

@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
 from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.runs import catalogue
 
-__all__ = ["RunOptions", "implied", "options_for", "read"]
+__all__ = ["RunOptions", "implied", "loaded", "options_for", "read", "suited"]
 
 
 def implied(on: str) -> str:
@@ -24,27 +24,27 @@ def implied(on: str) -> str:
 
 def read(name: str, *, on: str, nodes: int | None, defect: str | None, disk: str | None = None) -> Scenario:
     """The scenario, with the number of nodes, the defect and the disk that were asked for. Raises BadInput: all mistakes."""
-    backend = registry.find(on)
-    path = catalogue.find(name)
+    return suited(name, loaded(name, nodes=nodes, disk=disk), on=on, defect=defect)
+
+
+def loaded(name: str, *, nodes: int | None, disk: str | None) -> Scenario:
+    """The scenario, whatever it is to run on. Raises BadInput: all mistakes."""
     try:
-        scenario = load(path, nodes, disk)
+        return load(catalogue.find(name), nodes, disk)
     except ScenarioError as error:
         raise BadInput(str(error)) from None
+
+
+def suited(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Scenario:
+    """The scenario for a backend, with the defect. Raises BadInput: all that the backend can't do."""
+    backend = registry.find(on)
     known_defect(backend, defect)
     if defect is not None:
         scenario = replace(scenario, defect=defect)
     wrong = mistakes(backend, scenario)
     if wrong:
-        raise BadInput("\n".join(f"{path}: {words}" for words in wrong))
+        raise BadInput("\n".join(f"{catalogue.find(name)}: {words}" for words in wrong))
     return fitted(backend, scenario)
-
-
-def names_release(name: str) -> bool:
-    """Whether the scenario names a release of ZooKeeper, and so is one for its servers. Raises BadInput."""
-    try:
-        return load(catalogue.find(name)).zookeeper.release is not None
-    except ScenarioError as error:
-        raise BadInput(str(error)) from None
 
 
 def known_defect(backend: Backend, name: str | None) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
+from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, nodes_named
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request
@@ -107,7 +107,7 @@ class OpenLoop:
         asked = lane.agenda.upcoming
         if asked is None or not isinstance(asked.node, str):
             return
-        nodes = self.taken[asked.node]
+        nodes = nodes_named(asked.node, self.taken)
         if nodes and lane.client.node not in nodes:
             lane.client.move(nodes[0], now)
 

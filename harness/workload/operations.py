@@ -3,7 +3,7 @@
 import dataclasses
 import random
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -195,6 +195,13 @@ class Draw:
         else:
             steps.append(Set(path, data + b"."))
         return Multi(steps)
+
+
+def nodes_named(named: int | str | None, hit: Mapping[str, Sequence[int]]) -> Sequence[int]:
+    """The nodes to one of which an operation goes that names a node, or a fault that has `hit` some; none: to any."""
+    if isinstance(named, str):
+        return hit.get(named, ())
+    return () if named is None else (named,)
 
 
 class Agenda:

@@ -86,7 +86,7 @@ class Choosing(Leading):
 
     def promise(self) -> None:
         self.peer.accepted_epoch = self.epoch
-        self.out.record(EpochRecord(self.epoch), self.while_held(self.own_epoch_durable))
+        self.out.record(EpochRecord(self.epoch), self.while_current(self.own_epoch_durable))
         self.out.event_after_sync("accepted_epoch", epoch=self.epoch, leader=self.me)
 
     def own_epoch_durable(self) -> None:
@@ -105,7 +105,7 @@ class Choosing(Leading):
             self.peer.look(f"node {peer}, whose history was to be fetched, is gone")
             return
         super().on_link_down(peer, why)
-        if self.held:
+        if self.is_current:
             self.choose_history()  # if the open inquiry can't succeed without the one that is gone, others are asked
 
     # ---- the choice ----

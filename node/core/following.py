@@ -126,7 +126,7 @@ class Following(RoleState):
     def on_member(self, source: int, message: m.Member) -> None:
         if self.peer.amnesiac and message.epoch == self.peer.current_epoch:
             quorum = message.quorum
-            self.out.record(MemberRecord(), self.while_held(lambda: self.become_member(quorum)))
+            self.out.record(MemberRecord(), self.while_current(lambda: self.become_member(quorum)))
 
     def become_member(self, quorum: list[int]) -> None:
         """The disk holds an established leader's history: what this node promises from now on, it can keep."""

@@ -82,7 +82,7 @@ class Looking(RoleState):
         else:
             self.check_tally()
         for leader in sorted(self.settled):
-            if self.held:
+            if self.is_current:
                 self.check_settled(leader)
 
     # ---- votes ----
@@ -99,7 +99,7 @@ class Looking(RoleState):
         else:
             self.peer.without_disk -= {source}
             self.count(source, vote)
-        if self.held:
+        if self.is_current:
             self.reconsider()
 
     def count(self, source: int, vote: Vote) -> None:

@@ -32,15 +32,15 @@ class RoleState:
         self.me = peer.me
 
     @property
-    def held(self) -> bool:
-        """Whether the node is in this role still."""
+    def is_current(self) -> bool:
+        """Whether the node is still in this role."""
         return self.peer.state is self
 
-    def while_held(self, effect: Callable[[], None]) -> Callable[[], None]:
+    def while_current(self, effect: Callable[[], None]) -> Callable[[], None]:
         """`effect`, unless this role is over by then."""
 
         def guarded() -> None:
-            if self.held:
+            if self.is_current:
                 effect()
 
         return guarded

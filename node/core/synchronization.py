@@ -30,7 +30,7 @@ class Synchronizing(Leading):
     on_ack = on_confirmed = RoleState.on_stray  # nothing is proposed yet, and nothing asked
 
     def begin(self) -> None:
-        self.peer.close_group(self.epoch, self.while_held(self.own_ack_leader))
+        self.peer.close_group(self.epoch, self.while_current(self.own_ack_leader))
         for peer in sorted(self.followers):
             ack = self.followers[peer].ack_epoch
             if ack is not None:

@@ -1,11 +1,16 @@
 """One Spark session for all tests of a worker process: starting it takes longer than most questions that it is asked."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# For every Spark that a test starts, in whichever process. Two fifths of a short one's processor time would go into compiling
+# for a long one, and into a collector's threads.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")

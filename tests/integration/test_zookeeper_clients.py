@@ -66,7 +66,7 @@ def test_every_answer_is_what_the_logs_and_the_tree_say(tmp_path: Path, version:
                 assert outcome.error == error
             assert done(client, Get("/a")).data == b"3"
             sessions = client.sessions
-        eventually(lambda: len({words.zxid for node in (1, 2, 3) if (words := it.cluster.words(node))}) == 1)
+        eventually(lambda: len({told.zxid for node in (1, 2, 3) if (told := it.cluster.srvr(node))}) == 1)
         it.cluster.kill_all(it.cluster.nodes)
         log = txnlog.read_disk(Path(it.cluster.disk_folder(2)))
         steps = {one.zxid: one.steps for one in log.transactions}

@@ -30,7 +30,7 @@ def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path:
         assert len({one.digest for one in trees.values()}) == 1
         assert len(trees[1].znodes) == 1 + 1 + 19
         assert (trees[1].znodes["/a"].version, trees[1].znodes["/a"].changed) == (1, changed)
-        eventually(lambda: len({words.zxid for node in it.cluster.nodes if (words := it.cluster.words(node))}) == 1)
+        eventually(lambda: len({told.zxid for node in it.cluster.nodes if (told := it.cluster.srvr(node))}) == 1)
         it.cluster.kill_all(it.cluster.nodes)
         logs = {node: txnlog.read_disk(Path(it.cluster.disk_folder(node))) for node in it.cluster.nodes}
         assert txnlog.differences(logs) == []

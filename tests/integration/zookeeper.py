@@ -113,7 +113,7 @@ def judged(standing: Stage, clients: dict[int, list[int]], ops: Path, began: int
     """All servers are up and serve: what the oracle says of the run, from their evidence. `clients`: their sessions."""
     servers = standing.cluster
     trees = {node: tree.read(servers.client_address(node)).digest for node in servers.nodes}
-    eventually(lambda: len({words.zxid for node in servers.nodes if (words := servers.words(node))}) == 1)
+    eventually(lambda: len({told.zxid for node in servers.nodes if (told := servers.srvr(node))}) == 1)
     operations = [operation_from_json(line) for line in ops.read_bytes().splitlines()]
     evidence = Evidence(
         nodes=len(servers.nodes), lives=servers.past(trees), operations=operations, sessions=clients,

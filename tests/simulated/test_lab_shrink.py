@@ -12,7 +12,7 @@ from zab_chaos.harness.explore.lab_flapping import full_protocol, judge_full
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
-from zab_chaos.model.lab.story import story
+from zab_chaos.model.lab.timeline import timeline
 
 SEEDS = (1, 2, 3, 5, 11)
 
@@ -66,12 +66,12 @@ def test_the_full_protocol_gets_the_same_cuts_at_the_same_times() -> None:
     assert scenario.nodes == 5
 
 
-def test_the_story_tells_the_lost_proposal_and_the_end() -> None:
-    lines = story(shrunk(1))
+def test_the_timeline_tells_the_lost_proposal_and_the_end() -> None:
+    lines = timeline(shrunk(1))
     assert any("is cut" in line for line in lines)
     assert any("is lost" in line for line in lines)
     assert lines[-1].startswith("the end:   agreement: node ")
-    assert [line for line in story(replace(shrunk(1), schedule=())) if "end:" in line] == []
+    assert [line for line in timeline(replace(shrunk(1), schedule=())) if "end:" in line] == []
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

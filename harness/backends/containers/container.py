@@ -49,8 +49,8 @@ class ContainerLife(Life):
         """Frozen by us, or stopped by itself at a point that was armed: only then is the engine asked."""
         return self._frozen or (self.crash_at is not None and self.alive and self._stopped_itself())
 
-    def held(self) -> bool:
-        """Whether it is held, as the kernel says; where its word can't be read, as the engine does."""
+    def stands_still(self) -> bool:
+        """Whether its processes stand still, as the kernel says; where its word can't be read, as the engine does."""
         frozen = frozen_cgroup(self._pid)
         if frozen is None:
             with translated(f"looking at node {self.node}"):
@@ -86,7 +86,7 @@ class ContainerLife(Life):
         with translated(f"freezing node {self.node}"):
             self.container.pause()
         self._frozen = True
-        if not wait_until(lambda: self.held() or not self.alive, KILL_SECONDS) or not self.alive:
+        if not wait_until(lambda: self.stands_still() or not self.alive, KILL_SECONDS) or not self.alive:
             raise ClusterError(f"node {self.node} (pid {self.pid}) did not freeze")
 
     def resume(self) -> None:

@@ -34,9 +34,9 @@ class Containers(Nodes):
     Damage at rest is done to a copy of the disk in the run's folder, which the next life gets.
     """
 
-    def __init__(self, folder: RunFolder, plan: Plan, site: EngineResources) -> None:
-        self._site = site
-        self._boxes: dict[int, ContainerLife] = {}
+    def __init__(self, folder: RunFolder, plan: Plan, resources: EngineResources) -> None:
+        self._resources = resources
+        self._containers: dict[int, ContainerLife] = {}
         self._lent: set[int] = set()  # nodes whose disk lies in the run's folder
         self._unplugged: set[int] = set()
         super().__init__(folder, plan)
@@ -72,23 +72,23 @@ class Containers(Nodes):
         command += ["--bootstrap"] if number == 1 else []
         command += ["--crash-at", crash_at] if crash_at is not None else []
         name = f"node-{node}"
-        container = self._site.create(f"{name}-{number}", command, log, ports, disk=name)
+        container = self._resources.create(f"{name}-{number}", command, log, ports, disk=name)
         if node not in self._unplugged:
-            self._site.connect(container, name)
+            self._resources.connect(container, name)
         if node in self._lent:
             _put(container, self._data(node))
             shutil.rmtree(self._data(node))
             self._lent.discard(node)
-        self._site.start(container, name)
-        self._boxes[node] = ContainerLife(node, number, log, crash_at, container)
-        return self._boxes[node]
+        self._resources.start(container, name)
+        self._containers[node] = ContainerLife(node, number, log, crash_at, container)
+        return self._containers[node]
 
     def _discard(self, node: int) -> None:
         """Remove the container of the life that is over; its address and ports are free then."""
-        box = self._boxes.pop(node, None)
-        if box is not None:
+        life = self._containers.pop(node, None)
+        if life is not None:
             with translated(f"removing the container of node {node}"):
-                box.container.remove(force=True)
+                life.container.remove(force=True)
 
     # The disk
 
@@ -96,15 +96,15 @@ class Containers(Nodes):
         if self.alive(node):
             raise ClusterError(f"node {node} is up; its disk can be wiped when it is down")
         self._discard(node)
-        self._site.remove_volume(f"node-{node}")
+        self._resources.remove_volume(f"node-{node}")
         self._lent.discard(node)
         shutil.rmtree(self._data(node), ignore_errors=True)
 
     def disk_folder(self, node: int) -> str:
         """A copy of the dead node's disk; its next life begins with what is there then."""
         folder = self._data(node)
-        if node not in self._lent and node in self._boxes:
-            _get(self._boxes[node].container, folder)
+        if node not in self._lent and node in self._containers:
+            _get(self._containers[node].container, folder)
             self._lent.add(node)
         return str(folder)
 
@@ -118,47 +118,47 @@ class Containers(Nodes):
     # What only containers can do
 
     def unplug(self, node: int) -> None:
-        self._site.disconnect(self._box(node).container, f"node-{node}")
+        self._resources.disconnect(self._container(node).container, f"node-{node}")
         self._unplugged.add(node)
 
     def plug_in(self, node: int) -> None:
         self._unplugged.discard(node)
         if self.alive(node):
-            self._site.connect(self._box(node).container, f"node-{node}")
+            self._resources.connect(self._container(node).container, f"node-{node}")
 
     def plugged_in(self, node: int) -> bool:
-        container = self._box(node).container
+        container = self._container(node).container
         with translated(f"looking at node {node}"):
             container.reload()
-        return self._site.links.name in container.attrs["NetworkSettings"]["Networks"]
+        return self._resources.links.name in container.attrs["NetworkSettings"]["Networks"]
 
     def limit_cpu(self, node: int, cores: float | None) -> None:
-        container = self._box(node).container
+        container = self._container(node).container
         with translated(f"limiting node {node}"):
             container.update(cpu_period=CPU_PERIOD, cpu_quota=int(CPU_PERIOD * cores) if cores is not None else -1)
 
     def throttled(self, node: int) -> int:
-        container = self._box(node).container
+        container = self._container(node).container
         with translated(f"looking at node {node}"):
             stats = container.stats(stream=False, one_shot=True)
         return int(stats["cpu_stats"]["throttling_data"]["throttled_periods"])
 
-    def _box(self, node: int) -> ContainerLife:
+    def _container(self, node: int) -> ContainerLife:
         self._up(node)
-        return self._boxes[node]
+        return self._containers[node]
 
     def process_state(self, pid: int | None) -> str | None:
         """As `zab_chaos.faults.host.Host` has it, of this ensemble's containers."""
-        box = next((box for box in self._boxes.values() if box.pid == pid), None)
-        if box is None or not box.alive:
+        life = next((life for life in self._containers.values() if life.pid == pid), None)
+        if life is None or not life.alive:
             return None
-        return psutil.STATUS_STOPPED if box.held() else psutil.STATUS_RUNNING
+        return psutil.STATUS_STOPPED if life.stands_still() else psutil.STATUS_RUNNING
 
 
 CPU_PERIOD = 100_000  # microseconds, the kernel's default
 
 
-class Harbour:
+class ContainerHost:
     """The machine that containers run on, as faults look at it: this one's clock, the containers' processes."""
 
     def __init__(self, nodes: Containers) -> None:

@@ -1,6 +1,6 @@
 """What a run has on the engine: two networks, a volume for each node, and its containers, all labelled with the run.
 
-Nodes and toxiproxy reach each other on `links`, which leads nowhere else. `desk` is where control and client ports are
+Nodes and toxiproxy reach each other on `links`, which leads nowhere else. `access` is where control and client ports are
 published on 127.0.0.1, so a node that is taken off `links` can still be asked how it is.
 """
 
@@ -39,7 +39,7 @@ class EngineResources:
     """One run's part of the engine. `remove` leaves nothing of it; see also `leftovers`."""
 
     links: Any
-    desk: Any
+    access: Any
 
     def __init__(self, client: Any, image: str, folder: RunFolder) -> None:
         self.client = client
@@ -56,7 +56,7 @@ class EngineResources:
             os.chown(path, *user())
         with translated("making the run's networks"):
             self.links = self._own_addresses("links")
-            self.desk = self._network("desk", internal=False)
+            self.access = self._network("access", internal=False)
 
     def _own_addresses(self, name: str) -> Any:
         """A network on which we say who has which address.
@@ -130,7 +130,7 @@ class EngineResources:
                 tmpfs={"/tmp": "size=16m"},
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                network=self.desk.name,
+                network=self.access.name,
                 ports={f"{inside}/tcp": ("127.0.0.1", outside) for inside, outside in ports.items()},
                 mounts=mounts,
                 sysctls=dict(sysctls or {}),

@@ -1,4 +1,4 @@
-"""The deployment of a run on containers: its site on the engine, toxiproxy in a container, a proxy for each link."""
+"""The deployment of a run on containers: its resources of the engine, toxiproxy in a container, a proxy for each link."""
 
 import contextlib
 from contextlib import ExitStack
@@ -6,7 +6,7 @@ from typing import Any
 
 from zab_chaos.faults.network import Network
 from zab_chaos.harness.backends.containers import engine, image, leftovers
-from zab_chaos.harness.backends.containers.ensemble import LISTEN, Containers, Harbour
+from zab_chaos.harness.backends.containers.ensemble import LISTEN, ContainerHost, Containers
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.backends.processes.deployment import HOST
@@ -35,33 +35,35 @@ class ContainerStage(Stage):
     def _populate(self, stack: ExitStack) -> None:
         client = stack.enter_context(contextlib.closing(engine.connect()))
         leftovers.remove_over(client)
-        site = EngineResources(client, image.find(client).tags[0], self.folder)
-        stack.callback(site.remove)
-        site.open()
+        resources = EngineResources(client, image.find(client).tags[0], self.folder)
+        stack.callback(resources.remove)
+        resources.open()
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(2 * len(nodes) + 1, stack)
         addresses = {
-            n: Addresses(f"{site.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n]))
+            n: Addresses(
+                f"{resources.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n])
+            )
             for n in nodes
         }
         links = {pair: FIRST_LINK + number for number, pair in enumerate(self._pairs)}
         self.network = Network(f"{HOST}:{ports[-1]}")
-        self._proxy_server(site, ports[-1])
-        own = site.address(PROXY)
+        self._proxy_server(resources, ports[-1])
+        own = resources.address(PROXY)
         self.network.create_links({pair: (f"{own}:{port}", addresses[pair[1]].listen) for pair, port in links.items()})
         plan = self._plan(addresses, {pair: f"{own}:{port}" for pair, port in links.items()})
-        cluster = self.cluster = Containers(self.folder, plan, site)
-        self.host = Harbour(cluster)
+        cluster = self.cluster = Containers(self.folder, plan, resources)
+        self.host = ContainerHost(cluster)
         pair = keys.load(plan.keys.control)
         stack.enter_context(Heartbeat({n: own.control for n, own in addresses.items()}, pair, cluster.alive))
 
-    def _proxy_server(self, site: EngineResources, port: int) -> None:
+    def _proxy_server(self, resources: EngineResources, port: int) -> None:
         """Start toxiproxy. Its links will listen on the run's own network, its HTTP interface on this machine only."""
         log = self.folder.file("log", "toxiproxy.log")
         command = ["toxiproxy-server", "-host", "0.0.0.0", "-port", str(API)]
-        container = site.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
-        site.connect(container, PROXY)
-        site.start(container, PROXY)
+        container = resources.create(PROXY, command, log, {API: port}, sysctls=SYSCTLS)
+        resources.connect(container, PROXY)
+        resources.start(container, PROXY)
         version = server.answer(f"{HOST}:{port}", lambda: _ended(container))
         if version is None:
             tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""

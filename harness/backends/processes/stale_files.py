@@ -7,7 +7,7 @@ disk that was mounted unmounts itself, unless it was killed, too.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from zab_chaos.faults.filesystem import mount
@@ -28,17 +28,28 @@ def held(path: Path) -> Iterator[None]:
 
 def is_held(path: Path) -> bool:
     """Whether somebody holds that lock."""
+    with suppress(OSError), _trying(path) as free:
+        return not free
+    return False  # it can't be opened
+
+
+@contextmanager
+def _trying(path: Path) -> Iterator[bool]:
+    """Whether a file's lock is free; then it is held. Raises OSError if the file can't be opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
+        yield _lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock it, if that is possible at once."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
 
 
 def remove(results: Path) -> list[Path]:
@@ -59,15 +70,8 @@ def _unmount(results: Path) -> list[Path]:
 
 
 def _remove_free(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False  # gone meanwhile, or another user's
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with suppress(OSError), _trying(path) as free:  # gone meanwhile, or another user's
+        if free:
+            path.unlink()
+            return True
+    return False

@@ -8,7 +8,7 @@ from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.results.final_state import Held
 from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path
+from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
@@ -98,7 +98,7 @@ class SystemLoad(ThreadedLoad):
                 self._stopping.wait(NAP_SECONDS)
             asked = agenda.upcoming
             request, node = agenda.take()
-            nodes = self._taken.get(node, ()) if isinstance(node, str) else () if node is None else (node,)
+            nodes = nodes_named(node, self._taken)
             if nodes:
                 line.move(nodes[0])
             outcome = self._ask(line, request, self._start_ns + due)

@@ -15,7 +15,7 @@ from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.zookeeper import points, words
+from zab_chaos.harness.backends.zookeeper import four_letter_words, points
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
@@ -49,9 +49,7 @@ class Servers(Lives):
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
         self._past = _Past(self)
         self._ends = {node: LogEnd(self.data(node)) for node in self.nodes}
-        self._armed: dict[
-            tuple[int, int], dict[str, str]
-        ] = {}  # by (node, life): points that were armed, and the action
+        self._armed: dict[tuple[int, int], dict[str, str]] = {}  # by (node, life): the action at each armed point
 
     # What is
 
@@ -87,9 +85,9 @@ class Servers(Lives):
         """(acceptedEpoch, currentEpoch) on its disk."""
         return self._servers[node].epochs()
 
-    def words(self, node: int, timeout: float = 2.0) -> words.Words | None:
-        """What it says of itself; None if it is not up or does not answer in time."""
-        return words.state(self.client_address(node), timeout) if self.alive(node) else None
+    def srvr(self, node: int, timeout: float = 2.0) -> four_letter_words.ServerState | None:
+        """What it answers to `srvr`; None if it is not up or does not answer in time."""
+        return four_letter_words.srvr(self.client_address(node), timeout) if self.alive(node) else None
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
         """None if it is not up or does not answer in time, or it can't be told what has come through to it. A server that
@@ -106,7 +104,7 @@ class Servers(Lives):
     def role(self, node: int, timeout: float = 2.0) -> Status | None:
         """Its status, without what has come through to it."""
         life = self._lives.get(node)
-        told = self.words(node, timeout)
+        told = self.srvr(node, timeout)
         if life is None or told is None:
             return None
         accepted, current = self.epochs(node)

@@ -42,9 +42,7 @@ def salvage(folder: RunFolder) -> str | None:
     ]
     clock = time.monotonic_ns() - time.time_ns()
     write_traces(Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock), folder)
-    file = folder.file("sessions.jsonl")
-    if file.exists():
-        sessions.write_ended(file, lives)
+    sessions.write_ended(folder.file("sessions.jsonl"), lives)
     return DONE
 
 

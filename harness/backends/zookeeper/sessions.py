@@ -302,7 +302,9 @@ def ended(lives: Iterable[Life]) -> dict[int, int]:
 
 
 def write_ended(file: Path, lives: Iterable[Life]) -> None:
-    """Add the ends of sessions to sessions.jsonl."""
+    """Add the ends of sessions to sessions.jsonl, if clients had sessions."""
+    if not file.exists():
+        return
     ledger = Ledger(file)
     for session, zxid in sorted(ended(lives).items()):
         ledger.write("ended", 0, session=session, zxid=pair(Zxid(zxid)))

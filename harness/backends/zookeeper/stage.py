@@ -162,8 +162,7 @@ class Stage(ProcessDeployment):
             clock=time.monotonic_ns() - time.time_ns(),
         )
         write_traces(evidence, self.folder)
-        if self.sessions_file.exists():
-            sessions.write_ended(self.sessions_file, evidence.lives)
+        sessions.write_ended(self.sessions_file, evidence.lives)
 
     @property
     def sessions_file(self) -> Path:

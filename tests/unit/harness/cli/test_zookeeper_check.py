@@ -1,5 +1,6 @@
 """`zab zookeeper check`: what is tried, when a ticket is as it states, and what is said of it."""
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from zab_chaos.harness.backends.zookeeper.backend import ZooKeeperBackend
 from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.cli.zookeeper import matrix
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.explore import tickets
 from zab_chaos.model.verdict import Judgement
@@ -103,6 +106,14 @@ def test_what_was_done_before_an_interruption_is_shown(
     said = capsys.readouterr().out
     assert "the matrix is incomplete" in said
     assert "1/1 shown" in said
+
+
+def test_nothing_of_the_matrix_is_cut_off_on_a_narrow_terminal() -> None:
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(matrix(tickets.tickets(["ZOOKEEPER-2845"])))
+    shown = console.export_text()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert "2845" in shown
 
 
 def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

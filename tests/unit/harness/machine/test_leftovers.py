@@ -29,3 +29,13 @@ def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], t
     assert not any(path.exists() for path in killed)
     assert all(path.exists() for path in goes_on)
     assert len(list(tmp_path.rglob("node-1.json"))) == 2
+
+
+def test_who_asks_for_a_lock_learns_whether_it_is_held_and_leaves_it_free(runs: list[KeyFiles]) -> None:
+    file = runs[0].links
+    with stale_files.held(file):
+        assert stale_files.is_held(file)
+    assert not stale_files.is_held(file)
+    assert not stale_files.is_held(file)
+    file.unlink()
+    assert not stale_files.is_held(file)

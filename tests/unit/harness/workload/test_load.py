@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import OPERATIONS, Operation
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, written_out
+from zab_chaos.harness.workload.operations import Agenda, Draw, Load, nodes_named, written_out
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
 from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
@@ -193,3 +193,14 @@ def test_a_drawn_load_written_out_asks_for_the_same() -> None:
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
         assert [before.take() for _ in range(20)] == [after.take() for _ in range(20)]
         assert after.due_ns is None
+
+
+@pytest.mark.parametrize(
+    ("named", "nodes"),
+    [(None, ()), (2, (2,)), ("cut", (3, 1)), ("nothing-yet", ())],
+    ids=["none", "node", "fault", "later"],
+)
+def test_an_operation_goes_to_the_node_that_it_names_or_to_those_that_a_fault_has_hit(
+    named: int | str | None, nodes: tuple[int, ...]
+) -> None:
+    assert tuple(nodes_named(named, {"cut": (3, 1)})) == nodes

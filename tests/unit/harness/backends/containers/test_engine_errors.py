@@ -135,12 +135,12 @@ def test_a_full_disk_and_a_taken_name_say_what_mends_them(
     assert told in str(error.value)
 
 
-def created(site: EngineResources, folder: RunFolder) -> None:
-    class ControlServer:
-        name = "desk"
+def created(resources: EngineResources, folder: RunFolder) -> None:
+    class Network:
+        name = "access"
 
-    site.desk = ControlServer()
-    site.create("node-1", ["true"], folder.file("log", "x"), {}, disk="node-1")
+    resources.access = Network()
+    resources.create("node-1", ["true"], folder.file("log", "x"), {}, disk="node-1")
 
 
 def test_an_engine_that_hangs_up_in_mid_run_is_no_traceback(place: Path) -> None:

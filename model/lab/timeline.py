@@ -12,7 +12,7 @@ from zab_chaos.node.core.zxid import ZERO, Zxid, show
 Told = tuple[int, int, str]  # tick, order within it, words
 
 
-def story(arguments: LabArguments) -> list[str]:
+def timeline(arguments: LabArguments) -> list[str]:
     """The run, a line an event, by tick; the last line says what is wrong in the end, if anything is."""
     teller = _Teller()
     simulator = LabSimulator(arguments, teller.hear)

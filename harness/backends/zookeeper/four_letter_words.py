@@ -11,8 +11,9 @@ _MODE = re.compile(r"^Mode: (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """`mode`: leader, follower, observer, standalone, or None while it does not serve. `zxid`: the last one processed."""
+class ServerState:
+    """What `srvr` shows. `mode`: leader, follower, observer, standalone, or None while it does not serve. `zxid`: the last one
+    processed."""
 
     mode: str | None
     zxid: int | None
@@ -36,13 +37,13 @@ def ask(address: str, word: str, timeout: float) -> str | None:
     return answer.decode(errors="replace") or None
 
 
-def state(address: str, timeout: float) -> Words | None:
+def srvr(address: str, timeout: float) -> ServerState | None:
     """What `srvr` says; None if the server does not answer in time."""
     answer = ask(address, "srvr", timeout)
     return None if answer is None else read(answer)
 
 
-def read(answer: str) -> Words:
+def read(answer: str) -> ServerState:
     """An answer to `srvr`. One that serves nobody says so in a sentence, without mode and zxid."""
     mode, zxid = _MODE.search(answer), _ZXID.search(answer)
-    return Words(mode[1] if mode else None, int(zxid[1], 16) if zxid else None)
+    return ServerState(mode[1] if mode else None, int(zxid[1], 16) if zxid else None)

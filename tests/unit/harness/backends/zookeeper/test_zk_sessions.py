@@ -1,0 +1,25 @@
+"""The end of sessions.jsonl: which sessions the servers' logs show as ended."""
+
+import json
+from pathlib import Path
+
+from zab_chaos.harness.backends.zookeeper import sessions
+from zab_chaos.harness.backends.zookeeper.records import Life
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
+
+ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
+LIVES = [Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))]
+
+
+def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.jsonl"
+    file.write_text('{"type": "began"}\n')
+    sessions.write_ended(file, LIVES)
+    told, ended = map(json.loads, file.read_text().splitlines())
+    assert told == {"type": "began"}
+    assert (ended["type"], ended["session"], ended["zxid"]) == ("ended", 77, [1, 5])
+
+
+def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
+    sessions.write_ended(tmp_path / "sessions.jsonl", LIVES)
+    assert not any(tmp_path.iterdir())
