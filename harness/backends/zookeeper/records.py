@@ -321,26 +321,43 @@ def _history(life: Life, evidence: Evidence, union: Mapping[int, list[Transactio
     return [*known, *(forks[0] for zxid, forks in union.items() if zxid > last)]
 
 
-def _known(log: Log, evidence: Evidence, made: Sequence[int]) -> list[Transaction]:
-    """What a log says from its floor on; and below it, what another server's log says that has a lower one. `made`: the zxids
-    of all logs, ascending."""
-    floor = _floor(log, made)
-    others = [life for life in evidence.lives if _floor(life.after, made) < floor <= life.after.last]
-    donor = min(others, key=lambda life: (_floor(life.after, made), -life.ended), default=None)
-    below = _known(donor.after, evidence, made) if donor is not None else []
-    return [*(one for one in below if one.zxid <= floor), *(one for one in log.transactions if one.zxid > floor)]
+def _known(log: Log, evidence: Evidence, made: Sequence[int], upto: float = inf) -> list[Transaction]:
+    """What a log says up to a zxid, from the last snapshot of another server on; and below that, what the log says of a server
+    that logged the snapshot's last transaction. `made`: the zxids of all logs, ascending."""
+    floor = _floor(log, made, upto)
+    donor = _donor(floor, evidence, made) if floor else None
+    below = _known(donor.after, evidence, made, floor) if donor is not None else []
+    return [*below, *(one for one in log.transactions if floor < one.zxid <= upto)]
 
 
-def _floor(log: Log, made: Sequence[int]) -> int:
-    """The zxid of the last snapshot that came from another server: the log does not have that transaction. An epoch that begins
-    (e:0) is none: there it is the one before."""
-    logged = {one.zxid for one in log.transactions}
+def _donor(zxid: int, evidence: Evidence, made: Sequence[int]) -> Life | None:
+    """Whose log tells the history up to there: it has logged that transaction itself, and so what is before it; or, where no
+    log has it, one that goes on beyond it."""
 
-    def own(zxid: int) -> bool:
-        before = bisect_left(made, zxid) if zxid & 0xFFFFFFFF == 0 else 0
-        return zxid in logged or (before > 0 and made[before - 1] in logged)
+    def worth(life: Life) -> tuple[bool, int, int]:
+        return not _logged(life.after, made, zxid), _floor(life.after, made, zxid), -life.ended
 
-    return max((zxid for zxid in log.snapshots if not own(zxid)), default=0)
+    fit = [life for life in evidence.lives if _floor(life.after, made, zxid) < zxid <= life.after.last]
+    return min(fit, key=worth, default=None)
+
+
+def _floor(log: Log, made: Sequence[int], upto: float) -> int:
+    """The zxid of the last snapshot, of those up to `upto`, that came from another server: the log does not have that
+    transaction."""
+    return max((zxid for zxid in log.snapshots if zxid <= upto and not _logged(log, made, zxid)), default=0)
+
+
+def _logged(log: Log, made: Sequence[int], zxid: int) -> bool:
+    """Whether a log has a transaction. An epoch that begins (e:0) is none: there it is the one before."""
+    if zxid & 0xFFFFFFFF == 0:
+        before = bisect_left(made, zxid)
+        return before > 0 and _has(log, made[before - 1])
+    return _has(log, zxid)
+
+
+def _has(log: Log, zxid: int) -> bool:
+    at = bisect_left(log.transactions, zxid, key=lambda one: one.zxid)
+    return at < len(log.transactions) and log.transactions[at].zxid == zxid
 
 
 def _batches(history: Sequence[Transaction]) -> Iterator[list[Transaction]]:

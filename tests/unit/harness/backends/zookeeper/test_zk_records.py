@@ -127,6 +127,19 @@ def test_what_lies_in_a_log_below_a_snapshot_of_another_server_is_not_what_it_ha
     assert "agreement" in violated(evidence(lives(whole, own, whole)))
 
 
+def test_servers_that_have_all_taken_a_snapshot_of_another_one_tell_the_beginning_together() -> None:
+    late = log(TWO, THREE, NEXT, txn(2, 2), snapshots=(zxid(1, 2),))  # it came when the leader had two
+    second = log(*ALL_FOUR, txn(2, 2), snapshots=(zxid(2, 1),))
+    third = log(*ALL_FOUR, NEXT, snapshots=(zxid(2, 2),))
+    given = evidence(lives(late, second, third))
+    assert violated(given) == []
+    for trace in traces(given).values():
+        delivered = [(event["epoch"], event["first"]) for event in trace if event["event"] == "deliver"]
+        assert delivered[0] == (1, 1)
+    stale = txn(1, 3, ("create", "/never", 0, 1))  # below the snapshot that the second took
+    assert violated(evidence(lives(late, log(BEGIN, ONE, stale, txn(2, 2), snapshots=(zxid(2, 1),)), third))) == []
+
+
 def test_trees_that_differ_behind_equal_logs_are_told() -> None:
     first, second, third = lives(*[log(*ALL_FOUR)] * 3)
     assert violated(evidence([first, replace(second, tree="cd" * 8), third])) == ["state equality"]
