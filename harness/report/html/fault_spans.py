@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zab_chaos.harness.report.html.source import FaultLine, Source
+from zab_chaos.harness.results.fault_timeline import target_words
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 MENDS = {"restart", "resume"}  # these put something right: a moment, not a stretch
@@ -57,18 +58,13 @@ def _begun(line: FaultLine, number: int) -> Span:
     return Span(
         id=line.id,
         do=line.do,
-        target=_named(line.target),
+        target=target_words(line.target),
         nodes=line.nodes,
         params=line.params,
         pairs=line.pairs or [],
         at=line.t,
         confirmed=bool(line.confirmed),
     )
-
-
-def _named(target: Any) -> str:
-    """What the scenario calls its target; several are written one after the other."""
-    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 def cut_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
