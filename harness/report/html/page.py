@@ -17,7 +17,11 @@ SCRIPTS = (
     "main.js",
 )  # fmt: skip
 PANELS = (
-    ("faults", "Faults and cut links", "from inject to heal; a link is named from→to"),
+    (
+        "faults",
+        "Faults and cut links",
+        "from inject to heal; the other pictures shade this time, between a dashed and a dotted line; a link is named from→to",
+    ),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
     (
         "messages",
@@ -27,12 +31,13 @@ PANELS = (
     (
         "latency",
         "Latency",
-        "of each operation from the time at which it was due; lines: p50 and p99 of the successful ones",
+        "of each operation from the time at which it was due; of the successful ones p50 (line) and p99 (dashed)",
     ),
     ("throughput", "Throughput", "operations answered a second; hatched: a write was due and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
 LEGENDS = {
+    "faults": (("fault", "fault"), ("mends", "repair"), ("unconfirmed", "not confirmed"), ("cut", "link cut")),
     "lanes": (
         ("election", "ELECTION"),
         ("discovery", "DISCOVERY"),
@@ -42,6 +47,11 @@ LEGENDS = {
         ("down", "down"),
         ("paused", "paused"),
         ("amnesiac", "amnesiac: counts in no quorum"),
+        ("", "▲ established"),
+        ("", "▼ truncated"),
+        ("", "✕ stopped itself"),
+        ("", "◆ snapshot, member again, crash point"),
+        ("cut", "1 a line that the verdict cites"),
     ),
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
     "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "answered unknown")),
@@ -132,7 +142,10 @@ def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagra
 
 def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None] = ()) -> Html:
     """`more`: what stands above the picture, and then, as one, what stands below it."""
-    legend = [element("li", element("span", class_=f"swatch {style}"), words) for style, words in LEGENDS.get(name, ())]
+    legend = [
+        element("li", element("span", class_=f"swatch {style}") if style else None, words)
+        for style, words in LEGENDS.get(name, ())
+    ]
     return element(
         "figure",
         element("figcaption", element("b", title), f" {explanation}"),
@@ -146,7 +159,7 @@ def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None
 def _following(diagram: Diagram) -> tuple[Html | None, ...]:
     """What is missing, and the search; below the picture the way of what is followed, in words, and the legend."""
     gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
-    hint = "1:402, /key-3, client 3, client 3 seq 35, node 2" if diagram.requests else "1:2, node 2"
+    hint = "1:402, /key-3, client 3, node 2" if diagram.requests else "1:2, node 2"
     form = element(
         "div",
         element("label", "Follow ", element("input", id="wanted", type="search", placeholder=hint, autocomplete="off")),

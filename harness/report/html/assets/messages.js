@@ -29,8 +29,8 @@ const messagesPanel = {
       if (followed) paintFollowed(area);
       paintSteps(area, seen);
     });
-    saySize(area);
   },
+  words: (area) => exchange.ready && saySize(area),
   hit(area, x, y) {
     const found = messagesPanel.pointed(area, x, y);
     if (found.length) return found.slice(0, 3).map((one) => one.words()).join("\n\n") + (found.length > 3 ? `\n\nand ${found.length - 3} more` : "");
