@@ -72,7 +72,9 @@ def spans(folder: RunFolder) -> list[Span]:
 
 
 def target_words(target: Any) -> str:
-    """What the scenario calls its target; several are written one after the other."""
+    """What the scenario calls its target; several are written one after the other. None: the shape or the pairs say it."""
+    if target is None:
+        return "links"
     return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 

@@ -1,6 +1,6 @@
 """The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +16,12 @@ SCRIPTS = (
     "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
     "main.js",
 )  # fmt: skip
-PANELS = (
+Panel = tuple[str, str, str]
+Legend = Sequence[tuple[str, str]]  # (style of the swatch, or "" without one; words)
+PANELS: tuple[Panel, ...] = (
     (
         "faults",
-        "Faults and cut links",
+        "Faults and links",
         "from inject to heal; the other pictures shade this time, between a dashed and a dotted line; a link is named from→to",
     ),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
@@ -36,14 +38,21 @@ PANELS = (
     ("throughput", "Throughput", "operations answered a second; hatched: a write was due and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
-LEGENDS = {
-    "faults": (("fault", "fault"), ("mends", "repair"), ("unconfirmed", "not confirmed"), ("cut", "link cut")),
+LEGENDS: dict[str, Legend] = {
+    "faults": (
+        ("fault", "fault"),
+        ("mends", "repair"),
+        ("unconfirmed", "not confirmed"),
+        ("cut", "link cut"),
+        ("disturbed", "link disturbed"),
+    ),
     "lanes": (
         ("election", "ELECTION"),
         ("discovery", "DISCOVERY"),
         ("synchronization", "SYNCHRONIZATION"),
         ("following", "BROADCAST, following"),
         ("leading", "BROADCAST, leading"),
+        ("bare", "not known"),
         ("down", "down"),
         ("paused", "paused"),
         ("amnesiac", "amnesiac: counts in no quorum"),
@@ -51,7 +60,6 @@ LEGENDS = {
         ("", "▼ truncated"),
         ("", "✕ stopped itself"),
         ("", "◆ snapshot, member again, crash point"),
-        ("cut", "1 a line that the verdict cites"),
     ),
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
     "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "answered unknown")),
@@ -106,7 +114,7 @@ def _main(story: RunData) -> Html:
         tables.damages(story),
         tables.chain(story),
         tables.violations(story),
-        pictures("The run over time", PANELS, story.diagram),
+        pictures("The run over time", *_panels(story), story.diagram),
         tables.latencies(story),
         tables.outages(story),
         tables.faults(story),
@@ -116,7 +124,15 @@ def _main(story: RunData) -> Html:
     )
 
 
-def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagram) -> Html:
+def _panels(story: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
+    """What there is to draw, and its legends; a backend of somebody else's may record nothing of its nodes."""
+    if story.lanes:
+        return PANELS, LEGENDS
+    run = ("lanes", "Run", "its milestones; what its nodes did is not recorded")
+    return [run if panel[0] == "lanes" else panel for panel in PANELS], {**LEGENDS, "lanes": ()}
+
+
+def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram) -> Html:
     """The pictures, with what moves them. `panels`: canvas, name, explanation."""
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
@@ -134,17 +150,19 @@ def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagra
             class_="tools",
         ),
         element("noscript", element("p", "The pictures need JavaScript; the tables do not.")),
-        *(_picture(*panel, _following(diagram) if panel[0] == "messages" else ()) for panel in panels),
+        *(
+            _picture(*panel, legends.get(panel[0], ()), _following(diagram) if panel[0] == "messages" else ())
+            for panel in panels
+        ),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
         id="pictures",
     )
 
 
-def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None] = ()) -> Html:
+def _picture(name: str, title: str, explanation: str, marks: Legend, more: Sequence[Html | None]) -> Html:
     """`more`: what stands above the picture, and then, as one, what stands below it."""
     legend = [
-        element("li", element("span", class_=f"swatch {style}") if style else None, words)
-        for style, words in LEGENDS.get(name, ())
+        element("li", element("span", class_=f"swatch {style}") if style else None, words) for style, words in marks
     ]
     return element(
         "figure",

@@ -64,7 +64,10 @@ def violations(story: RunData) -> Html | None:
     first, *others = (_violated(story, item, findings) for item, findings in story.judged.findings)
     names = ", ".join(item.name for item, _ in story.judged.findings[1:])
     rest = element("details", element("summary", f"Also not kept: {names}"), *others) if others else None
-    return element("section", element("h2", "What was violated, and what shows it"), first, rest, id="violations")
+    numbers = element("p", "The lines that show it are numbered; their numbers and red lines are in the pictures, too.")
+    return element(
+        "section", element("h2", "What was violated, and what shows it"), numbers, first, rest, id="violations"
+    )
 
 
 def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:

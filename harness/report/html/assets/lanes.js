@@ -1,9 +1,9 @@
-// The panels of what happened: faults with cut links, and the nodes' lanes with the evidence on them.
+// The panels of what happened: faults with the links that they touched, and the nodes' lanes with the evidence on them.
 const FAULT_ROW = 20, LINK_ROW = 16, LANE = 46, RUN_ROW = 22;
 
 const faultsPanel = {
   rows: () => Math.max(1, ...run.faults.map((fault) => fault.row + 1)),
-  height: () => faultsPanel.rows() * FAULT_ROW + run.cuts.length * LINK_ROW + 6 + AXIS,
+  height: () => faultsPanel.rows() * FAULT_ROW + run.links.length * LINK_ROW + 6 + AXIS,
   draw(area) {
     const { ctx } = area;
     rowName(area, run.faults.length ? "faults" : "no faults", FAULT_ROW / 2);
@@ -14,11 +14,13 @@ const faultsPanel = {
       const seen = fillClipped(area, begin, y, end, FAULT_ROW - 4);
       if (seen) nameFault(area, fault, seen, y + FAULT_ROW / 2 - 2);
     }
-    run.cuts.forEach((cut, index) => {
+    run.links.forEach((link, index) => {
       const y = faultsPanel.rows() * FAULT_ROW + index * LINK_ROW;
-      rowName(area, cut.link, y + LINK_ROW / 2);
-      ctx.fillStyle = theme.red;
-      for (const time of cut.times) fillClipped(area, area.x(time.begin), y + 3, area.x(time.end), LINK_ROW - 7);
+      rowName(area, link.link, y + LINK_ROW / 2);
+      for (const time of link.times) {
+        ctx.fillStyle = time.cut ? theme.red : theme.purple;
+        fillClipped(area, area.x(time.begin), y + 3, area.x(time.end), LINK_ROW - 7);
+      }
     });
   },
   hit(area, x, y) {
@@ -26,9 +28,9 @@ const faultsPanel = {
     const covers = (begin, end) => t >= begin - near && t <= (end ?? begin) + near;
     const fault = run.faults.find((one) => Math.floor(y / FAULT_ROW) === one.row && covers(one.begin, one.end ?? one.begin + near));
     if (fault) return faultWords(fault);
-    const cut = run.cuts[Math.floor((y - faultsPanel.rows() * FAULT_ROW) / LINK_ROW)];
-    const time = cut && cut.times.find((one) => covers(one.begin, one.end));
-    return time ? `link ${cut.link} cut\n${seconds(time.begin)} to ${seconds(time.end)}, ${duration(time.end - time.begin)}` : null;
+    const link = run.links[Math.floor((y - faultsPanel.rows() * FAULT_ROW) / LINK_ROW)];
+    const time = link && link.times.find((one) => covers(one.begin, one.end));
+    return time ? `link ${link.link} ${time.cut ? "cut" : "disturbed"}\n${seconds(time.begin)} to ${seconds(time.end)}, ${duration(time.end - time.begin)}` : null;
   },
 };
 
@@ -47,8 +49,9 @@ function faultWords(fault) {
 }
 
 const lanesPanel = {
-  height: () => RUN_ROW + run.nodes.length * LANE + AXIS,
-  top: (node) => RUN_ROW + run.nodes.indexOf(node) * LANE,
+  nodes: run.nodes.filter((node) => run.lanes.some((one) => one.node === node)), // some backends record nothing of their nodes
+  height: () => RUN_ROW + lanesPanel.nodes.length * LANE + AXIS,
+  top: (node) => RUN_ROW + lanesPanel.nodes.indexOf(node) * LANE,
   draw(area) {
     const { ctx } = area, groups = markGroups(area);
     rowName(area, "run", RUN_ROW / 2);
@@ -57,7 +60,7 @@ const lanesPanel = {
       ctx.fillStyle = theme.faint;
       if (fillClipped(area, x - 1, 4, x + 1, RUN_ROW - 10)) fitText(ctx, one.words, ...clearOf(area, groups, [x, next ? area.x(next.t) : area.right], RUN_ROW / 2), RUN_ROW / 2 - 1, theme.faint);
     });
-    for (const node of run.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
+    for (const node of lanesPanel.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
     for (const stretch of run.lanes) paintStretch(area, stretch);
     overlay(area, run.pauses, "paused");
     overlay(area, run.amnesia, "amnesiac");
@@ -69,7 +72,7 @@ const lanesPanel = {
     const group = markGroups(area).find((one) => Math.abs(middleOf(area, one) - x) < halfOf(area.ctx, one.marks) && Math.abs(one.y - y) < LANE / 2);
     if (group) return group.marks.map((mark) => `${mark.number}: ${mark.words}\nat ${seconds(mark.t)}`).join("\n");
     if (y < RUN_ROW) return nearest(area, run.milestones, x, (one) => `${one.words} at ${seconds(one.t)}`);
-    const node = run.nodes[Math.floor((y - RUN_ROW) / LANE)];
+    const node = lanesPanel.nodes[Math.floor((y - RUN_ROW) / LANE)];
     const event = nearest(area, run.events.filter((one) => one.node === node), x, (one) => `${one.words}\nat ${seconds(one.t)}`);
     return event || stretchWords(node, area.t(x));
   },

@@ -96,6 +96,7 @@ function paintLifeLines(area) {
   const { ctx } = area;
   clipped(area, () => {
     if (!run.steps) line(ctx, theme.faint, area.left, CLIENT_LINE, area.right, CLIENT_LINE);
+    for (const node of run.nodes.filter((one) => !lanesPanel.nodes.includes(one))) line(ctx, theme.faint, area.left, messagesPanel.y(node), area.right, messagesPanel.y(node));
     for (const stretch of run.lanes) {
       if (stretch.state === "down") continue;
       const y = messagesPanel.y(stretch.node);
