@@ -671,7 +671,7 @@ def _main(arguments: list[str] | None) -> int:
     except Stopped:
         return _complain("interrupted", Exit.UNKNOWN)
     except Forced:
-        return _complain("stopped at once; the run was not judged. Its folder is `latest`.", Exit.FORCED)
+        return _complain("stopped at once; what was under way was not judged", Exit.FORCED)
     except typer.Abort:
         return Exit.FORCED
     except OSError as error:

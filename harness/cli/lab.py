@@ -27,7 +27,11 @@ def lab(
     rounds: Annotated[str, typer.Option(metavar="NUMBER", help="The number of ticks.")] = "1000",
     proposals: Annotated[str, typer.Option(metavar="NUMBER", help="The number of proposals, evenly spread.")] = "10",
     partition: Annotated[
-        str, typer.Option(metavar="FROM,TO,...", help="Links that lose all messages, as pairs; one direction each.")
+        str,
+        typer.Option(
+            metavar="FROM,TO,...",
+            help="Links that lose all messages, as pairs; one direction each. As in the published lab, node 1 is 0 here.",
+        ),
     ] = "",
     dump: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the raw dump to FILE.", show_default=False)

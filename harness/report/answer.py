@@ -1,7 +1,10 @@
 """The first sentence of every report: what happened in the run."""
 
+import msgspec
+
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
+KEPT = (Judgement.PASS, Judgement.NOT_APPLICABLE)
 NOTICED_S = 0.1  # a shorter pause is none: the report's outages begin here
 # Violations that follow from others, or show only at the end, come later, whatever the time of their lines.
 LATER = {
@@ -46,6 +49,17 @@ def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
         for violation in item.violations
     ]
     return min(found, key=lambda one: one[:2])[2:] if found else None
+
+
+def not_kept(verdict: Verdict) -> list[Property]:
+    """The violated and the uncertain properties: first that of the headline, with the violation that it names first."""
+    found = [item for item in verdict.properties if item.verdict not in KEPT]
+    broken = earliest(verdict)
+    if broken is None:
+        return found
+    item, violation = broken
+    others = [one for one in item.violations if one is not violation]
+    return [msgspec.structs.replace(item, violations=[violation, *others]), *(one for one in found if one is not item)]
 
 
 def _headline(verdict: Verdict, item: Property, violation: Violation) -> str:

@@ -14,18 +14,19 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
+from zab_chaos.harness.report.answer import answer, capital, not_kept
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
 SUMMARY = "GITHUB_STEP_SUMMARY"  # the environment variable that names the file
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-FAILURES_SHOWN = 20  # in the Markdown; the JUnit file has all
+SHOWN = 20  # failures, and runs that passed, in the Markdown; the JUnit file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One judged run. `seconds`: its wall-clock time, if known; `details`: the text for a failure; `again`: the command that
-    repeats it.
+    """One judged run. `seconds`: its wall-clock time, if known; `answer`: what happened, in one sentence; `details`: the text
+    for a failure; `again`: the command that repeats it.
     """
 
     scenario: str
@@ -36,6 +37,7 @@ class Case:
     seconds: float = 0.0
     folder: str | None = None
     violated: list[str] = field(default_factory=list)
+    answer: str = ""
     details: str = ""
     again: str | None = None
 
@@ -45,9 +47,10 @@ class Case:
 
     @property
     def words(self) -> str:
-        """`VIOLATION: durability`."""
+        """`VIOLATION: durability violated: ...`, or what is known of it."""
+        said = self.answer or ", ".join(self.violated)
         expected = "" if self.expected == Outcome.PASS else f" (expected: {self.expected})"
-        return f"{self.verdict}{expected}" + (f": {', '.join(self.violated)}" if self.violated else "")
+        return f"{self.verdict}{expected}" + (f": {said}" if said else "")
 
 
 def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
@@ -62,7 +65,8 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         expected=str((facts.get("expect") or {}).get("verdict", Outcome.PASS)),
         seconds=seconds,
         folder=str(folder.path),
-        violated=[item.name for item in summary.violated(verdict)],
+        violated=[item.name for item in not_kept(verdict)],
+        answer=answer(verdict),
         details=summary.story(folder, verdict, again),
         again=again,
     )
@@ -112,16 +116,18 @@ def _test_case(case: Case) -> TestCase:
         trouble = (Error if case.verdict == Outcome.HARNESS_ERROR else Failure)(_clean(case.words), str(case.verdict))
         trouble.text = _clean(case.details)
         made.result = [trouble]
+    elif case.answer:
+        made.system_out = _clean(f"{capital(case.answer)}.")
     return made
 
 
 def markdown(command: str, cases: Sequence[Case]) -> str:
-    """Format as Markdown: a heading with the outcome, and each failure with its details, folded."""
+    """Format as Markdown: a heading with the outcome, the failures with their details, folded, and what the others did."""
     failed = [case for case in cases if case.failed]
     verdicts = {case.verdict: sum(one.verdict == case.verdict for one in cases) for case in cases}
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     lines = [f"### {'❌' if failed else '✅'} {command}: {counted or 'nothing was run'}", ""]
-    for case in failed[:FAILURES_SHOWN]:
+    for case in failed[:SHOWN]:
         title = f"{case.scenario}, seed {case.seed}, on {case.on}: {case.words}"
         lines += [
             "<details><summary>" + _escaped(title) + "</summary>",
@@ -132,8 +138,10 @@ def markdown(command: str, cases: Sequence[Case]) -> str:
             "",
         ]
         lines += ["</details>", "", *([f"Again: `{case.again}`", ""] if case.again else [])]
-    if len(failed) > FAILURES_SHOWN:
-        lines += [f"and {len(failed) - FAILURES_SHOWN} more", ""]
+    if len(failed) > SHOWN:
+        lines += [f"and {len(failed) - SHOWN} more", ""]
+    told = [case for case in cases if case.answer and not case.failed]
+    lines += [f"- {_escaped(f'{case.scenario}, seed {case.seed}: {case.answer}')}" for case in told[:SHOWN]]
     return "\n".join(lines) + "\n"
 
 

@@ -24,6 +24,8 @@ from zab_chaos.node.core import messages as m
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.recording import Answered, AnyEntry, LinkClosed, LinkOpened, Started, Stepped, Ticked
 
+NOT_RECORDED = "the run was not recorded, or its backend records nothing"
+
 
 class About(NamedTuple):
     """What a message says, as far as a picture needs it: zxids are 0 where it names none; `words`: of the rare kinds."""
@@ -63,7 +65,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
     lives = []
     recorded = recorded_lives(folder)
     if not recorded:
-        found.gaps.append("the run was not recorded, or its backend records nothing")
+        found.gaps.append(NOT_RECORDED)
     else:
         found.gaps += [
             f"node {node}, life {number}: it has no recording" for node, number in sorted({*traced} - {*recorded})

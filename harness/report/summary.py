@@ -3,39 +3,58 @@
 `zab_chaos.harness.report.terminal` is for a terminal, `zab_chaos.harness.report.html` for a browser.
 """
 
-from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.answer import answer, not_kept
+from zab_chaos.harness.report.chain import chain_of, preceding
+from zab_chaos.harness.report.html.diagram import read_diagram
+from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Judgement, Property, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property
 EVIDENCE_SHOWN = 8  # lines under one violation
-PASSED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
+LINKS_SHOWN = 8  # events before a violation, the last ones
 
 
-def violated(verdict: Verdict) -> list[Property]:
-    """The properties that are violated or UNKNOWN."""
-    return [item for item in verdict.properties if item.verdict not in PASSED]
+def led_to(folder: RunFolder, verdict: Verdict) -> list[str]:
+    """The fault before a violation and the events that led to it, a line each, without the messages between the nodes: to
+    find those, the run is re-executed for the report."""
+    if verdict.verdict is not Outcome.VIOLATION:
+        return []
+    diagram = read_diagram(folder.path, "not read", own_clocks=False)
+    chain = chain_of(verdict, diagram, read_spans(Source(folder.path)))
+    if chain is None:
+        return []
+    zero = fault_timeline.origin(folder)
+    links = [f"{(link.t - zero) / 1e9:9.3f} s  {link.words}" for link in chain.links[-LINKS_SHOWN:]]
+    return [f"{preceding(chain, zero)}.", *links]
+
+
+def finding(item: Property) -> list[str]:
+    """A property that was not kept: its statement, what happened, and the events that show it, in words."""
+    state = "is violated" if item.verdict is Judgement.VIOLATION else "is uncertain"
+    lines = [f"{item.name} ({item.source}) {state}: {item.statement}"]
+    for violation in item.violations[:VIOLATIONS_SHOWN]:
+        lines.append(f"  {violation.words}")
+        lines += [
+            f"    {event.file}:{event.line}  {in_words(event.file, event.event)}"
+            for event in violation.evidence[:EVIDENCE_SHOWN]
+        ]
+    more = max(0, len(item.violations) - VIOLATIONS_SHOWN) + item.more
+    return [*lines, f"  and {more} more (verdict.json)"] if more else lines
+
+
+def other_reasons(verdict: Verdict) -> list[str]:
+    """The verdict's reasons that neither its answer nor a finding tells."""
+    named = tuple(f"{item.name} is " for item in not_kept(verdict))
+    return [reason for reason in verdict.reasons if reason != answer(verdict) and not reason.startswith(named)]
 
 
 def findings(verdict: Verdict) -> list[str]:
-    """Lines for each violated property: its statement, what happened, and the events that show it, in words."""
-    lines: list[str] = []
-    for item in violated(verdict):
-        state = "is violated" if item.verdict is Judgement.VIOLATION else "is uncertain"
-        lines.append(f"{item.name} ({item.source}) {state}: {item.statement}")
-        for violation in item.violations[:VIOLATIONS_SHOWN]:
-            lines.append(f"  {violation.words}")
-            lines += [
-                f"    {event.file}:{event.line}  {in_words(event.file, event.event)}"
-                for event in violation.evidence[:EVIDENCE_SHOWN]
-            ]
-        more = max(0, len(item.violations) - VIOLATIONS_SHOWN) + item.more
-        lines += [f"  and {more} more (verdict.json)"] if more else []
-    named = {item.name for item in violated(verdict)}
-    lines += [reason for reason in verdict.reasons if not any(reason.startswith(name) for name in named)]
-    return lines
+    """Lines for each property that was not kept, and the other reasons for the verdict."""
+    return [*(line for item in not_kept(verdict) for line in finding(item)), *other_reasons(verdict)]
 
 
 def faults(folder: RunFolder) -> list[str]:
@@ -51,7 +70,8 @@ def faults(folder: RunFolder) -> list[str]:
 
 def story(folder: RunFolder, verdict: Verdict, again: str | None) -> str:
     """The whole text, with the run's folder and the command that repeats the run."""
-    parts = ["\n".join([f"verdict {verdict.verdict}: {answer(verdict)}", *findings(verdict)])]
+    parts = [f"verdict {verdict.verdict}: {answer(verdict)}"]
+    parts += ["\n".join(lines) for lines in (led_to(folder, verdict), findings(verdict)) if lines]
     broken = faults(folder)
     parts += ["\n".join(["Faults", *broken])] if broken else []
     parts.append("\n".join([f"results  {folder.path}", *([f"again    {again}"] if again else [])]))

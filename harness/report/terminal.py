@@ -3,7 +3,6 @@
 Everything comes from the run's folder, so a stored run is shown exactly as a new one.
 """
 
-import json
 import shlex
 from typing import Any
 
@@ -11,16 +10,12 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.harness.report.abridged import brief
-from zab_chaos.harness.report.answer import answer, capital
-from zab_chaos.harness.report.chain import chain_of, preceding
-from zab_chaos.harness.report.html.diagram import read_diagram
-from zab_chaos.harness.report.html.fault_spans import read_spans
-from zab_chaos.harness.report.html.source import Source
+from zab_chaos.harness.report import summary
+from zab_chaos.harness.report.answer import answer, capital, not_kept
 from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Judgement, Outcome, Verdict
+from zab_chaos.model.verdict import Judgement, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -30,9 +25,6 @@ COLOURS = {
     "HARNESS-ERROR": "bold magenta",
     "BEYOND-FAULT-MODEL": "bold yellow",
 }
-EVIDENCE_SHOWN = 6  # events under one violation; the rest is in verdict.json
-VIOLATIONS_SHOWN = 3  # of one property
-LINKS_SHOWN = 8  # events before a violation, the last ones
 
 
 def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Verdict | None = None) -> None:
@@ -46,27 +38,15 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     if known is not None:
         console.print()
         _say(console, capital(answer(known)), style="bold")
-        _chain(folder, known, console)
+        for line in summary.led_to(folder, known):
+            _say(console, line)
     if not brief:
         console.print()
         _faults(folder, console)
         _properties(verdict, console)
-    _violations(verdict, console)
-    _end(folder, facts, verdict, console)
-
-
-def _chain(folder: RunFolder, verdict: Verdict, console: Console) -> None:
-    """What led to a violation, without the messages between the nodes: to find those, the run is re-executed for the report."""
-    if verdict.verdict is not Outcome.VIOLATION:
-        return
-    diagram = read_diagram(folder.path, "not read", own_clocks=False)
-    chain = chain_of(verdict, diagram, read_spans(Source(folder.path)))
-    if chain is None:
-        return
-    zero = fault_timeline.origin(folder)
-    _say(console, f"{preceding(chain, zero)}.")
-    for link in chain.links[-LINKS_SHOWN:]:
-        _say(console, f"{(link.t - zero) / 1e9:9.3f} s  {link.words}")
+    if known is not None:
+        _violations(known, console)
+    _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None else [])
 
 
 def _faults(folder: RunFolder, console: Console) -> None:
@@ -117,27 +97,27 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
         console.print()
 
 
-def _violations(verdict: dict[str, Any], console: Console) -> None:
-    for item in verdict.get("properties", []):
-        violations = item.get("violations", [])
-        if not violations:
-            continue
-        state = "is violated" if item["verdict"] == "VIOLATION" else "is uncertain"
-        _say(console, f"{item['name']} ({item['source']}) {state}: {item['statement']}", style="bold")
-        for violation in violations[:VIOLATIONS_SHOWN]:
-            _say(console, f"  {violation['words']}")
-            cited = violation.get("evidence", [])
-            events = brief([one["event"] for one in cited])
-            for one, event in list(zip(cited, events, strict=True))[:EVIDENCE_SHOWN]:
-                words = json.dumps(event, separators=(",", ":"))
-                _say(console, f"    {one['file']}:{one['line']} {words}", style="dim")
-        more = len(violations) - VIOLATIONS_SHOWN + int(item.get("more", 0))
-        if more > 0:
-            _say(console, f"  and {more} more (verdict.json)")
-        console.print()
+def _violations(verdict: Verdict, console: Console) -> None:
+    """The headline's property with the lines that show it; of the others, which often follow from it, a line each."""
+    broken = not_kept(verdict)
+    if not broken:
+        return
+    title, *lines = summary.finding(broken[0])
+    _say(console, title, style="bold")
+    for line in lines:
+        _say(console, line, style="dim" if line.startswith("    ") else "")
+    for item in broken[1:]:
+        count = len(item.violations) + item.more
+        words = item.violations[0].words if item.violations else item.statement
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        state = "violated" if item.verdict is Judgement.VIOLATION else "uncertain"
+        _say(console, f"also {state}: {item.name}: {words}{more}")
+    console.print()
 
 
-def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], console: Console) -> None:
+def _end(
+    folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], console: Console, reasons: list[str]
+) -> None:
     word = str(verdict.get("verdict", "HARNESS-ERROR"))
     line = Text(word, COLOURS.get(word, ""))
     line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
@@ -149,7 +129,7 @@ def _end(folder: RunFolder, facts: dict[str, Any], verdict: dict[str, Any], cons
     elif expect.get("violates") is not None and expect["violates"] not in violated:
         line.append(f"  the scenario expects a violation of {expect['violates']}")
     console.print(line, highlight=False, soft_wrap=True)
-    for reason in verdict.get("reasons", []):
+    for reason in reasons:
         _say(console, f"  {reason}")
     if facts.get("dump"):
         _say(console, f"dump     {facts['dump']}")

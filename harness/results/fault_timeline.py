@@ -60,7 +60,7 @@ def spans(folder: RunFolder) -> list[Span]:
             Span(
                 id=line.id,
                 do=line.do,
-                target=str(line.target),
+                target=target_words(line.target),
                 nodes=line.nodes,
                 at=(line.t - zero) / 1e9,
                 healed=None if heal is None else (heal.t - zero) / 1e9,
@@ -69,6 +69,13 @@ def spans(folder: RunFolder) -> list[Span]:
             )
         )
     return found
+
+
+def target_words(target: Any) -> str:
+    """What the scenario calls its target; several are written one after the other. None: the shape or the pairs say it."""
+    if target is None:
+        return "links"
+    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from zab_chaos.model.lab.messages import Role, Txn
+from zab_chaos.model.lab.messages import Role, Txn, shown
 from zab_chaos.node.core.zxid import Zxid, counter_of, epoch_of, show
 
 MAGIC = b"DSEZAB01"
@@ -62,7 +62,7 @@ def show_dump(nodes: Iterable[Dumped]) -> str:
 
 def _node_lines(node: Dumped) -> list[str]:
     head = (
-        f"node {node.id}  {node.role.name.capitalize()}  current_epoch {node.current_epoch}  "
+        f"node {shown(node.id)}  {node.role.name.capitalize()}  current_epoch {node.current_epoch}  "
         f"accepted_epoch {node.accepted_epoch}  last_zxid {show(node.last_zxid())}  "
         f"last_committed {show(node.last_committed)}  history {len(node.history)}"
     )

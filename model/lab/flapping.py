@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 
 from zab_chaos.model.lab.arguments import Cut, LabArguments, Link
-from zab_chaos.model.lab.messages import Txn
+from zab_chaos.model.lab.messages import Txn, shown
 from zab_chaos.model.lab.simulator import LabSimulator, Node
 
 FLAPPING_PROPERTY = "agreement"  # its name among the oracle's properties
@@ -33,8 +33,8 @@ class PrefixViolation:
 
     def __str__(self) -> str:
         return (
-            f"{FLAPPING_PROPERTY}: node {self.first_node} and node {self.second_node} committed different transactions "
-            f"at position {self.position}: {self.first} and {self.second}"
+            f"{FLAPPING_PROPERTY}: node {shown(self.first_node)} and node {shown(self.second_node)} committed different "
+            f"transactions at position {self.position}: {self.first} and {self.second}"
         )
 
 

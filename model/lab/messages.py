@@ -7,6 +7,11 @@ import msgspec
 from zab_chaos.node.core.zxid import Zxid, show
 
 
+def shown(node: int) -> int:
+    """A node's number for people, who count from 1. The lab's arguments, messages and dump count from 0, as published."""
+    return node + 1
+
+
 class Role(IntEnum):
     """The numbers are the dump's."""
 

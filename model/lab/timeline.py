@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from zab_chaos.model.lab.arguments import LabArguments
 from zab_chaos.model.lab.flapping import find_prefix_violation
-from zab_chaos.model.lab.messages import Commit, Message, NewLeader, Propose
+from zab_chaos.model.lab.messages import Commit, Message, NewLeader, Propose, shown
 from zab_chaos.model.lab.shrink import outages
 from zab_chaos.model.lab.simulator import LabSimulator
 from zab_chaos.node.core.zxid import ZERO, Zxid, show
@@ -26,9 +26,9 @@ def timeline(arguments: LabArguments) -> list[str]:
 def _cuts(arguments: LabArguments) -> Iterator[Told]:
     for out in outages(arguments.schedule, arguments.rounds):
         source, to = out.link
-        yield out.begin, 0, f"the link from node {source} to node {to} is cut"
+        yield out.begin, 0, f"the link from node {shown(source)} to node {shown(to)} is cut"
         if out.end < arguments.rounds:
-            yield out.end, 0, f"the link from node {source} to node {to} heals"
+            yield out.end, 0, f"the link from node {shown(source)} to node {shown(to)} heals"
 
 
 class _Teller:
@@ -44,16 +44,16 @@ class _Teller:
         match message:
             case NewLeader(new_epoch=epoch) if (source, epoch) not in self._led:
                 self._led.add((source, epoch))
-                self._say(now, f"node {source} leads epoch {epoch}")
+                self._say(now, f"node {shown(source)} leads epoch {epoch}")
             case Propose(txn=txn):
                 if txn.zxid not in self._proposed:
                     self._proposed.add(txn.zxid)
-                    self._say(now, f"node {source} proposes {txn}")
+                    self._say(now, f"node {shown(source)} proposes {txn}")
                 if not arrives:
-                    self._say(now, f"its proposal {show(txn.zxid)} to node {to} is lost")
+                    self._say(now, f"its proposal {show(txn.zxid)} to node {shown(to)} is lost")
             case Commit(zxid=zxid) if arrives and zxid > self._committed.get((source, to), ZERO):
                 self._committed[source, to] = zxid
-                self._say(now, f"node {to} hears from node {source} that {show(zxid)} is committed")
+                self._say(now, f"node {shown(to)} hears from node {shown(source)} that {show(zxid)} is committed")
             case _:
                 pass
 

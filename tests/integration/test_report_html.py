@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -116,6 +117,18 @@ class Report:
         # The browser's own first page (chrome://newtab) may still be loading its parts.
         sent = [one["request"]["url"] for one in requests if not one["documentURL"].startswith("chrome:")]
         assert sent == [self.driver.current_url]
+
+
+@contextmanager
+def resized(report: Report, width: int) -> Iterator[None]:
+    """The window is so many CSS pixels wide."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    report.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        report.settle()
+        yield
+    finally:
+        report.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +304,10 @@ def test_the_keyboard_does_what_the_mouse_does(show: Callable[..., Report]) -> N
 
 def test_a_violations_evidence_is_on_the_lanes_and_one_click_away(show: Callable[..., Report]) -> None:
     report = show(agreement_fork())
+    text = report.find("violations").text
+    assert "quorum durability is violated" in text  # the headline; what follows from it is folded
+    assert "agreement is violated" not in text
+    report.driver.find_element("xpath", "//summary[starts-with(., 'Also not kept: agreement')]").click()
     assert "agreement is violated" in report.find("violations").text
     assert RED in report.colours("lanes")
     button = report.driver.find_element("css selector", "#violations button.show")
@@ -302,6 +319,57 @@ def test_a_violations_evidence_is_on_the_lanes_and_one_click_away(show: Callable
     number = report.driver.find_element("css selector", "#violations .mark").text
     words = [(report.point("lanes", report.x(at), 22 + lane * 46 + 19), report.tip)[1] for lane in range(3)]
     assert any(f"{number}: node" in word for word in words)
+
+
+def test_a_sign_of_evidence_at_the_edge_does_not_cover_the_nodes_name(show: Callable[..., Report]) -> None:
+    report = show(agreement_fork())
+    button = report.driver.find_element("css selector", "#violations button.show")
+    button.click()
+    for _ in range(2):
+        report.find("zoom-right").click()
+    report.settle()
+    at = (int(button.get_attribute("data-begin") or 0) + int(button.get_attribute("data-end") or 0)) / 2
+    assert report.x(at) == pytest.approx(LEFT, abs=2)
+    assert RED in report.colours("lanes", LEFT, 0, 30, 0)
+    assert RED not in report.colours("lanes", 0, 0, LEFT - 4, 0)
+
+
+@pytest.mark.parametrize("width", [420, 1400])
+def test_nothing_is_cut_off(show: Callable[..., Report], width: int) -> None:
+    report = show(ordinary())
+    with resized(report, width):
+        field = report.js(
+            """const field = document.getElementById("wanted"), style = getComputedStyle(field);
+            const ctx = document.createElement("canvas").getContext("2d");
+            ctx.font = `${style.fontSize} ${style.fontFamily}`;
+            const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+            return [ctx.measureText(field.placeholder).width, room]"""
+        )
+        assert field[0] < field[1]
+        wide = "return [...document.querySelectorAll('.scroll')].map((it) => it.scrollWidth - it.clientWidth)"
+        assert max(report.js(wide)) <= 0
+
+
+def test_the_names_of_seven_nodes_take_as_many_rows_as_they_need(show: Callable[..., Report]) -> None:
+    report = show(Story(7, seed=1))
+    wide = report.find("lag").size["height"]
+    with resized(report, 420):
+        assert report.find("lag").size["height"] == wide + 2 * 16
+
+
+def test_the_legends_explain_every_mark(show: Callable[..., Report]) -> None:
+    report = show(agreement_fork())
+    told = " ".join(one.text for one in report.driver.find_elements("css selector", "figure"))
+    for sign in (
+        "▲ established",
+        "▼ truncated",
+        "✕ stopped itself",
+        "◆ snapshot",
+        "link cut",
+        "p99 (dashed)",
+        "hatched",
+    ):
+        assert sign in told
 
 
 def test_dark_and_light_are_both_drawn(show: Callable[..., Report]) -> None:

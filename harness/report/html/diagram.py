@@ -13,7 +13,8 @@ import msgspec
 from zab_chaos.harness.report.html.lifetimes import TRACE
 from zab_chaos.harness.report.html.packed import pack, steps
 from zab_chaos.harness.report.html.source import Number, Source, Timed
-from zab_chaos.harness.report.messages import Exchange, Sent, read_messages
+from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, Sent, read_messages
+from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.peer import Peer
 
@@ -200,7 +201,7 @@ def read_diagram(folder: Path, core: type[Peer] | str, *, own_clocks: bool) -> D
             found.owners += _owners(line, asked)
     found.steps.sort(key=lambda step: step.t)
     if isinstance(core, str):
-        found.exchange.gaps.append(core)
+        found.exchange.gaps.append(core if recorded_lives(folder) else NOT_RECORDED)
     else:
         found.exchange = read_messages(folder, core, lives, own_clocks=own_clocks)
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.report.abridged import brief
+from zab_chaos.harness.report.answer import not_kept
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.html.source import Source
 from zab_chaos.model.verdict import Evidence, Property, Verdict
@@ -61,7 +62,7 @@ def read_verdict(source: Source) -> Judged:
         return Judged()
     judged = Judged(verdict)
     known: dict[tuple[str, int], Mark] = {}
-    for item in verdict.properties:
+    for item in not_kept(verdict):
         findings = []
         for violation in item.violations:
             shown = brief([one.event for one in violation.evidence])

@@ -1,11 +1,13 @@
-"""The faults of a run as stretches of time: what was broken from when to when, which links were cut, who was paused."""
+"""The faults of a run as stretches of time: what was broken from when to when, which links were touched, who was paused."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zab_chaos.harness.report.html.source import FaultLine, Source
+from zab_chaos.harness.results.fault_timeline import target_words
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
+CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other faults of links only disturb them
 MENDS = {"restart", "resume"}  # these put something right: a moment, not a stretch
 
 
@@ -57,7 +59,7 @@ def _begun(line: FaultLine, number: int) -> Span:
     return Span(
         id=line.id,
         do=line.do,
-        target=_named(line.target),
+        target=target_words(line.target),
         nodes=line.nodes,
         params=line.params,
         pairs=line.pairs or [],
@@ -66,19 +68,22 @@ def _begun(line: FaultLine, number: int) -> Span:
     )
 
 
-def _named(target: Any) -> str:
-    """What the scenario calls its target; several are written one after the other."""
-    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
+class Touched(NamedTuple):
+    """When a fault touched a link; whether it was cut, or only disturbed."""
+
+    begin: int
+    end: int
+    cut: bool
 
 
-def cut_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """For each ordered pair of nodes when its link was cut; what was never healed lasts to `end`."""
-    cuts: dict[tuple[int, int], list[tuple[int, int]]] = {}
+def touched_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[Touched]]:
+    """For each ordered pair of nodes when a fault touched its link; what was never healed lasts to `end`."""
+    touched: dict[tuple[int, int], list[Touched]] = {}
     for span in spans:
         for one, other in span.pairs:
             until = end if span.healed is None else span.healed
-            cuts.setdefault((one, other), []).append((span.at, until))
-    return dict(sorted(cuts.items()))
+            touched.setdefault((one, other), []).append(Touched(span.at, until, span.do in CUTS))
+    return dict(sorted(touched.items()))
 
 
 def pauses(spans: list[Span], fired: dict[int, list[int]], end: int) -> dict[int, list[tuple[int, int]]]:

@@ -1,6 +1,6 @@
 """The page of one run: text, data and scripts in one file that loads nothing and runs nothing but its own scripts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,8 +16,14 @@ SCRIPTS = (
     "data.js", "view.js", "paint.js", "lanes.js", "exchange.js", "messages.js", "follow.js", "load.js", "pointer.js",
     "main.js",
 )  # fmt: skip
-PANELS = (
-    ("faults", "Faults and cut links", "from inject to heal; a link is named from→to"),
+Panel = tuple[str, str, str]
+Legend = Sequence[tuple[str, str]]  # (style of the swatch, or "" without one; words)
+PANELS: tuple[Panel, ...] = (
+    (
+        "faults",
+        "Faults and links",
+        "from inject to heal; the other pictures shade this time, between a dashed and a dotted line; a link is named from→to",
+    ),
     ("lanes", "Nodes", "fill: phase; dark edge on top: LEADING; band below: epoch"),
     (
         "messages",
@@ -27,21 +33,33 @@ PANELS = (
     (
         "latency",
         "Latency",
-        "of each operation from the time at which it was due; lines: p50 and p99 of the successful ones",
+        "of each operation from the time at which it was due; of the successful ones p50 (line) and p99 (dashed)",
     ),
     ("throughput", "Throughput", "operations answered a second; hatched: a write was due and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
-LEGENDS = {
+LEGENDS: dict[str, Legend] = {
+    "faults": (
+        ("fault", "fault"),
+        ("mends", "repair"),
+        ("unconfirmed", "not confirmed"),
+        ("cut", "link cut"),
+        ("disturbed", "link disturbed"),
+    ),
     "lanes": (
         ("election", "ELECTION"),
         ("discovery", "DISCOVERY"),
         ("synchronization", "SYNCHRONIZATION"),
         ("following", "BROADCAST, following"),
         ("leading", "BROADCAST, leading"),
+        ("bare", "not known"),
         ("down", "down"),
         ("paused", "paused"),
         ("amnesiac", "amnesiac: counts in no quorum"),
+        ("", "▲ established"),
+        ("", "▼ truncated"),
+        ("", "✕ stopped itself"),
+        ("", "◆ snapshot, member again, crash point"),
     ),
     "latency": (("write", "write ●"), ("read", "read ○"), ("failed", "failed ×"), ("unknown", "unknown ▲")),
     "throughput": (("write", "succeeded"), ("failed", "failed"), ("unknown", "answered unknown")),
@@ -96,7 +114,7 @@ def _main(story: RunData) -> Html:
         tables.damages(story),
         tables.chain(story),
         tables.violations(story),
-        pictures("The run over time", PANELS, story.diagram),
+        pictures("The run over time", *_panels(story), story.diagram),
         tables.latencies(story),
         tables.outages(story),
         tables.faults(story),
@@ -106,7 +124,15 @@ def _main(story: RunData) -> Html:
     )
 
 
-def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagram) -> Html:
+def _panels(story: RunData) -> tuple[Iterable[Panel], Mapping[str, Legend]]:
+    """What there is to draw, and its legends; a backend of somebody else's may record nothing of its nodes."""
+    if story.lanes:
+        return PANELS, LEGENDS
+    run = ("lanes", "Run", "its milestones; what its nodes did is not recorded")
+    return [run if panel[0] == "lanes" else panel for panel in PANELS], {**LEGENDS, "lanes": ()}
+
+
+def pictures(title: str, panels: Iterable[Panel], legends: Mapping[str, Legend], diagram: Diagram) -> Html:
     """The pictures, with what moves them. `panels`: canvas, name, explanation."""
     buttons = (("in", "+", "zoom in"), ("out", "−", "zoom out"), ("left", "◀", "earlier"), ("right", "▶", "later"))
     return element(
@@ -124,15 +150,20 @@ def pictures(title: str, panels: Iterable[tuple[str, str, str]], diagram: Diagra
             class_="tools",
         ),
         element("noscript", element("p", "The pictures need JavaScript; the tables do not.")),
-        *(_picture(*panel, _following(diagram) if panel[0] == "messages" else ()) for panel in panels),
+        *(
+            _picture(*panel, legends.get(panel[0], ()), _following(diagram) if panel[0] == "messages" else ())
+            for panel in panels
+        ),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
         id="pictures",
     )
 
 
-def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None] = ()) -> Html:
+def _picture(name: str, title: str, explanation: str, marks: Legend, more: Sequence[Html | None]) -> Html:
     """`more`: what stands above the picture, and then, as one, what stands below it."""
-    legend = [element("li", element("span", class_=f"swatch {style}"), words) for style, words in LEGENDS.get(name, ())]
+    legend = [
+        element("li", element("span", class_=f"swatch {style}") if style else None, words) for style, words in marks
+    ]
     return element(
         "figure",
         element("figcaption", element("b", title), f" {explanation}"),
@@ -146,7 +177,7 @@ def _picture(name: str, title: str, explanation: str, more: Sequence[Html | None
 def _following(diagram: Diagram) -> tuple[Html | None, ...]:
     """What is missing, and the search; below the picture the way of what is followed, in words, and the legend."""
     gaps = [element("p", f"Messages are missing: {gap}.", class_="gaps") for gap in diagram.gaps]
-    hint = "1:402, /key-3, client 3, client 3 seq 35, node 2" if diagram.requests else "1:2, node 2"
+    hint = "1:402, /key-3, client 3, node 2" if diagram.requests else "1:2, node 2"
     form = element(
         "div",
         element("label", "Follow ", element("input", id="wanted", type="search", placeholder=hint, autocomplete="off")),

@@ -8,7 +8,7 @@ from zab_chaos.harness.report.chain import Chain, chain_of
 from zab_chaos.harness.report.html.commits import Lag, lags
 from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import Judged, read_verdict
-from zab_chaos.harness.report.html.fault_spans import MENDS, Span, cut_links, pauses, read_spans
+from zab_chaos.harness.report.html.fault_spans import MENDS, Span, Touched, pauses, read_spans, touched_links
 from zab_chaos.harness.report.html.lanes import Stretch, stretches
 from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_ends
 from zab_chaos.harness.report.html.operations import Operations, read_operations
@@ -34,7 +34,7 @@ class RunData:
     lives: list[Life]
     lanes: list[Stretch]
     spans: list[Span]
-    cuts: dict[tuple[int, int], list[tuple[int, int]]]
+    links: dict[tuple[int, int], list[Touched]]
     pauses: dict[int, list[tuple[int, int]]]
     operations: Operations
     windows: list[tuple[int, int]]
@@ -72,9 +72,12 @@ class RunData:
             ],
             "events": self._events(),
             "faults": self._faults(),
-            "cuts": [
-                {"link": f"{one}→{other}", "times": [self._between(time) for time in times]}
-                for (one, other), times in self.cuts.items()
+            "links": [
+                {
+                    "link": f"{one}→{other}",
+                    "times": [{**self._between((it.begin, it.end)), "cut": it.cut} for it in times],
+                }
+                for (one, other), times in self.links.items()
             ],
             "milestones": [{"t": self._micros(line.t), "words": line.event} for line in self.milestones],
             "operations": self.operations.as_json(self.zero),
@@ -175,7 +178,7 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         lives=lives,
         lanes=stretches(lives, end),
         spans=spans,
-        cuts=cut_links(spans, end),
+        links=touched_links(spans, end),
         pauses=pauses(spans, fired, end),
         operations=operations,
         windows=operations.windows(worked_until, WINDOW),
@@ -197,11 +200,12 @@ def have_own_clocks(facts: dict[str, Any], spans: list[Span]) -> bool:
 def _times(
     milestones: list[MilestoneLine], spans: list[Span], lives: list[Life], operations: Operations
 ) -> tuple[int, int, int]:
-    """Zero, begin and end of the run."""
+    """Zero, begin and end of the run: it begins with the first process, not while the harness fetches or builds things."""
     known = [line.t for line in milestones] + [span.at for span in spans] + [span.healed or span.at for span in spans]
     known += [life.begin for life in lives] + [life.last for life in lives]
     if operations.due:
         known += [min(operations.due), max(operations.due)]
-    begin, end = min(known, default=0), max(known, default=0)
+    began = [life.begin for life in lives] + [span.at for span in spans] + operations.due[:1].tolist()
+    begin, end = min(began or known, default=0), max(known, default=0)
     zero = next((line.t for line in milestones if line.event == "workload-started"), begin)
     return zero, begin, max(end, begin + 1_000_000)

@@ -57,11 +57,17 @@ def chain(story: RunData) -> Html | None:
 
 
 def violations(story: RunData) -> Html | None:
-    """Each violated (or uncertain) property: its statement, what broke it in words, the numbered evidence."""
+    """The violated property of the headline: its statement, what broke it in words, the numbered evidence. The others, which
+    often follow from it, can be opened."""
     if not story.judged.findings:
         return None
-    parts = [_violated(story, item, findings) for item, findings in story.judged.findings]
-    return element("section", element("h2", "What was violated, and what shows it"), *parts, id="violations")
+    first, *others = (_violated(story, item, findings) for item, findings in story.judged.findings)
+    names = ", ".join(item.name for item, _ in story.judged.findings[1:])
+    rest = element("details", element("summary", f"Also not kept: {names}"), *others) if others else None
+    numbers = element("p", "The lines that show it are numbered; their numbers and red lines are in the pictures, too.")
+    return element(
+        "section", element("h2", "What was violated, and what shows it"), numbers, first, rest, id="violations"
+    )
 
 
 def _violated(story: RunData, item: Property, findings: list[Finding]) -> Html:
@@ -143,13 +149,16 @@ def faults(story: RunData) -> Html | None:
 
 def latencies(story: RunData) -> Html | None:
     """Latency quantiles, from the due time."""
-    rows = [(name, count, *(f"{one:.2f}" for one in values)) for name, count, values in story.operations.quantiles()]
-    heads = ("operations", "succeeded", "p50, ms", "p90, ms", "p99, ms", "p99.9, ms", "longest, ms")
-    return (
-        table("Latency, counted from the time at which an operation was due", heads, rows, range(1, 7))
-        if rows
-        else None
-    )
+    rows = [
+        (name, count, *(_milliseconds(one) for one in values)) for name, count, values in story.operations.quantiles()
+    ]
+    heads = ("operations", "succeeded", "p50", "p90", "p99", "p99.9", "longest")
+    caption = "Latency in ms, counted from the time at which an operation was due"
+    return table(caption, heads, rows, range(1, 7)) if rows else None
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
 def outages(story: RunData) -> Html | None:

@@ -8,7 +8,7 @@ from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.lanes import Stretch
 from zab_chaos.harness.report.html.markup import element
 from zab_chaos.harness.report.html.operations import Operations
-from zab_chaos.harness.report.html.page import PANELS, SCRIPTS, data, pictures
+from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data, pictures
 from zab_chaos.harness.report.messages import Exchange, Sent, about
 from zab_chaos.model.transcripts.drawing import Done, Drawn
 from zab_chaos.node.core import digest as dg
@@ -25,14 +25,14 @@ def transcript_page(name: str, text: str, drawn: Drawn) -> str:
     header = element("header", element("h1", name), element("p", paragraph.replace("\n", " ")))
     main = element(
         "main",
-        pictures("One thing after another", [panel for panel in PANELS if panel[0] in SHOWN], diagram),
+        pictures("One thing after another", [panel for panel in PANELS if panel[0] in SHOWN], LEGENDS, diagram),
         element("section", element("h2", "The transcript"), element("pre", rest.strip())),
     )
     return document(name, header, main, data(_shown(drawn, diagram)), scripts=SCRIPTS)
 
 
 def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
-    nothing = ("pauses", "amnesia", "events", "faults", "cuts", "windows", "lags", "marks")
+    nothing = ("pauses", "amnesia", "events", "faults", "links", "windows", "lags", "marks")
     return {
         **{name: [] for name in nothing},
         "steps": True,

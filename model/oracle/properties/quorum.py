@@ -53,7 +53,7 @@ class QuorumDurability(Checker):
 
     def _tell(self, delivery: Delivery, holders: list[int], quorum: int) -> None:
         event, first = delivery.event, delivery.last - delivery.fresh + 1
-        held = f"that {named(holders)} only had on disk" if holders else "that was on no disk that counts"
+        held = f"which only {named(holders)} had on disk" if holders else "which was on no disk that counts"
         self.found.add(
             f"node {event.node} was the first to deliver {span(first, delivery.last)}, {held}; a quorum is {quorum}",
             [event],

@@ -1,9 +1,9 @@
-// The panels of what happened: faults with cut links, and the nodes' lanes with the evidence on them.
+// The panels of what happened: faults with the links that they touched, and the nodes' lanes with the evidence on them.
 const FAULT_ROW = 20, LINK_ROW = 16, LANE = 46, RUN_ROW = 22;
 
 const faultsPanel = {
   rows: () => Math.max(1, ...run.faults.map((fault) => fault.row + 1)),
-  height: () => faultsPanel.rows() * FAULT_ROW + run.cuts.length * LINK_ROW + 6 + AXIS,
+  height: () => faultsPanel.rows() * FAULT_ROW + run.links.length * LINK_ROW + 6 + AXIS,
   draw(area) {
     const { ctx } = area;
     rowName(area, run.faults.length ? "faults" : "no faults", FAULT_ROW / 2);
@@ -14,11 +14,13 @@ const faultsPanel = {
       const seen = fillClipped(area, begin, y, end, FAULT_ROW - 4);
       if (seen) nameFault(area, fault, seen, y + FAULT_ROW / 2 - 2);
     }
-    run.cuts.forEach((cut, index) => {
+    run.links.forEach((link, index) => {
       const y = faultsPanel.rows() * FAULT_ROW + index * LINK_ROW;
-      rowName(area, cut.link, y + LINK_ROW / 2);
-      ctx.fillStyle = theme.red;
-      for (const time of cut.times) fillClipped(area, area.x(time.begin), y + 3, area.x(time.end), LINK_ROW - 7);
+      rowName(area, link.link, y + LINK_ROW / 2);
+      for (const time of link.times) {
+        ctx.fillStyle = time.cut ? theme.red : theme.purple;
+        fillClipped(area, area.x(time.begin), y + 3, area.x(time.end), LINK_ROW - 7);
+      }
     });
   },
   hit(area, x, y) {
@@ -26,9 +28,9 @@ const faultsPanel = {
     const covers = (begin, end) => t >= begin - near && t <= (end ?? begin) + near;
     const fault = run.faults.find((one) => Math.floor(y / FAULT_ROW) === one.row && covers(one.begin, one.end ?? one.begin + near));
     if (fault) return faultWords(fault);
-    const cut = run.cuts[Math.floor((y - faultsPanel.rows() * FAULT_ROW) / LINK_ROW)];
-    const time = cut && cut.times.find((one) => covers(one.begin, one.end));
-    return time ? `link ${cut.link} cut\n${seconds(time.begin)} to ${seconds(time.end)}, ${duration(time.end - time.begin)}` : null;
+    const link = run.links[Math.floor((y - faultsPanel.rows() * FAULT_ROW) / LINK_ROW)];
+    const time = link && link.times.find((one) => covers(one.begin, one.end));
+    return time ? `link ${link.link} ${time.cut ? "cut" : "disturbed"}\n${seconds(time.begin)} to ${seconds(time.end)}, ${duration(time.end - time.begin)}` : null;
   },
 };
 
@@ -47,29 +49,30 @@ function faultWords(fault) {
 }
 
 const lanesPanel = {
-  height: () => RUN_ROW + run.nodes.length * LANE + AXIS,
-  top: (node) => RUN_ROW + run.nodes.indexOf(node) * LANE,
+  nodes: run.nodes.filter((node) => run.lanes.some((one) => one.node === node)), // some backends record nothing of their nodes
+  height: () => RUN_ROW + lanesPanel.nodes.length * LANE + AXIS,
+  top: (node) => RUN_ROW + lanesPanel.nodes.indexOf(node) * LANE,
   draw(area) {
-    const { ctx } = area;
+    const { ctx } = area, groups = markGroups(area);
     rowName(area, "run", RUN_ROW / 2);
     run.milestones.forEach((one, i) => {
       const x = area.x(one.t), next = run.milestones[i + 1];
       ctx.fillStyle = theme.faint;
-      if (fillClipped(area, x - 1, 4, x + 1, RUN_ROW - 10)) fitText(ctx, one.words, x, next ? area.x(next.t) : area.right, RUN_ROW / 2 - 1, theme.faint);
+      if (fillClipped(area, x - 1, 4, x + 1, RUN_ROW - 10)) fitText(ctx, one.words, ...clearOf(area, groups, [x, next ? area.x(next.t) : area.right], RUN_ROW / 2), RUN_ROW / 2 - 1, theme.faint);
     });
-    for (const node of run.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
+    for (const node of lanesPanel.nodes) rowName(area, `node ${node}`, lanesPanel.top(node) + LANE / 2);
     for (const stretch of run.lanes) paintStretch(area, stretch);
     overlay(area, run.pauses, "paused");
     overlay(area, run.amnesia, "amnesiac");
-    for (const stretch of run.lanes) nameStretch(area, stretch);
+    for (const stretch of run.lanes) nameStretch(area, stretch, groups);
     for (const event of run.events) paintEvent(area, event);
-    for (const group of markGroups(area)) paintMarks(area, group);
+    for (const group of groups) paintMarks(area, group);
   },
   hit(area, x, y) {
-    const group = markGroups(area).find((one) => Math.abs(one.x - x) < 10 && Math.abs(one.y - y) < LANE / 2);
+    const group = markGroups(area).find((one) => Math.abs(middleOf(area, one) - x) < halfOf(area.ctx, one.marks) && Math.abs(one.y - y) < LANE / 2);
     if (group) return group.marks.map((mark) => `${mark.number}: ${mark.words}\nat ${seconds(mark.t)}`).join("\n");
     if (y < RUN_ROW) return nearest(area, run.milestones, x, (one) => `${one.words} at ${seconds(one.t)}`);
-    const node = run.nodes[Math.floor((y - RUN_ROW) / LANE)];
+    const node = lanesPanel.nodes[Math.floor((y - RUN_ROW) / LANE)];
     const event = nearest(area, run.events.filter((one) => one.node === node), x, (one) => `${one.words}\nat ${seconds(one.t)}`);
     return event || stretchWords(node, area.t(x));
   },
@@ -101,9 +104,10 @@ function paintStretch(area, stretch) {
 }
 
 // The longest name that fits, on a ground of its own: what it stands on may be hatched.
-function nameStretch(area, stretch) {
+function nameStretch(area, stretch, groups) {
   const { ctx } = area, y = lanesPanel.top(stretch.node) + 4, height = LANE - 10;
-  const seen = [Math.max(area.x(stretch.begin), area.left), Math.min(area.x(stretch.end), area.right)];
+  const all = [Math.max(area.x(stretch.begin), area.left), Math.min(area.x(stretch.end), area.right)];
+  const seen = clearOf(area, groups, all, y + LANE / 2 - 8);
   if (stretch.state === "down") return label(ctx, "down", seen, y + height / 2);
   const fill = fillOf(stretch), colour = theme[fill === theme.blue ? "on-blue" : "on-fill"];
   label(ctx, `${stretch.role} ${stretch.phase}`, seen, y + 11, fill, colour) || label(ctx, stretch.role, seen, y + 11, fill, colour);
@@ -127,33 +131,51 @@ function paintEvent(area, event) {
 const numbersOf = (marks) => marks.map((mark) => mark.number).join(" ");
 const halfOf = (ctx, marks) => Math.max(ctx.measureText(numbersOf(marks)).width / 2 + 5, 10);
 
+// The widest part of a stretch that no sign of evidence covers.
+function clearOf(area, groups, [begin, end], y) {
+  const signs = groups.filter((one) => one.y === y).map((one) => [middleOf(area, one) - halfOf(area.ctx, one.marks), middleOf(area, one) + halfOf(area.ctx, one.marks)]);
+  const edges = [[begin, begin], ...signs.filter(([left, right]) => right > begin && left < end).sort((a, b) => a[0] - b[0]), [end, end]];
+  const parts = edges.slice(1).map(([left], i) => [Math.max(begin, edges[i][1]), left]);
+  return parts.reduce((widest, part) => (part[1] - part[0] > widest[1] - widest[0] ? part : widest));
+}
+
+// A sign lies inside the plot: beside it is the node's name.
+function middleOf(area, group) {
+  const half = halfOf(area.ctx, group.marks);
+  return Math.max(area.left + half, Math.min(group.x, area.right - half));
+}
+
+function touch(area, one, other) {
+  return one.y === other.y && Math.abs(middleOf(area, one) - middleOf(area, other)) < halfOf(area.ctx, one.marks) + halfOf(area.ctx, other.marks);
+}
+
 // Evidence whose signs would touch is one sign.
 function markGroups(area) {
   const groups = [];
   for (const mark of run.marks) {
     const x = area.x(mark.t), y = mark.node === null ? RUN_ROW / 2 : lanesPanel.top(mark.node) + LANE / 2 - 4;
     if (x < area.left - 1 || x > area.right + 1) continue;
-    const group = groups.find((one) => one.y === y && Math.abs(one.x - x) < halfOf(area.ctx, one.marks) + halfOf(area.ctx, [mark]));
+    const alone = { x, y, marks: [mark] }, group = groups.find((one) => touch(area, one, alone));
     if (group) group.marks.push(mark);
-    else groups.push({ x, y, marks: [mark] });
+    else groups.push(alone);
   }
   return groups;
 }
 
 function paintMarks(area, group) {
-  const { ctx } = area, text = numbersOf(group.marks), half = halfOf(ctx, group.marks);
+  const { ctx } = area, text = numbersOf(group.marks), half = halfOf(ctx, group.marks), middle = middleOf(area, group);
   line(ctx, theme.red, group.x, group.y - LANE / 2, group.x, group.y + LANE / 2);
   ctx.fillStyle = theme.red;
   ctx.strokeStyle = theme.paper;
   ctx.lineWidth = 2;
   ctx.beginPath();
-  ctx.roundRect(group.x - half, group.y - 10, 2 * half, 20, 10);
+  ctx.roundRect(middle - half, group.y - 10, 2 * half, 20, 10);
   ctx.fill();
   ctx.stroke();
   ctx.lineWidth = 1;
   ctx.fillStyle = "#000000";
   ctx.textAlign = "center";
-  ctx.fillText(text, group.x, group.y);
+  ctx.fillText(text, middle, group.y);
 }
 
 function stretchWords(node, t) {

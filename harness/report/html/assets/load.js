@@ -177,15 +177,19 @@ const throughputPanel = {
   },
 };
 
+const NAMED = 92; // CSS pixels for a node's name in the legend
+
 const lagPanel = {
-  height: () => 170,
+  height: () => 154 + 16 * lagPanel.rows(),
+  perRow: () => Math.max(1, Math.floor((lagPanel.canvas.clientWidth - LEFT - RIGHT) / NAMED)),
+  rows: () => Math.ceil(run.nodes.length / lagPanel.perRow()),
   dashes: [[], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4]],
   draw(area) {
     const { ctx } = area;
     const most = Math.max(10, run.lags.reduce((high, lag) => lag.before.reduce((a, b) => Math.max(a, b), high), 0));
     const ticks = [0];
     for (let tick = 1; tick <= most; tick *= 10) ticks.push(tick);
-    const y = paintScale(area, TOP + 16, 0, most, (value) => Math.log10(1 + value), ticks, "");
+    const y = paintScale(area, TOP + 16 * lagPanel.rows(), 0, most, (value) => Math.log10(1 + value), ticks, "");
     ctx.save();
     ctx.beginPath();
     ctx.rect(area.left, 0, area.right - area.left, area.bottom);
@@ -195,7 +199,6 @@ const lagPanel = {
       path(ctx, points, theme.series[index % theme.series.length], lagPanel.dashes[index % lagPanel.dashes.length], 1.4);
     }
     ctx.restore();
-    lagPanel.legend(area);
   },
   // Every delivery, or where they lie closer than the pixels, the highest lag of each 3 pixels.
   points(area, lag, y) {
@@ -216,11 +219,11 @@ const lagPanel = {
     [...highest].forEach(([bin, most], i) => points.push([bin * 3 + 1, y(most), i]));
     return points;
   },
-  legend({ ctx, left }) {
+  words({ ctx, left }) {
     run.nodes.forEach((node, index) => {
-      const x = left + 6 + index * 92;
-      path(ctx, [[x, 8, 0], [x + 26, 8, 1]], theme.series[index % theme.series.length], lagPanel.dashes[index % lagPanel.dashes.length], 2);
-      label(ctx, `node ${node}`, [x + 28, x + 92], 8);
+      const x = left + 6 + (index % lagPanel.perRow()) * NAMED, y = 8 + 16 * Math.floor(index / lagPanel.perRow());
+      path(ctx, [[x, y, 0], [x + 26, y, 1]], theme.series[index % theme.series.length], lagPanel.dashes[index % lagPanel.dashes.length], 2);
+      label(ctx, `node ${node}`, [x + 28, x + NAMED], y);
     });
   },
   hit(area, x) {

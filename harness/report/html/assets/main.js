@@ -13,6 +13,7 @@ function draw() {
     if (panel !== faultsPanel) paintFaults(area);
     panel.draw(area);
     if (panel !== lanesPanel) for (const mark of run.marks) dashed(area, area.x(mark.t), [], theme.red);
+    panel.words?.(area); // on top: no line crosses them
   }
   document.getElementById("range").textContent = `${seconds(view.begin)} to ${seconds(view.end)}`;
   Object.assign(pictures.dataset, { begin: Math.round(view.begin), end: Math.round(view.end) });

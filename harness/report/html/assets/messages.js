@@ -29,8 +29,8 @@ const messagesPanel = {
       if (followed) paintFollowed(area);
       paintSteps(area, seen);
     });
-    saySize(area);
   },
+  words: (area) => exchange.ready && saySize(area),
   hit(area, x, y) {
     const found = messagesPanel.pointed(area, x, y);
     if (found.length) return found.slice(0, 3).map((one) => one.words()).join("\n\n") + (found.length > 3 ? `\n\nand ${found.length - 3} more` : "");
@@ -96,6 +96,7 @@ function paintLifeLines(area) {
   const { ctx } = area;
   clipped(area, () => {
     if (!run.steps) line(ctx, theme.faint, area.left, CLIENT_LINE, area.right, CLIENT_LINE);
+    for (const node of run.nodes.filter((one) => !lanesPanel.nodes.includes(one))) line(ctx, theme.faint, area.left, messagesPanel.y(node), area.right, messagesPanel.y(node));
     for (const stretch of run.lanes) {
       if (stretch.state === "down") continue;
       const y = messagesPanel.y(stretch.node);

@@ -1,5 +1,6 @@
 """What the commands say to a CI: JUnit files and the Markdown summary, of real runs in the simulated world."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -53,7 +54,12 @@ def test_a_run_that_passes(place: Path) -> None:
     assert (case.get("classname"), case.get("name")) == ("zab.small", "seed 4 on sim")
     assert properties(case)["zab-verdict"] == "PASS"
     assert case.find("failure") is None
-    assert place.joinpath("summary.md").read_text().startswith("### ✅ zab run small: 1 PASS\n")
+    told = case.findtext("system-out") or ""
+    assert re.fullmatch(r"\d+ writes acknowledged, none lost.*\.", told)
+    heading, _, line = place.joinpath("summary.md").read_text().splitlines()
+    assert heading == "### ✅ zab run small: 1 PASS"
+    assert line.startswith("- small, seed 4: ")
+    assert line.endswith(told.rstrip("."))
 
 
 def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
@@ -63,6 +69,7 @@ def test_a_run_that_fails_tells_why_and_how_to_repeat_it(place: Path) -> None:
     failure = case.find("failure")
     assert failure is not None
     assert failure.get("type") == "UNKNOWN"
+    assert re.match(r"UNKNOWN: \d+ .* at least 100000 are needed", str(failure.get("message")))
     for words in ("at least 100000 are needed", "crash of leader", "again    zab run poor.toml --on sim --seed 4"):
         assert words in str(failure.text)
     told = place.joinpath("summary.md").read_text()
@@ -104,7 +111,7 @@ def test_an_exploration_that_fails_shows_the_smallest_seed_s_run(place: Path) ->
     assert suite["failures"] == "1"
     failure = case.find("failure")
     assert failure is not None
-    assert failure.get("message") == "PASS (expected: VIOLATION)"
+    assert str(failure.get("message")).startswith("PASS (expected: VIOLATION): 16 writes acknowledged")
     assert "again    zab run good.toml --on sim --seed 3" in str(failure.text)
 
 

@@ -66,6 +66,15 @@ def judge(run: RunFolder, **changes: Any) -> None:
     run.file("verdict.json").write_text(json.dumps(verdict | changes))
 
 
+def broken(name: str, count: int) -> dict[str, Any]:
+    """A violated property with so many violations, each shown by the same line."""
+    line = {"event": "role", "t": 12 * SECOND, "node": 1, "life": 1, "role": "LOOKING"}
+    cited = [{"file": "trace/node-1-1.jsonl", "line": 9, "event": line}]
+    found = [{"words": f"node 1 lost [1, {i}]", "evidence": cited} for i in range(count)]
+    known = {"source": "DSN", "verdict": "VIOLATION", "statement": "it stays", "checked": 5}
+    return {"name": name, "violations": found, **known}
+
+
 def shown(run: RunFolder, width: int = 80) -> str:
     out = io.StringIO()
     terminal.show(run, Console(file=out, width=width))
@@ -113,15 +122,33 @@ def test_faults_and_properties_are_tables_within_80_columns(run: RunFolder) -> N
 
 
 def test_a_violation_is_told_in_words_with_its_evidence(run: RunFolder) -> None:
-    event = {"file": "trace/node-1-1.jsonl", "line": 9, "event": {"event": "deliver", "first": 3}}
-    violations = [{"words": f"node 1 lost [1, {i}]", "evidence": [event]} for i in range(5)]
-    item = {"name": "durability", "source": "DSN", "verdict": "VIOLATION", "statement": "acked stays", "checked": 5}
-    judge(run, verdict="VIOLATION", exit=1, properties=[item | {"violations": violations, "more": 10}])
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("durability", 5) | {"more": 10}])
     text = shown(run)
-    assert "durability (DSN) is violated: acked stays" in text
+    assert "durability (DSN) is violated: it stays" in text
     assert "node 1 lost [1, 0]" in text
-    assert 'trace/node-1-1.jsonl:9 {"event":"deliver","first":3}' in text
+    assert "trace/node-1-1.jsonl:9  node 1 (life 1) became LOOKING" in text
+    assert "{" not in text  # the line itself is in the file, and folded in the page
     assert "and 12 more (verdict.json)" in text
+
+
+def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:
+    """`progress` shows later than `integrity`, whatever their order in the file; nothing is said twice."""
+    reasons = ["progress is violated: node 1 lost [1, 0]", "integrity is violated: node 1 lost [1, 0]"]
+    found = [broken("progress", 2), broken("integrity", 1)]
+    judge(run, verdict="VIOLATION", exit=1, properties=found, reasons=reasons)
+    lines = shown(run).splitlines()
+    assert lines[1] == "Integrity violated: node 1 lost [1, 0]; 1 more property is violated"
+    told = [line for line in lines if "violated" in line][1:]
+    assert told == [
+        "integrity (DSN) is violated: it stays",
+        "also violated: progress: node 1 lost [1, 0] (and 1 more)",
+    ]
+
+
+def test_several_targets_of_a_fault_are_named_one_after_the_other(run: RunFolder) -> None:
+    crash = {"do": "crash", "target": ["Follower", "Third"], "nodes": [1, 2], "confirmed": True, "evidence": {}}
+    write_lines(run, "faults.jsonl", [{"type": "inject", "t": 12 * SECOND, "id": 1, **crash}])
+    assert "Follower, Third = 1 2" in shown(run)
 
 
 def test_a_verdict_that_the_scenario_did_not_expect_is_said(run: RunFolder) -> None:

@@ -42,7 +42,7 @@ def test_show_says_what_the_dump_holds_and_the_hash_stays_last(capsys: pytest.Ca
     typed("--seed 1 --nodes 1 --rounds 200 --proposals 2 --show")
     *lines, last = capsys.readouterr().out.split("\n")
     assert lines == [
-        "node 0  Leading  current_epoch 1  accepted_epoch 1  last_zxid 1:2  last_committed 1:2  history 2",
+        "node 1  Leading  current_epoch 1  accepted_epoch 1  last_zxid 1:2  last_committed 1:2  history 2",
         "    1:1 zab-0",
         "    1:2 zab-1",
     ]
@@ -54,7 +54,7 @@ def test_trace_prints_a_line_a_message(capsys: pytest.CaptureFixture[str]) -> No
     *lines, last = capsys.readouterr().out.split("\n")
     assert last == HASH_E
     assert any(line.endswith("Propose        txn=[1:1 zab-0]") for line in lines)
-    assert all("(lost: the link is cut)" in line for line in lines if "0->1" in line)
+    assert all("(lost: the link is cut)" in line for line in lines if "1->2" in line)
 
 
 def test_without_arguments_it_has_sensible_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_a_prefix_is_no_violation_and_neither_is_an_uncommitted_tail() -> None:
 def test_a_gap_is_a_violation_told_in_words() -> None:
     violation = find_prefix_violation([node_with(0, [A, B, C], C.zxid), node_with(2, [A, C], C.zxid)])
     assert str(violation) == (
-        "agreement: node 0 and node 2 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"
+        "agreement: node 1 and node 3 committed different transactions at position 1: 1:2 zab-2 and 1:3 zab-3"
     )
 
 

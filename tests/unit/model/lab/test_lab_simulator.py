@@ -133,9 +133,9 @@ def test_an_impossible_number_of_nodes_is_one_mistake(nodes: int) -> None:
 def test_a_transcript_line() -> None:
     history = (Txn(zxid(1, 1), b"zab-0"), Txn(zxid(1, 2), b"zab-1"))
     assert transcript_line(7, 0, 2, Vote(0, ZERO, 1, 2), True) == (
-        "     7  0->2  Vote           voter_id=0 last_zxid=0:0 peer_epoch=1 leader_id=2"
+        "     7  1->3  Vote           voter_id=1 last_zxid=0:0 peer_epoch=1 leader_id=3"
     )
     assert transcript_line(1234, 2, 0, NewLeader(3, history), False) == (
-        "  1234  2->0  NewLeader      new_epoch=3 history=[1:1 zab-0, 1:2 zab-1]  (lost: the link is cut)"
+        "  1234  3->1  NewLeader      new_epoch=3 history=[1:1 zab-0, 1:2 zab-1]  (lost: the link is cut)"
     )
-    assert transcript_line(9, 2, 1, Propose(history[0]), True) == "     9  2->1  Propose        txn=[1:1 zab-0]"
+    assert transcript_line(9, 2, 1, Propose(history[0]), True) == "     9  3->2  Propose        txn=[1:1 zab-0]"

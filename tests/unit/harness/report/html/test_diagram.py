@@ -16,7 +16,7 @@ from zab_chaos.harness.report.html.diagram import Diagram, Request, read_diagram
 from zab_chaos.harness.report.html.evidence import read_verdict
 from zab_chaos.harness.report.html.packed import pack, steps
 from zab_chaos.harness.report.html.source import Source
-from zab_chaos.harness.report.messages import About, Exchange, Sent
+from zab_chaos.harness.report.messages import NOT_RECORDED, About, Exchange, Sent
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core.peer import Peer
 
@@ -88,6 +88,10 @@ def test_a_transaction_belongs_to_the_request_that_asked_for_it(folder: Path) ->
 
 
 def test_without_the_nodes_core_the_diagram_says_why(folder: Path) -> None:
+    assert read_diagram(folder, "no core", own_clocks=False).gaps == [NOT_RECORDED]  # which no core would change
+    record = folder / "record"
+    record.mkdir()
+    (record / "node-1-1.bin").touch()
     assert read_diagram(folder, "the core is not here", own_clocks=False).gaps == ["the core is not here"]
 
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,28 @@ def test_faults_at_one_time_are_on_different_rows(told: Story, tmp_path: Path) -
     told.save(tmp_path / "run")
     *_, cut, pause = read(tmp_path / "run").data()["faults"]
     assert cut["row"] != pause["row"]
+
+
+def test_of_a_backend_that_records_nothing_of_its_nodes_there_are_no_lanes(folder: Path) -> None:
+    assert "fill: phase" in read(folder).text
+    shutil.rmtree(folder / "trace")
+    text = read(folder).text
+    assert "what its nodes did is not recorded" in text
+    assert "fill: phase" not in text
+    assert "amnesiac: counts in no quorum" not in text
+
+
+def test_a_slow_link_is_not_called_cut(told: Story, tmp_path: Path) -> None:
+    told.inject("latency", [1], target=None, pairs=[[1, 2]])
+    told.save(tmp_path / "run")
+    data, text = read(tmp_path / "run").data(), read(tmp_path / "run").text
+    assert {one["link"]: [it["cut"] for it in one["times"]] for one in data["links"]} == {
+        "1→2": [False],
+        "2→1": [True],
+        "2→3": [True],
+    }
+    assert "links = 1" in text
+    assert "None" not in text
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -73,7 +73,7 @@ def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
     amnesiac = next(life for life in read.lives if (life.node, life.number) == (1, 2))
     assert amnesiac.amnesiac_until is not None
     assert amnesiac.begin < amnesiac.amnesiac_until < cut.at
-    assert read.cuts == {(2, 1): [(cut.at, cut.healed)], (2, 3): [(cut.at, cut.healed)]}
+    assert read.links == {(2, 1): [(cut.at, cut.healed, True)], (2, 3): [(cut.at, cut.healed, True)]}
     assert (crash.on, wipe.on) == ("one = 3", "one = 1")
 
 
@@ -97,7 +97,7 @@ def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Sto
     restart, cut = read.spans[-2:]
     assert restart.healed is None
     assert (cut.healed, cut.confirmed) == (None, False)
-    assert read.cuts[1, 2] == [(cut.at, read.end)]
+    assert read.links[1, 2] == [(cut.at, read.end, True)]
 
 
 def operation(due: float, took: float | None, outcome: str = "ok", op: str = "set") -> list[dict[str, Any]]:
@@ -219,6 +219,21 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
     delivered = [mark for mark in judged.marks if " delivered " in mark.words]
     assert delivered
     assert all(mark.node in (1, 2, 3) and mark.t for mark in delivered)
+
+
+def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
+    """Whatever the harness had to fetch or build before."""
+    story = Story()
+    story.start()
+    story.elect(3, 1)
+    story.milestone("workload-started")
+    story.write()
+    started = json.loads(story.files["harness.jsonl"][0])
+    story.files["harness.jsonl"][0] = json.dumps(started | {"t": started["t"] - 300 * SECOND}) + "\n"
+    story.save(tmp_path / "run")
+    read = read_story(tmp_path / "run")
+    assert read.begin == min(life.begin for life in read.lives)
+    assert read.end - read.begin < SECOND
 
 
 def test_an_empty_folder_is_an_empty_story(tmp_path: Path) -> None:
