@@ -18,9 +18,9 @@ MARK does the same for a header whose length can't be believed.
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.ready import (
     EpochRecord,

@@ -8,7 +8,8 @@ that (a torn tail, an unclosed group, garbage) is thereby cut off for good, in o
 import re
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store import frame

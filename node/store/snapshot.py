@@ -5,7 +5,8 @@ magic 8 bytes, version u32, zxid u64, digest u64, length u64, then the state, th
 
 import re
 from struct import Struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store.crash import CrashHook, crash_points
