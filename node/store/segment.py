@@ -84,7 +84,7 @@ def create(disk: Disk, checkpoint: Checkpoint) -> DiskFile:
     name = segment_name(checkpoint.number)
     with disk_work(f"beginning {name}"):
         file = disk.create(name + TEMPORARY, checkpoint.size)
-        file.write_all(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0))
+        file.write(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)[0])
         file.sync()
         disk.rename(name + TEMPORARY, name)
         disk.sync_directory()
