@@ -5,9 +5,9 @@ The recording sees exactly what the core sees. Crash points of the send steps li
 
 from collections.abc import Iterator
 from typing import Any, Protocol
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg

@@ -1,9 +1,9 @@
 """Where a re-execution and its record part, in words."""
 
 from itertools import zip_longest
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.model.replay import descriptions as words
 from zab_chaos.node.core.ready import Ready

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay import descriptions as words

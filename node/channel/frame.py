@@ -20,9 +20,9 @@ receiver's id is there because a wrongly wired proxy must not pass for a link: i
 from hashlib import blake2b
 from struct import Struct
 from typing import Any
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.channel.header import Header, Kind
 
@@ -56,8 +56,8 @@ def cluster_hash(name: str) -> int:
 def pack(header: tuple[int, ...], messages: Any) -> bytes:
     """The frame's bytes. `header`: a Header, whose `length` need not be there. Messages are what msgspec can encode."""
     payload = _encode(messages)
-    summed = _SUMMED.pack(*header[:8], len(payload)) + payload
-    return _UNSUMMED.pack(MAGIC, crc32(summed)) + summed
+    summed = _SUMMED.pack(*header[:8], len(payload))
+    return b"".join((_UNSUMMED.pack(MAGIC, crc32(payload, crc32(summed))), summed, payload))
 
 
 def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:

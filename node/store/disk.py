@@ -34,10 +34,8 @@ class DiskFile(Protocol):
     def write(self, data: bytes) -> None:
         """Append. Not durable until `sync`. Raises OSError (ENOSPC, EIO)."""
 
-    def write_all(self, parts: Sequence[bytes]) -> None:
-        """Append all the parts, handed over at once; in a power cut each part is a write of its own."""
-        for part in parts:
-            self.write(part)
+    def write_all(self, data: bytes, ends: Sequence[int]) -> None:
+        """Append, handed over at once; in a power cut each part, up to one of the ascending `ends`, is a write of its own."""
 
     def sync(self) -> None:
         """Make all that was written durable (fdatasync). Raises OSError; then nothing may be assumed."""
@@ -80,8 +78,8 @@ class OrdinaryFile:
         self._unsynced += len(data)
         self._disk.unsynced_bytes += len(data)
 
-    def write_all(self, parts: Sequence[bytes]) -> None:
-        self.write(b"".join(parts))
+    def write_all(self, data: bytes, ends: Sequence[int]) -> None:
+        self.write(data)
 
     def sync(self) -> None:
         self._disk.faults.before_sync()

@@ -133,7 +133,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
             if inode is None:
                 inode = FolderInode(self.root / saved.path, 0, linked=saved.linked, laid_down=False)
             inode.reserve, inode.laid_down = saved.reserve, saved.laid_down
-            inode.unsynced = [(offset, (data,)) for offset, data in saved.unsynced]
+            inode.unsynced = [(offset, data, (len(data),)) for offset, data in saved.unsynced]
             inodes.append(inode)
         self._names = {name: inodes[i] for name, i in cache.names.items()}
         self._changes = [Change(inodes[i], name, removes) for i, name, removes in cache.changes]

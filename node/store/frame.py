@@ -18,9 +18,9 @@ MARK does the same for a header whose length can't be believed.
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from zlib import crc32
 
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.ready import (
     EpochRecord,
@@ -96,8 +96,7 @@ def items(records: list[Record]) -> list[Item]:
     found: list[Item] = []
     for record in records:
         if isinstance(record, TxnRecords):
-            for zxid, txn in enumerate(record.txns, record.first):
-                found.append((TXN, zxid, txn, crc32(txn)))
+            found += [(TXN, zxid, txn, crc32(txn)) for zxid, txn in enumerate(record.txns, record.first)]
         else:
             found.append(_item(record))
     return found
@@ -147,29 +146,31 @@ def end_of(offset: int, length: int) -> int:
     return offset + length + ends
 
 
-def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> list[bytes]:
-    """One batch's frames, to be written at `offset` one behind the other. `salt` names the segment."""
-    frames = []
+def encode(batch_items: list[Item], batch: int, salt: int, offset: int) -> tuple[bytes, list[int]]:
+    """One batch as it is written at `offset`, and where in it each record ends. `salt` names the segment."""
+    pieces: list[bytes] = []
+    ends: list[int] = []
     pack, seal = _HEAD.pack, _SEAL.pack
+    room = SECTOR - 1 - offset % SECTOR
+    length = end = 0  # of the records so far, without sector ends and with them
     left = len(batch_items)
     for kind, argument, payload, crc in batch_items:
         left -= 1
         head = pack(kind if left else kind | LAST, len(payload), batch, argument, crc)
-        frame = b"".join((head, seal(crc32(head, salt + offset), MARK), payload, _TRAILER))
-        room = SECTOR - 1 - offset % SECTOR
-        if len(frame) > room:
-            frame = _with_sector_ends(frame, room)
-        frames.append(frame)
-        offset += len(frame)
-    return frames
+        pieces += head, seal(crc32(head, salt + offset + end), MARK), payload, _TRAILER
+        length += OVERHEAD_BYTES + len(payload)
+        end = length + (length - room - 1) // (SECTOR - 1) + 1  # as `end_of`
+        ends.append(end)
+    return _with_sector_ends(b"".join(pieces), room), ends
 
 
-def _with_sector_ends(frame: bytes, room: int) -> bytes:
+def _with_sector_ends(records: bytes, room: int) -> bytes:
     """`room`: bytes up to the first end."""
-    pieces = [frame[:room]]
-    for start in range(room, len(frame), SECTOR - 1):
-        pieces.append(frame[start : start + SECTOR - 1])
-    return _SECTOR_END.join(pieces)
+    if len(records) <= room:
+        return records
+    whole, rest = divmod(len(records) - room, SECTOR - 1)
+    sectors = f"{SECTOR - 1}s" * whole + (f"{rest}s" if rest else "")
+    return _SECTOR_END.join(Struct(f"{room}s{sectors}").unpack(records))  # in half the time that slices take
 
 
 def bytes_at(data: bytes, offset: int, length: int) -> bytes:

@@ -72,13 +72,13 @@ class Log:
             self.roll(size)
             end = frame.end_of(self._offset, size)
         assert self._file is not None
-        frames = frame.encode(items, self._batch, self._salt, self._offset)
+        data, ends = frame.encode(items, self._batch, self._salt, self._offset)
         self._dirty = True
         try:  # as disk_work, which would cost as much as the rest
             if self.crash is None:
-                self._file.write_all(frames)
+                self._file.write_all(data, ends)
             else:
-                self._write_each(self.crash, self._file, items, frames)
+                self._write_each(self.crash, self._file, items, data, ends)
         except OSError as error:
             raise DiskFailed(self._doing[0], error) from error
         self._offset = end
@@ -86,11 +86,13 @@ class Log:
         for record in records:
             self.state.apply(record)
 
-    def _write_each(self, crash: CrashHook, file: DiskFile, items: list[frame.Item], frames: list[bytes]) -> None:
-        for item, data in zip(items, frames, strict=True):
+    def _write_each(
+        self, crash: CrashHook, file: DiskFile, items: list[frame.Item], data: bytes, ends: list[int]
+    ) -> None:
+        for item, start, end in zip(items, [0, *ends], ends, strict=False):
             name = frame.Kind(item[0]).name
             crash("before-write", name)
-            file.write(data)
+            file.write(data[start:end])
             crash("after-write", name)
             self._unsynced.append(name)
 

@@ -16,7 +16,8 @@ or a lie about the sync) looks as if it had never been written, and the batch is
 """
 
 from collections.abc import Iterator
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.store import frame
 from zab_chaos.node.store.errors import CorruptLog

@@ -8,7 +8,8 @@ that (a torn tail, an unclosed group, garbage) is thereby cut off for good, in o
 import re
 from dataclasses import dataclass
 from struct import Struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store import frame
@@ -83,7 +84,7 @@ def create(disk: Disk, checkpoint: Checkpoint) -> DiskFile:
     name = segment_name(checkpoint.number)
     with disk_work(f"beginning {name}"):
         file = disk.create(name + TEMPORARY, checkpoint.size)
-        file.write_all(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0))
+        file.write(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)[0])
         file.sync()
         disk.rename(name + TEMPORARY, name)
         disk.sync_directory()

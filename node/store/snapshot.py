@@ -5,7 +5,8 @@ magic 8 bytes, version u32, zxid u64, digest u64, length u64, then the state, th
 
 import re
 from struct import Struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store.crash import CrashHook, crash_points
@@ -34,11 +35,12 @@ def write_snapshot(disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: Cra
     """Durable when this returns, visible only whole. Raises DiskFailed."""
     name = snapshot_name(zxid)
     head = _HEAD.pack(MAGIC, VERSION, zxid, digest, len(state))
+    data = b"".join((head, state, _CRC.pack(crc32(state, crc32(head)))))
     point = crash_points(crash, "SNAPSHOT")
     with disk_work(f"writing {name}"):
         point("before-write")
         file = disk.create(name + TEMPORARY)
-        file.write_all((head, state, _CRC.pack(crc32(state, crc32(head)))))
+        file.write_all(data, (len(head), len(head) + len(state), len(data)))
         point("after-write")
         point("before-sync")
         file.sync()

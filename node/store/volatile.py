@@ -8,6 +8,7 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Generic, NamedTuple, NoReturn, TypeVar
 
@@ -24,7 +25,9 @@ class Inode(ABC):
     def __init__(self, reserve: int, *, linked: bool) -> None:
         self.reserve = reserve  # what was preallocated; behind the content it is zeros
         self.linked = linked  # a durable name stands for it, or has stood
-        self.unsynced: list[tuple[int, Sequence[bytes]]] = []  # offset, and what was handed over at once
+        self.unsynced: list[
+            tuple[int, bytes, Sequence[int]]
+        ] = []  # offset, what was handed over at once, its parts' ends
 
     @abstractmethod
     def durable(self) -> bytes:
@@ -44,15 +47,15 @@ class Inode(ABC):
     def extents(self) -> list[Extent]:
         """The unsynced writes in order."""
         found = []
-        for offset, parts in self.unsynced:
-            for data in parts:
-                found.append((offset, data))
-                offset += len(data)
+        for offset, data, ends in self.unsynced:
+            for part in parts(data, ends):
+                found.append((offset, part))
+                offset += len(part)
         return found
 
     def joined(self) -> list[Extent]:
         """The same, each handing-over as one."""
-        return [(offset, parts[0] if len(parts) == 1 else b"".join(parts)) for offset, parts in self.unsynced]
+        return [(offset, data) for offset, data, _ in self.unsynced]
 
     def content(self) -> bytes:
         """What a reader sees, durable or not."""
@@ -84,12 +87,12 @@ class VolatileFile:
         self._inode = inode
 
     def write(self, data: bytes) -> None:
-        self.write_all((bytes(data),))
+        self.write_all(bytes(data), (len(data),))
 
-    def write_all(self, parts: Sequence[bytes]) -> None:
+    def write_all(self, data: bytes, ends: Sequence[int]) -> None:
         self._disk.faults.before_write()
-        self._inode.unsynced.append((self.size, parts))
-        self.size += sum(map(len, parts))
+        self._inode.unsynced.append((self.size, data, ends))
+        self.size += len(data)
 
     def sync(self) -> None:
         """As `DiskFile.sync`. When it fails, what was written is gone, as some kernels have it; none keep it dirty."""
@@ -213,7 +216,7 @@ class VolatileDisk(ABC, Generic[_Inode]):
         if variant == "killed":
             self._forget_unsynced()
             for inode, offset, data in kept:
-                inode.unsynced.append((offset, (data,)))
+                inode.unsynced.append((offset, data, (len(data),)))
             self._keep_cache()
         else:
             for inode, offset, data in kept:
@@ -225,6 +228,11 @@ class VolatileDisk(ABC, Generic[_Inode]):
     def _forget_unsynced(self) -> None:
         for inode in (*self._names.values(), *self._durable.values()):
             inode.unsynced.clear()
+
+
+def parts(data: bytes, ends: Sequence[int]) -> list[bytes]:
+    """The parts of what is handed over at once, see `zab_chaos.node.store.disk.DiskFile.write_all`."""
+    return [data[start:end] for start, end in pairwise((0, *ends))]
 
 
 def overlay(content: bytearray, offset: int, data: bytes) -> None:

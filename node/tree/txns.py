@@ -5,9 +5,8 @@ applying again, in order, all that followed it. That needs a create to state its
 next sequential name depends on it.
 """
 
-from zlib import crc32
-
 import msgspec
+from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.messages import Wire
 

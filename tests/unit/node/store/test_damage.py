@@ -177,7 +177,7 @@ def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> No
     data = files(tmp_path)["log-00000001"]
     end = len(data.rstrip(b"\0"))
     items, batch = NONSENSE[why]
-    forged = data[:end] + b"".join(frame.encode(items, batch, salt(1), end))
+    forged = data[:end] + frame.encode(items, batch, salt(1), end)[0]
     with pytest.raises(CorruptLog, match=why) as raised:
         read({"log-00000001": forged.ljust(len(data), b"\0")})
     assert end <= raised.value.offset < len(forged)

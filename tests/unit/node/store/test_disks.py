@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def unsynced(folder: Path) -> tuple[FaithfulDisk, list[bytes]]:
     file.sync()
     disk.sync_directory()
     writes = [b"one", b"twotwo", b"three", b"4"]
-    file.write_all(writes)
+    file.write_all(b"".join(writes), list(accumulate(map(len, writes))))
     file.close()
     return disk, writes
 

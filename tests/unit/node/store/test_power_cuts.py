@@ -135,7 +135,7 @@ class Watched(FaithfulDisk):
     def _watched(self, file):  # type: ignore[no-untyped-def]
         sync, write_all = file.sync, file.write_all
         file.sync = lambda: (self.before(), sync(), self.before())
-        file.write_all = lambda parts: (self.before(), write_all(parts))
+        file.write_all = lambda data, ends: (self.before(), write_all(data, ends))
         return file
 
     def rename(self, old: str, new: str) -> None:

@@ -1,0 +1,55 @@
+"""How a batch of records is laid out: as each record alone would be, and as it always was."""
+
+from hashlib import sha256
+from zlib import crc32
+
+import pytest
+
+from zab_chaos.node.store import frame
+from zab_chaos.node.store.frame import HEADER_BYTES, SECTOR, TXN, Item
+
+LENGTHS = (0, 1, 400, 483, 484, 485, 511, 512, 1024, 1500)  # some end at a sector's end, or just before or behind it
+
+
+def item(zxid: int, length: int) -> Item:
+    payload = bytes(i % 251 for i in range(length))
+    return TXN, zxid, payload, crc32(payload)
+
+
+def read(data: bytes, offset: int, salt: int) -> list[tuple[int, int, bytes, bool]]:
+    """Zxid, batch, payload and whether it is the last, of the records that begin at `offset`."""
+    found = []
+    while offset < len(data):
+        header = frame.header_at(data, offset, salt)
+        assert header is not None, offset
+        payload = frame.bytes_at(data, offset, HEADER_BYTES + header.length)[HEADER_BYTES:]
+        assert crc32(payload) == header.payload_crc
+        found.append((header.argument, header.batch, payload, header.last))
+        offset = frame.end_of(offset, header.length + frame.OVERHEAD_BYTES)
+    assert offset == len(data)
+    return found
+
+
+@pytest.mark.parametrize("offset", [0, 1, 71, 481, 482, 483, 484, 510, 511, 513, 5 * SECTOR + 17])
+def test_a_batch_is_read_back_record_by_record(offset: int) -> None:
+    items = [item(2**32 + i, length) for i, length in enumerate(LENGTHS)]
+    data, ends = frame.encode(items, 3, 99, offset)
+    expected = [(zxid, 3, payload, zxid == items[-1][1]) for _, zxid, payload, _ in items]
+    assert read(bytes(offset) + data, offset, 99) == expected
+    sizes = [len(payload) + frame.OVERHEAD_BYTES for _, _, payload, _ in items]
+    assert ends == [frame.end_of(offset, sum(sizes[: i + 1])) - offset for i in range(len(items))]
+    assert frame.has_sector_ends(bytes(offset) + data, offset, offset + len(data))
+
+
+@pytest.mark.parametrize("offset", range(SECTOR - 40, SECTOR + 2))
+def test_a_record_lies_where_it_would_lie_alone(offset: int) -> None:
+    """Also one that begins at a sector's end: that belongs to the record before it, unless that one ended there."""
+    items = [item(7, 100), item(8, 600), item(9, 5)]
+    data, ends = frame.encode(items, 1, 5, offset)
+    alone, _ = frame.encode(items[2:], 1, 5, offset + ends[1])
+    assert data[ends[1] :] == alone
+
+
+def test_logs_that_were_written_before_are_laid_out_in_the_same_way() -> None:
+    data, _ = frame.encode([item(2**32 + i, length) for i, length in enumerate(LENGTHS)], 3, 99, 1234)
+    assert sha256(data).hexdigest()[:16] == "4da64fe28ccb92b0"
