@@ -1,6 +1,11 @@
-"""What all tests have in common: an option."""
+"""What all tests have in common: an option, and which of them share a worker."""
+
+from typing import Any
 
 import pytest
+
+# Files that ask the Spark session of the conftest beside them.
+ON_ONE_SPARK = ("integration/test_analyze_command", "integration/test_pipeline_")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -9,3 +14,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the transcripts of model/transcripts anew, from what the protocol does now; review them in the diff",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile the tests of a file share a worker; so do all that ask the Spark session, which starts slowly."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "Spark" if any(name in file for name in ON_ONE_SPARK) else file
+
+    return ByFileOrSpark(config, log) if config.getoption("dist") == "loadfile" else None

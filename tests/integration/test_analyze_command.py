@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.corpus.story import ensemble
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.explore import spark_session
 
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +25,18 @@ def zab(*arguments: str | Path, **env: str) -> "subprocess.CompletedProcess[str]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=500, check=False
     )
+
+
+@pytest.fixture
+def zab_here(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command in this process, on the Spark that is there already; its exit code."""
+
+    @contextmanager
+    def there(*_: object) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(spark_session, "spark", there)
+    return lambda *arguments: main(["analyze", *map(str, arguments)])
 
 
 def saved(folder: Path, **kind: Any) -> Path:
@@ -56,17 +72,19 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     assert [words for words in steps if words not in done.stderr] == []
 
 
-def test_the_answer_is_the_summary(tmp_path: Path) -> None:
+def test_the_answer_is_the_summary(
+    zab_here: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved(tmp_path / "run")
     out = tmp_path / "out"
-    done = zab(tmp_path / "run", "--out", out, "--master", "local[2]", "--json")
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    assert zab_here(tmp_path / "run", "--out", out, "--json") == 0
+    told = capsys.readouterr()
+    said = json.loads(told.out)
     assert said == json.loads((out / "summary.json").read_text())
     assert [(run["path"], run["verdict"]) for run in said["runs"]] == [(str(tmp_path / "run"), "PASS")]
     assert json.loads((out / "verdicts.jsonl").read_text())["verdict"] == "PASS"
     assert "Every run ended as its scenario expects" in (out / "report.html").read_text()
-    assert f"report   {out / 'report.html'}" in done.stderr
+    assert f"report   {out / 'report.html'}" in told.err
 
 
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
@@ -97,12 +115,10 @@ def test_a_folder_without_runs(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_expected_state_is_judged_too(tmp_path: Path) -> None:
+def test_the_expected_state_is_judged_too(zab_here: Callable[..., int], tmp_path: Path) -> None:
     scenario = tmp_path / "wrong.toml"
     scenario.write_text('[scenario]\nname = "wrong"\nduration = 1\n[expect.state]\n"/key-0" = "never written"\n')
-    run = [sys.executable, "-m", "zab_chaos.harness", "run", str(scenario), "--on", "sim", "--results", str(tmp_path)]
-    assert subprocess.run(run, cwd=ROOT, capture_output=True, timeout=100, check=False).returncode == 1
-    done = zab(tmp_path / "wrong", "--out", tmp_path / "out", "--master", "local[2]")
-    assert done.returncode == 1, done.stderr
+    assert main(["run", str(scenario), "--on", "sim", "--results", str(tmp_path), "--quiet"]) == 1
+    assert zab_here(tmp_path / "wrong", "--out", tmp_path / "out") == 1
     (verdict,) = (json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines())
     assert [one["name"] for one in verdict["properties"] if one["verdict"] == "VIOLATION"] == ["expected state"]
