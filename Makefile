@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# A real run waits two thirds of its time, so there are two workers for each core. Files go to workers in the order of their
-# names, the long ones of tests/integration early and the short ones of tests/unit last, so that all workers end together.
-WORKERS ?= $$(( 2 * $$(nproc) ))
+# A real run waits two thirds of its time, so there is one worker more than there are cores. Files go to workers in the order of
+# their names, the long ones of tests/integration early and the short ones of tests/unit last, so that all workers end together.
+WORKERS ?= $$(( $$(nproc) + 1 ))
 IN_PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # A crash and a partition in one scenario, a power cut, one of servers that do not sync, and two tickets, on releases that
 # have them and that have not.
