@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
+from signal import SIGKILL
 from types import TracebackType
 from typing import Any
 
@@ -215,6 +216,7 @@ class Scheduler:
         """Inject. False if it is put off: there is no leader yet, or the ensemble has not recovered enough."""
         assert self._begun is not None
         if self.keep_quorum and not self._affordable(step):
+            self._bring_back_late()
             return False
         if self.drawn and is_exclusive(step) and self._missing():
             return now >= self._begun + step.at + OMITTED_SECONDS
@@ -326,13 +328,23 @@ class Scheduler:
                 self._write_trouble("network", str(error))
             self._tell_strange()
         for node in self.cluster.nodes:
-            try:
-                if self.cluster.alive(node) and self.cluster.paused(node):
-                    self.cluster.resume(node)
-                elif not self.cluster.alive(node):
-                    self.cluster.start(node)
-            except ClusterError as error:
-                self._write_trouble(f"node-{node}", str(error))
+            self._bring_back(node)
+
+    def _bring_back_late(self) -> None:
+        """Nodes that came to a point while it was being lifted: they stopped or ended when their fault was healed already."""
+        hit = {node for run in self.active for node in run.nodes}
+        for node in sorted(set(self.cluster.nodes) - hit):
+            if self.cluster.alive(node) or self.cluster.wait_exit(node, 0.0) in (-SIGKILL, self.cluster.crashed):
+                self._bring_back(node)
+
+    def _bring_back(self, node: int) -> None:
+        try:
+            if self.cluster.alive(node) and self.cluster.paused(node):
+                self.cluster.resume(node)
+            elif not self.cluster.alive(node):
+                self.cluster.start(node)
+        except ClusterError as error:
+            self._write_trouble(f"node-{node}", str(error))
 
     def _affordable(self, step: FaultStep) -> bool:
         """Would a quorum of well nodes remain? Those under an active fault count as lost for as much as it costs."""

@@ -392,6 +392,30 @@ def test_a_second_fault_waits_for_the_first(play: Callable[..., Play]) -> None:
     assert p.cluster.paused(2)
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_node_that_came_to_its_point_while_that_was_lifted_is_brought_back(
+    play: Callable[..., Play], ends: bool
+) -> None:
+    p = play(step(1, "crash", "node-3", 1), keep_quorum=True)
+    (p.cluster.kill if ends else p.cluster.pause)(2)  # by nobody who is responsible for it
+    p.scheduler.due(101.0)
+    assert p.cluster.alive(2)
+    assert not p.cluster.paused(2)
+    p.scheduler.due(101.1)
+    assert [run.nodes for run in p.scheduler.runs] == [[3]]
+
+
+def test_a_node_that_refused_its_disk_is_not_started_again_and_again(play: Callable[..., Play]) -> None:
+    p = play(step(1, "crash", "node-3", 1), keep_quorum=True)
+    p.cluster.kill(2)
+    p.cluster.refusing.add(2)
+    p.cluster.start(2)
+    lives = p.cluster.lives[2]
+    p.scheduler.due(101.0)
+    p.scheduler.due(101.1)
+    assert (p.cluster.lives[2], p.scheduler.runs) == (lives, [])
+
+
 def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_path: Path) -> None:
     cluster = sleepers(5)
     steps = [step(0, "slow-disk", "minority", ms=5), step(0, "clock-rate", "one", rate=2.0)]
