@@ -36,10 +36,7 @@ def client_command(
     book = Book(target.ops) if target.ops is not None else None
     with Session(SocketLine(client, book, own=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
-            why = client.last_trouble or "no answer"
-            raise HarnessError(
-                f"no node answers at {nodes[target.first]} ({why}). Check that the node is up and that the key is its own."
-            )
+            raise HarnessError(_silent(target, client.last_trouble or "no answer", alone=request is not None))
         if request is None:
             if client.node != target.first:
                 words = f"node {target.first} does not answer; this shell is connected to node {client.node}"
@@ -64,6 +61,16 @@ class _Target:
     secret: Path
     ops: Path | None = None
     on: str = "processes"
+
+
+def _silent(target: _Target, why: str, *, alone: bool) -> str:
+    """Why nobody answers. `alone`: only the named node was asked."""
+    if target.ops is None:
+        at = target.nodes[target.first]
+        return f"no node answers at {at} ({why}). Check that the node is up and that the key is its own."
+    who = f"node {target.first}" if alone else "every node"
+    state = "is down" if "refused" in why else "does not answer"
+    return f"{who} {state}: {why}. `zab inject` lists the faults so far, `zab inject heal` heals them."
 
 
 def _client(target: _Target, nodes: dict[int, str], timeout: float) -> PolledClient:

@@ -15,7 +15,7 @@ from zab_chaos.harness.report.answer import answer, capital, not_kept
 from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {
     "PASS": "green",
@@ -35,18 +35,19 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     known = judged if judged is not None else folder.read_verdict()
     verdict = {} if known is None else msgspec.to_builtins(known)
     facts = folder.read_run()
+    failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # its reason is all there is to say
     if known is not None:
         console.print()
         _say(console, capital(answer(known)), style="bold")
         for line in summary.led_to(folder, known):
             _say(console, line)
-    if not brief:
+    if not brief and not failed:
         console.print()
         _faults(folder, console)
         _properties(verdict, console)
-    if known is not None:
+    if known is not None and not failed:
         _violations(known, console)
-    _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None else [])
+    _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None and not failed else [])
 
 
 def _faults(folder: RunFolder, console: Console) -> None:
@@ -121,7 +122,7 @@ def _end(
     word = str(verdict.get("verdict", "HARNESS-ERROR"))
     line = Text(word, COLOURS.get(word, ""))
     line.append(f"  (exit {verdict.get('exit', 3)})", "dim")
-    expect = facts.get("expect") or {}
+    expect = {} if word == Outcome.HARNESS_ERROR else facts.get("expect") or {}
     expected = expect.get("verdict")
     violated = [item["name"] for item in verdict.get("properties", []) if item.get("verdict") == Judgement.VIOLATION]
     if expected is not None and expected != word:

@@ -10,10 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import requests
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 from zab_chaos.harness.machine.download import WrongSum, download
@@ -31,35 +34,43 @@ BUILD_SECONDS = 600
 
 def fetch(target: Path, release: str = RELEASE) -> Path:
     """Put the server at `target`, whole or not at all (two runs may fetch at once). Raises ToxiproxyError."""
-    console, words = (
-        Console(stderr=True),
-        f"toxiproxy {VERSION} is not on this machine; it is built or downloaded, once",
-    )
-    if not console.is_terminal:
-        console.print(f"{words}: a minute at most", highlight=False, soft_wrap=True)
-    with console.status(words):
-        return _fetch(target, release)
-
-
-def _fetch(target: Path, release: str) -> Path:
     told = ""
-    for way in (_build, lambda folder: _download(folder, release)):
+    for doing, way in _ways(release):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             # A folder on the same file system, so that the finished binary is put in place by one rename.
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder:
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder, _progress(doing):
                 binary = way(Path(folder))
                 binary.chmod(0o755)
                 binary.replace(target)
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
-            if not isinstance(error, _NoGoError | requests.ConnectionError):  # of these the remedy says all
+            if not isinstance(error, requests.ConnectionError):  # of these the remedy says all
                 told += f"\n  - {error}"
     raise ToxiproxyError(
         f"The network's faults need toxiproxy-server {VERSION}. It is not on this machine, and can't be fetched"
         f"{':' if told else '.'}{told}\n"
         f"This mends it:\n  {remedy(target)}"
     )
+
+
+def _ways(release: str) -> Iterator[tuple[str, Callable[[Path], Path]]]:
+    """What each does, in words, and what makes the binary in a folder."""
+    if shutil.which("go"):
+        yield f"Building toxiproxy {VERSION} with Go, once: about a minute", _build
+    yield f"Downloading toxiproxy {VERSION}, once", lambda folder: _download(folder, release)
+
+
+@contextmanager
+def _progress(doing: str) -> Iterator[None]:
+    """What is being done, on a terminal with the time that it has taken."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.print(doing, highlight=False, soft_wrap=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        shown.add_task(doing, total=None)
+        yield
 
 
 def remedy(target: Path) -> str:
@@ -84,10 +95,6 @@ class _FailedError(Exception):
     """One way of fetching did not work; why."""
 
 
-class _NoGoError(_FailedError):
-    """Nothing to build it with: no news where it can be downloaded, and no help where it can't."""
-
-
 def _go_settings(folder: Path) -> list[str]:
     return ["CGO_ENABLED=0", f"GOBIN={folder}"]
 
@@ -102,8 +109,6 @@ def _quoted(command: list[str]) -> list[str]:
 
 
 def _build(folder: Path) -> Path:
-    if not shutil.which("go"):
-        raise _NoGoError("building it: Go is not installed")
     settings = dict(setting.split("=", 1) for setting in _go_settings(folder))
     # Some 270 MB of modules and objects that nobody needs afterwards: they go with the folder.
     caches = {"GOCACHE": f"{folder}/objects", "GOMODCACHE": f"{folder}/modules"}

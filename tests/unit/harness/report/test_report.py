@@ -157,6 +157,17 @@ def test_a_verdict_that_the_scenario_did_not_expect_is_said(run: RunFolder) -> N
     assert "the scenario expects BEYOND-FAULT-MODEL" in shown(run)
 
 
+def test_why_the_harness_failed_comes_alone(run: RunFolder) -> None:
+    """What was not judged because of it only hides the sentence that helps."""
+    run.write_run(run.read_run() | {"expect": {"verdict": "PASS"}})
+    reasons = ["the harness failed: no toxiproxy", "nothing was delivered"]
+    judge(run, verdict="HARNESS-ERROR", exit=3, reasons=reasons, properties=[broken("recovery", 1)])
+    first, *others = shown(run).split("\n\n")[0].splitlines()[1:]
+    assert first == "The harness failed: no toxiproxy"
+    assert others[0] == "HARNESS-ERROR  (exit 3)"
+    assert [line.split()[0] for line in others[1:]] == ["results", "report", "again"]
+
+
 def test_a_run_that_was_never_judged_is_shown_all_the_same(tmp_path: Path) -> None:
     run = run_folder.create(tmp_path, "a", 1)
     assert "HARNESS-ERROR" in shown(run)

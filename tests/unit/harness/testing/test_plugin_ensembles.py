@@ -109,7 +109,7 @@ def test_unknown_fails_unless_the_marker_allows_it(session: pytest.Pytester) -> 
     )
     outcome = session.runpytest()
     outcome.assert_outcomes(failed=1, passed=1)
-    outcome.stdout.fnmatch_lines(["zab: UNKNOWN, seed 1, on sim", "0 writes were acknowledged; *"])
+    outcome.stdout.fnmatch_lines(["zab: UNKNOWN, seed 1, on sim", "verdict UNKNOWN: 0 writes were acknowledged; *"])
 
 
 def test_a_verdict_that_is_expected_passes_and_another_does_not(session: pytest.Pytester) -> None:

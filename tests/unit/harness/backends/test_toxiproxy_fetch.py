@@ -1,0 +1,39 @@
+"""Getting the toxiproxy server: what is said meanwhile, what is said when it fails, and what is left."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.backends.toxiproxy import fetch as fetching
+from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
+
+NOWHERE = "http://127.0.0.1:1"  # nobody listens there
+
+
+def test_without_go_and_offline_one_sentence_and_its_remedy_come_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ToxiproxyError) as raised:
+        fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
+    sentence, mends, command = str(raised.value).splitlines()
+    assert sentence.endswith("It is not on this machine, and can't be fetched.")
+    assert mends == "This mends it:"
+    assert "curl" in command
+    assert capsys.readouterr().err.splitlines() == ["Downloading toxiproxy 2.12.0, once"]
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_a_build_leaves_is_removed_and_its_failure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text('#!/bin/sh\n/bin/mkdir -p "$GOMODCACHE/deep" "$GOCACHE"\necho "no such module" >&2\nexit 1\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(go.parent))
+    with pytest.raises(ToxiproxyError, match="`go install` said: no such module"):
+        fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
+    assert capsys.readouterr().err.startswith("Building toxiproxy 2.12.0 with Go, once: about a minute\nDownloading")
+    assert list((tmp_path / "cache").iterdir()) == []
