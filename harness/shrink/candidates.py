@@ -75,6 +75,8 @@ def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
         names = {one.name for one in kept if one.name is not None}
         if all(word in names for word in words_of(step) if word[:1].isupper()):
             kept.append(step if step.awaits in names else replace(step, awaits=None))
+    ends = {step.name for step in kept}
+    kept = [step if step.until in ends else replace(step, until=None) for step in kept]
     return replace(scenario, faults=tuple(kept))
 
 
@@ -85,7 +87,7 @@ def words_of(step: FaultStep) -> tuple[str, ...]:
 
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
     """Each fault as a plain crash, with fewer targets, with default keys, without an unused name."""
-    used = {word for step in scenario.faults for word in (*words_of(step), step.awaits)}
+    used = {word for step in scenario.faults for word in (*words_of(step), step.awaits, step.until)}
     for index, step in enumerate(scenario.faults):
         for plainer in _plainer(step, used):
             yield replace(scenario, faults=(*scenario.faults[:index], plainer, *scenario.faults[index + 1 :]))
@@ -98,6 +100,8 @@ def _plainer(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
         yield replace(step, name=None)
     if step.awaits is not None:
         yield replace(step, awaits=None)
+    if step.until is not None:
+        yield replace(step, until=None)
     words = words_of(step)
     for word in words if len(words) > 1 else ():
         rest = tuple(other for other in words if other != word)
