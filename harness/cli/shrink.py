@@ -108,7 +108,8 @@ def _by_running(
         result = _searched(runs, culprit, start, limit, console, quiet=quiet)
     _write(place, result.scenario)
     release = [f"--{culprit.on}", culprit.release] if culprit.release is not None else []
-    again = shlex.join(["zab", "run", str(place), "--on", culprit.on, *release])
+    defect = ["--defect", culprit.scenario.defect] if culprit.scenario.defect is not None else []
+    again = shlex.join(["zab", "run", str(place), "--on", culprit.on, *release, *defect])
     _show(start, result, place, again, console)
     console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
     if json:
@@ -216,8 +217,9 @@ def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
     origin = culprit.scenario.name.removeprefix(FOLDER)
     defect = f" with the defect {culprit.scenario.defect}" if culprit.scenario.defect is not None else ""
     about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
-    record = small.record or culprit.on == "sim"
-    named = checked(replace(small, name=FOLDER + origin, about=about, defect=culprit.scenario.defect, record=record))
+    simulated = culprit.on == "sim"
+    record, kept = simulated or small.record, culprit.scenario.defect if simulated else None
+    named = checked(replace(small, name=FOLDER + origin, about=about, defect=kept, record=record))
     assert named is not None  # every part of it was read before
     return named
 

@@ -61,12 +61,14 @@ class Rerun:
         """Of one run; None if the backend can't do what the scenario asks for."""
         if mistakes(registry.find(self.culprit.on), scenario):
             return None
+        scenario = replace(scenario, defect=self.culprit.scenario.defect)
         on, release = self.culprit.on, self.culprit.release
         options = options_for(scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release)
         return _explored(scenario, run_quietly(scenario, options))
 
     def _fitted(self, scenario: Scenario) -> Scenario:
-        return replace(fitted(registry.find(self.culprit.on), scenario), source="")  # the defaults of its file are gone
+        """Without the defaults of its file. A defect of another system has no place in a file, so it is put in for each run."""
+        return replace(fitted(registry.find(self.culprit.on), scenario), source="", defect=None)
 
 
 def _explored(scenario: Scenario, ran: Ran) -> Explored:

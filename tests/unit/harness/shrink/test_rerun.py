@@ -123,12 +123,12 @@ def test_what_the_backend_cannot_do_is_not_run(tmp_path: Path, pretended: Callab
     assert asked == []
 
 
-def failed_run(results: Path) -> Path:
+def failed_run(results: Path, defect: str | None = None) -> Path:
     folder = run_folder.create(results, "three", 1)
     folder.file("scenario.toml").write_text(SOURCE)
     folder.file("ops.jsonl").write_text("")
     facts: dict[str, Any] = {"backend": "zookeeper", "evidence": "logs", "versions": {"zookeeper": "3.9.4"}}
-    folder.write_run({**facts, "seed": 1, "nodes": 3, "defect": None})
+    folder.write_run({**facts, "seed": 1, "nodes": 3, "defect": defect})
     folder.store(verdict("durability"), keep_data=False)
     return folder.path
 
@@ -144,6 +144,16 @@ def test_the_command_finds_the_fault_that_matters(
     assert [step.do for step in small.faults] == ["crash"]
     assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4")
     assert answer["complete"]
+
+
+def test_a_setting_that_breaks_a_promise_stays_in_every_run(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ())
+    folder = failed_run(tmp_path / "r", "no-force-sync")
+    assert main(["shrink", str(folder), "--json", "--quiet"]) == 0
+    assert {options.defect for options in asked} == {("no-force-sync", "forceSync=no")}
+    assert json.loads(capsys.readouterr().out)["command"].endswith("--zookeeper 3.9.4 --defect no-force-sync")
 
 
 def test_the_smallest_so_far_is_kept_when_the_user_stops_it(
