@@ -36,7 +36,7 @@ def contradictions(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, st
         _forget_healed(known, step.at)
         kind = KINDS[step.do]
         meant = static_nodes(step.target, nodes) if step.target is not None else set()
-        if meant is None:
+        if meant is None or step.until is not None:
             if kind.leaves is not None:
                 _blur(known, step)
             continue

@@ -109,6 +109,8 @@ TABLES: dict[str, dict[str, Rule]] = {
         "release": matching(VERSION, "a released version, for example 3.9.4"),
         "settings": texts('lines of the servers\' configuration, for example { snapCount = "10" }'),
         "java": texts('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
+        "names": choice("folder", "journal"),
+        "synced": truth(),
     },
     "ticket": {
         "id": text(100),
@@ -145,7 +147,7 @@ OPERATION: tuple[Key, ...] = (
 ALL_TABLES = (
     "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",
 )  # fmt: skip
-STEP_KEYS = ("at", "do", "target", "for", "as", "awaits")
+STEP_KEYS = ("at", "do", "target", "for", "until", "as", "awaits")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
@@ -308,6 +310,7 @@ class _Reader:
         self._unknown(path, table, (*STEP_KEYS, *(key.name for key in kind.keys)), f"key of {do}")
         params = {key.name: self._value(path, key, table.get(key.name, key.default)) for key in kind.keys}
         lasts = self._lasts(path, kind, table)
+        until = self._until(path, kind, table, at)
         target = self._target(path, kind, table, params, self._earlier(at))
         name = self._name(path, kind, table, target)
         awaits = self._awaits(path, table, self._earlier(at) | self._operation_names())
@@ -316,12 +319,15 @@ class _Reader:
                 self._wrong(path, wrong)
         if len(self.mistakes) > before:
             return None
-        return FaultStep(at=at, do=do, target=target, lasts=lasts, name=name, awaits=awaits, params=params)
+        return FaultStep(at=at, do=do, target=target, lasts=lasts, until=until, name=name, awaits=awaits, params=params)
 
     def _earlier(self, at: Any) -> set[str]:
         """The names that faults before `at` give to their nodes."""
+        return {name for name, when in self._timed_names() if isinstance(at, float | int) and when < at}
+
+    def _timed_names(self) -> list[tuple[str, float]]:
         tables = [one for one in self.document["fault"] if isinstance(one.get("at"), int | float)]
-        return {str(one["as"]) for one in tables if "as" in one and isinstance(at, float | int) and one["at"] < at}
+        return [(str(one["as"]), one["at"]) for one in tables if "as" in one]
 
     def _operation_names(self) -> set[str]:
         return {str(one["as"]) for one in self._listed("operation") if "as" in one}
@@ -357,6 +363,20 @@ class _Reader:
         key = Key(name="for", rule=number(0.01, LONGEST, "seconds"), doc="")
         lasts: float | None = self._value(path, key, table["for"])
         return lasts
+
+    def _until(self, path: Path, kind: Kind, table: dict[str, Any], at: Any) -> str | None:
+        if "until" not in table:
+            return None
+        if not kind.heals or "for" in table:
+            wrong = f"{kind.name} is over at once" if not kind.heals else "`for` says already when it heals"
+            self._wrong((*path, "until"), wrong, "leave `until` out")
+        later = sorted({name for name, when in self._timed_names() if isinstance(at, float | int) and when > at})
+        name = table["until"]
+        if name not in later:
+            allowed = ", ".join(later) or "nothing: no later fault has a name"
+            self._wrong((*path, "until"), f"no later fault is called {name!r}", allowed, suggest(str(name), later))
+            return None
+        return str(name)
 
     def _target(self, path: Path, kind: Kind, table: dict[str, Any], params: Mapping[str, Any], names: set[str]) -> Any:
         default = kind.default_target(params) if kind.default_target else REQUIRED

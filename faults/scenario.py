@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -51,12 +51,13 @@ class ScenarioError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultStep:
     """One fault of a schedule. `at`: seconds after the workload started; `lasts`: seconds until it is healed, or
-    None."""
+    None; `until`: instead, healed when the later fault of that name has taken effect."""
 
     at: float
     do: str
     target: Target | None
     lasts: float | None = None
+    until: str | None = None
     name: str | None = None  # `as`: what later faults may call the nodes that this one hits
     awaits: str | None = None  # put off until the fault of that name has taken effect, or the operation was answered
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -147,11 +148,14 @@ class Expect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeper:
     """For runs on Apache ZooKeeper. `release`: which; `settings`: lines of the servers' configuration, by name; `java`:
-    system properties of their Java."""
+    system properties of their Java. Where the disks can lose something, `names`: when names are durable
+    (`zab_chaos.faults.filesystem.volume.Names`); `synced`: everything is, when the load begins."""
 
     release: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
+    names: Literal["folder", "journal"] = "journal"
+    synced: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -196,15 +196,20 @@ class Scheduler:
         assert run.fault is not None
         try:
             next_call = run.fault.watch(now)
-            if run.heals_at is not None and run.heals_at <= now and self._sleeps(run):
+            heals = (run.heals_at is not None and run.heals_at <= now) or self._lasted(run.step)
+            if heals and self._sleeps(run):
                 return now + SOON
-            if (run.heals_at is not None and run.heals_at <= now) or run.fault.over():
+            if heals or run.fault.over():
                 self._heal(run)
                 self._went_on = now if run.kind.holds else self._went_on
                 return None
             return next_call
         except _TROUBLE:
             return None  # seen again when it is healed
+
+    def _lasted(self, step: FaultStep) -> bool:
+        """Whether it has lasted until the fault that it was to last for."""
+        return step.until is not None and step.until in self.taken
 
     def _sleeps(self, run: FaultRun) -> bool:
         """Whether healing must wait: a node that another fault has paused does not take commands before it wakes up."""

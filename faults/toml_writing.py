@@ -48,7 +48,7 @@ def write(scenario: Scenario) -> str:
         del expect["exit"]
     state = {path: [False if value is None else value for value in held] for path, held in expect.pop("state").items()}
     parts.append(_table("[expect]", expect | ({"state": state} if state else {})))
-    parts.append(_table("[zookeeper]", {name: value for name, value in _fields(scenario.zookeeper).items() if value}))
+    parts.append(_table("[zookeeper]", _unlike(scenario.zookeeper, ZooKeeper())))
     if scenario.ticket is not None:
         parts.append(_table("[ticket]", {name: value for name, value in _fields(scenario.ticket).items() if value}))
     return "\n".join(part for part in parts if part)
@@ -59,6 +59,10 @@ def _fields(table: Workload | Disk | Nemesis | Expect | ZooKeeper | Ticket) -> d
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
+def _unlike(table: ZooKeeper, default: ZooKeeper) -> dict[str, Any]:
+    return {name: value for name, value in _fields(table).items() if value != getattr(default, name)}
+
+
 def _fault(step: FaultStep) -> dict[str, Any]:
     keys = {key.name: key.default for key in KINDS[step.do].keys}
     return {
@@ -66,6 +70,7 @@ def _fault(step: FaultStep) -> dict[str, Any]:
         "do": step.do,
         "target": step.target,
         "for": step.lasts,
+        "until": step.until,
         "as": step.name,
         "awaits": step.awaits,
         **{name: value for name, value in step.params.items() if value != keys[name]},

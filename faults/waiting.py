@@ -19,6 +19,10 @@ def _each(of: Callable[[Status], bool]) -> Callable[[Answers], bool]:
     return lambda answers: all(answer is not None and of(answer) for answer in answers.values())
 
 
+def _serves(answer: Status | None) -> bool:
+    return answer is not None and answer.established
+
+
 def _level(answers: Answers) -> bool:
     """All serve, have delivered all that they hold, and are equally far."""
     served = [answer for answer in answers.values() if answer is not None and answer.established]
@@ -31,6 +35,10 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
     "follows": ("follows an established leader", _each(lambda it: it.established and it.role == "FOLLOWING")),
     "serves": ("does one of both", _each(lambda it: it.established)),
     "looks": ("is up and has no leader, as one that has given up leading", _each(lambda it: it.role == "LOOKING")),
+    "out": (
+        "does not serve: it looks, is not running, or does not answer",
+        lambda answers: not any(map(_serves, answers.values())),
+    ),
     "ahead": ("has logged what it has not delivered", _each(lambda it: it.last_zxid > it.delivered)),
     "level": ("serves, and is as far as the other targets", _level),
 }

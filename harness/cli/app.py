@@ -232,6 +232,17 @@ def shrink(
     confirm: Annotated[
         bool, typer.Option("--confirm/--no-confirm", help="Try the result on real processes as well.")
     ] = True,
+    rerun: Annotated[
+        bool,
+        typer.Option(
+            "--rerun",
+            help="Try candidates where the run was, not in the simulator. A run of what is not ours is always shrunk so.",
+        ),
+    ] = False,
+    times: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=100, help="With re-runs: one of N must fail for a candidate to count."),
+    ] = 1,
     results: Results = RESULTS,
     json: Json = False,
     quiet: Quiet = False,
@@ -241,7 +252,7 @@ def shrink(
 
     return shrink_command(
         what, seed=seed, defect=defect, swarmed=swarm, nodes=nodes, out=out, budget=budget, jobs=jobs, confirm=confirm,
-        results=results, json=json, quiet=quiet,
+        rerun=rerun, times=times, results=results, json=json, quiet=quiet,
     )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 import re
 import shlex
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from rich.text import Text
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
@@ -25,7 +27,8 @@ from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
-from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, witnesses
+from zab_chaos.harness.shrink.rerun import OneByOne, Rerun
+from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, still_fails, witnesses
 from zab_chaos.model.verdict import Judgement
 
 PERIOD = 2.0  # seconds from one line of progress to the next
@@ -56,19 +59,21 @@ class _Progress:
 
 def shrink_command(
     what: str, *, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None, out: Path | None,
-    budget: str, jobs: int | None, confirm: bool, results: Path, json: bool, quiet: bool,
+    budget: str, jobs: int | None, confirm: bool, rerun: bool, times: int, results: Path, json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Shrink a failed run or a failing seed. Raises BadInput, also for one that did not fail.
 
-    Exit 0: shrunk; 2: it does not fail in the simulator, or the user stopped the search (the smallest so far is written).
+    Exit 0: shrunk; 2: it does not fail again, or the user stopped the search (the smallest so far is written).
     """
     limit = read_budget(budget)
     console = console_for(json=json)
     if what == LAB:
         unfit = {"--defect": defect is not None, "--swarm": swarmed, "--nodes": nodes is not None}
         return shrink_lab(console, seed=seed, out=out, unfit=unfit, json=json, quiet=quiet)
-    culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes)
+    culprit = find_culprit(what, results=results, seed=seed, defect=defect, swarmed=swarmed, nodes=nodes, real=rerun)
     place = _place(culprit, out)
+    if culprit.on != "sim":
+        return _by_running(culprit, place, limit, times, console, json=json, quiet=quiet)
     if not quiet:
         console.print("reproducing the failure in the simulator", highlight=False)
     with Workers(jobs or environment.cores()) as workers:
@@ -85,6 +90,52 @@ def shrink_command(
     if json:
         print_json(_answer(start, result, place, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS
+
+
+def _by_running(
+    culprit: Culprit, place: Path, limit: Budget, times: int, console: Console, *, json: bool, quiet: bool
+) -> int:
+    """Shrink a run of what the simulator does not have. The runs' folders are not kept."""
+    if not quiet:
+        tries = "" if times == 1 else f", up to {times} times each"
+        console.print(f"candidates are run on {culprit.on}, one after the other{tries}", highlight=False)
+    with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results:
+        runs = Rerun(culprit=culprit, results=Path(results), times=times)
+        start = runs.start()
+        if start is None:
+            why = f"{culprit.scenario.name} (seed {culprit.seed}) did not fail again on {culprit.on}; --times raises the tries"
+            return _say_unknown(why, console, json=json)
+        result = _searched(runs, culprit, start, limit, console, quiet=quiet)
+    _write(place, result.scenario)
+    release = [f"--{culprit.on}", culprit.release] if culprit.release is not None else []
+    defect = ["--defect", culprit.scenario.defect] if culprit.scenario.defect is not None else []
+    again = shlex.join(["zab", "run", str(place), "--on", culprit.on, *release, *defect])
+    _show(start, result, place, again, console)
+    console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
+    if json:
+        print_json(_answer(start, result, place, again, None))
+    return Exit.UNKNOWN if result.interrupted else Exit.PASS
+
+
+def _searched(
+    runs: Rerun, culprit: Culprit, start: Start, limit: Budget, console: Console, *, quiet: bool
+) -> "_Result":  # fmt: skip
+    begun, progress = time.monotonic(), _Progress(console, quiet)
+    console.print(
+        f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}", highlight=False, soft_wrap=True
+    )
+    progress.step(start.scenario)
+    search = Search(OneByOne(), partial(runs.fails, start.failure), limit, progress.tried)
+    complete = False
+    try:
+        small = shrink(search, start.scenario, progress.step)
+        complete = True
+    except (Stopped, Interrupted):
+        small = search.best or start.scenario
+    return _Result(
+        scenario=_named(small, culprit, start), after=(runs.failing or start.before) if complete else None, search=search,
+        stopped=search.over, others=None, seconds=time.monotonic() - begun,
+    )  # fmt: skip
 
 
 def read_budget(text: str) -> Budget:
@@ -145,7 +196,7 @@ def _shrink(
     )  # fmt: skip
     progress = _Progress(console, quiet)
     progress.step(scenario)
-    search = Search(workers, defect, failure, seeds, limit, progress.tried)
+    search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.tried)
     after: Explored | None = None
     others: int | None = None
     try:
@@ -166,7 +217,9 @@ def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
     origin = culprit.scenario.name.removeprefix(FOLDER)
     defect = f" with the defect {culprit.scenario.defect}" if culprit.scenario.defect is not None else ""
     about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
-    named = checked(replace(small, name=FOLDER + origin, about=about, defect=culprit.scenario.defect, record=True))
+    simulated = culprit.on == "sim"
+    record, kept = simulated or small.record, culprit.scenario.defect if simulated else None
+    named = checked(replace(small, name=FOLDER + origin, about=about, defect=kept, record=record))
     assert named is not None  # every part of it was read before
     return named
 
@@ -178,6 +231,10 @@ def _not_there(culprit: Culprit, console: Console, *, json: bool) -> int:
         "that of the run. Only what fails there can be shrunk. On real processes a seed fixes the faults and the load, but "
         "not the interleaving. `zab replay` shows what the run did, step by step."
     )
+    return _say_unknown(why, console, json=json)
+
+
+def _say_unknown(why: str, console: Console, *, json: bool) -> int:
     console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "file": None, "why": why})

@@ -3,7 +3,7 @@
 Every step takes what still fails and goes on from there; all steps are repeated until none of them finds anything more.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -69,13 +69,22 @@ def fewer_faults(search: Search, scenario: Scenario) -> Scenario:
 
 
 def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
-    """The scenario with these faults only, without faults and waits that refer to a removed one."""
+    """The scenario with these faults only, without faults and waits that refer to a removed one. An operation that was
+    aimed at its nodes goes to whomever its client is connected to."""
     kept: list[FaultStep] = []
+    answered = {one.name for one in scenario.operations}
     for step in steps:
         names = {one.name for one in kept if one.name is not None}
         if all(word in names for word in words_of(step) if word[:1].isupper()):
-            kept.append(step if step.awaits in names else replace(step, awaits=None))
-    return replace(scenario, faults=tuple(kept))
+            kept.append(step if step.awaits in names | answered else replace(step, awaits=None))
+    named = {step.name for step in kept}
+    kept = [step if step.until in named else replace(step, until=None) for step in kept]
+    return replace(scenario, faults=tuple(kept), operations=tuple(_freed(one, named) for one in scenario.operations))
+
+
+def _freed(operation: Operation, named: Collection[str | None]) -> Operation:
+    node = operation.node if isinstance(operation.node, int) or operation.node in named else None
+    return replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
 
 
 def words_of(step: FaultStep) -> tuple[str, ...]:
@@ -85,7 +94,7 @@ def words_of(step: FaultStep) -> tuple[str, ...]:
 
 def plainer_faults(scenario: Scenario) -> Iterator[Scenario]:
     """Each fault as a plain crash, with fewer targets, with default keys, without an unused name."""
-    used = {word for step in scenario.faults for word in (*words_of(step), step.awaits)}
+    used = {word for step in scenario.faults for word in (*words_of(step), step.awaits, step.until)}
     for index, step in enumerate(scenario.faults):
         for plainer in _plainer(step, used):
             yield replace(scenario, faults=(*scenario.faults[:index], plainer, *scenario.faults[index + 1 :]))
@@ -98,6 +107,8 @@ def _plainer(step: FaultStep, used: set[str | None]) -> Iterator[FaultStep]:
         yield replace(step, name=None)
     if step.awaits is not None:
         yield replace(step, awaits=None)
+    if step.until is not None:
+        yield replace(step, until=None)
     words = words_of(step)
     for word in words if len(words) > 1 else ():
         rest = tuple(other for other in words if other != word)
@@ -165,13 +176,16 @@ def _written_out(scenario: Scenario, longer: float) -> Scenario:
 
 
 def with_operations(scenario: Scenario, operations: Sequence[Operation]) -> Scenario:
-    """The scenario with these operations only. An empty list would mean a drawn load, so it becomes the slowest load."""
+    """The scenario with these operations only. An empty list would mean a drawn load, so it becomes the slowest load.
+    No fault awaits the answer to one that is gone."""
     work = scenario.workload
+    gone = {one.name for one in scenario.operations} - {one.name for one in operations}
+    faults = tuple(step if step.awaits not in gone else replace(step, awaits=None) for step in scenario.faults)
     if operations:
         work = replace(work, rate=Workload().rate, mix=Workload().mix)
     elif scenario.operations:
         work = replace(work, rate=0.1, mix={"set": 1.0})
-    return replace(scenario, operations=tuple(operations), workload=work)
+    return replace(scenario, operations=tuple(operations), faults=faults, workload=work)
 
 
 def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:

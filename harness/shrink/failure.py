@@ -8,6 +8,7 @@ from typing import Any
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario, ScenarioError, load
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.registry import OURS
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
@@ -28,12 +29,15 @@ FURTHER_SEEDS = 20  # tried if a run on processes does not fail in the simulator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """The failure to shrink: `scenario` with `seed`. `folder`: its run, if any; `preferred`: properties to keep, best first."""
+    """The failure to shrink: `scenario` with `seed`. `folder`: its run, if any; `preferred`: properties to keep, best first.
+    `on`: where candidates are tried; `release`: of what is not ours, if it has any."""
 
     scenario: Scenario
     seed: int
     folder: RunFolder | None
     preferred: tuple[str, ...]
+    on: str = "sim"
+    release: str | None = None
 
     @property
     def defect(self) -> str | None:
@@ -60,17 +64,27 @@ class Start:
 
 
 def find_culprit(
-    what: str, *, results: Path, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None
+    what: str,
+    *,
+    results: Path,
+    seed: int | None,
+    defect: str | None,
+    swarmed: bool,
+    nodes: int | None,
+    real: bool = False,
 ) -> Culprit:
-    """Find the failure that a run folder or a scenario with a seed names. Raises BadInput, also for a run that passed."""
+    """Find the failure that a run folder or a scenario with a seed names. `real`: a run's candidates are tried where it was.
+    Raises BadInput, also for a run that passed."""
     places = [path for path in (Path(what), results / what) if path.joinpath("run.json").is_file()]
     if not places:
+        if real:
+            raise BadInput(f"--rerun is for the folder of a failed run; there is none called {what}")
         return _of_scenario(what, seed, defect, swarmed, nodes)
     given = {"--seed": seed, "--defect": defect, "--swarm": swarmed or None, "--nodes": nodes}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong:
         raise BadInput(f"{what} is a run, which has its own seed, nodes and defect: leave out {', '.join(wrong)}")
-    return _of_run(stored.find(results, what))
+    return _of_run(stored.find(results, what), real)
 
 
 def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> Culprit:
@@ -84,16 +98,16 @@ def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool,
     return Culprit(scenario=scenario, seed=seed, folder=None, preferred=_preferred(scenario, []))
 
 
-def _of_run(folder: RunFolder) -> Culprit:
+def _of_run(folder: RunFolder, real: bool) -> Culprit:
     facts = folder.read_run()
-    if facts.get("backend", "processes") not in OURS or facts.get("evidence", TRACES) != TRACES:
-        words = f"was run on {facts['backend']}; runs are made small in the simulated world, which has our nodes only"
-        raise BadInput(f"{folder.path} {words}")
+    backend = facts.get("backend", "processes")
+    others = backend not in OURS or facts.get("evidence", TRACES) != TRACES  # the simulator has our nodes only
+    on = backend if real or others else "sim"
     try:
         scenario = load(folder.file("scenario.toml"), facts.get("nodes"))
     except ScenarioError as error:
         raise BadInput(str(error)) from None
-    if facts.get("defect") is not None and facts["defect"] not in DEFECTS:
+    if facts.get("defect") is not None and facts["defect"] not in registry.find(on).defects:
         raise BadInput(
             f"{folder.path}: its nodes were built with the defect {facts['defect']!r}, which this version does not have"
         )
@@ -106,12 +120,15 @@ def _of_run(folder: RunFolder) -> Culprit:
     if verdict.exit in (scenario.expect.exit, 2):
         words = "ended as its scenario expects" if verdict.exit == scenario.expect.exit else "did not fail"
         raise BadInput(f"{folder.path} {words} ({verdict.verdict}): there is nothing to shrink")
-    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=_preferred(scenario, verdict.violated))
+    preferred = _preferred(scenario, verdict.violated)
+    release = facts["versions"].get(backend) if others else None
+    return Culprit(scenario=scenario, seed=seed, folder=folder, preferred=preferred, on=on, release=release)
 
 
 def _preferred(scenario: Scenario, violated: Sequence[str]) -> tuple[str, ...]:
     """The properties to keep violated: first the one that the defect is known to break, then those that the run violated."""
-    return (*([DEFECTS[scenario.defect].property] if scenario.defect is not None else []), *violated)
+    known = [DEFECTS[scenario.defect].property] if scenario.defect in DEFECTS else []
+    return (*known, *violated)
 
 
 def find_start(culprit: Culprit, workers: Workers) -> Start | None:
@@ -132,7 +149,7 @@ def find_start(culprit: Culprit, workers: Workers) -> Start | None:
         )
     if failure is not None and culprit.folder is not None and failure.property not in (None, *culprit.preferred):
         failure = None  # another bug than the run's
-    for scenario in _written(culprit):
+    for scenario in written(culprit):
         for seed in [culprit.seed] if failure is not None else range(culprit.seed, culprit.seed + FURTHER_SEEDS):
             start = _try(culprit, replace(scenario, seed=seed), failure)
             if start is not None:
@@ -151,19 +168,19 @@ def _try(culprit: Culprit, scenario: Scenario, failure: Failure | None) -> Start
 def _with_another_seed(culprit: Culprit, failure: Failure, found: Explored, workers: Workers) -> Start | None:
     """Look for a later seed that fails: faults that a nemesis put off may leave a schedule that this seed passes."""
     seeds = range(culprit.seed + 1, culprit.seed + FURTHER_SEEDS)
-    for scenario in _written(culprit):
+    for scenario in written(culprit):
         failing = failing_seeds(workers, culprit.defect, failure, scenario, seeds)
         if failing:
             return Start(scenario=replace(scenario, seed=failing[0]), failure=failure, before=found)
     return None
 
 
-def _written(culprit: Culprit) -> Iterator[Scenario]:
+def written(culprit: Culprit) -> Iterator[Scenario]:
     """The fixed schedules to begin with: as drawn (or written), as the run had it, as the simulated run has it."""
     yield as_drawn(culprit.scenario, culprit.seed)
     if culprit.folder is not None:
         yield from _valid(as_it_happened(culprit.scenario, culprit.folder, culprit.seed))
-    if culprit.scenario.nemesis is not None:
+    if culprit.scenario.nemesis is not None and culprit.on == "sim":
         with tempfile.TemporaryDirectory(prefix="zab-shrink-") as place:
             options = options_for(
                 culprit.scenario.name, culprit.scenario, seed=culprit.seed, results=Path(place), record=False, on="sim"

@@ -1,4 +1,4 @@
-"""The search of shrinking: tries candidates in the simulator and keeps one that fails in the same way.
+"""The search of shrinking: tries candidates and keeps one that fails in the same way.
 
 The search is greedy and deterministic: the first candidate that still fails is taken, in an order that does not depend on how
 many workers try them. `harness/shrink/candidates.py` says what is tried.
@@ -11,7 +11,7 @@ from functools import partial
 
 from zab_chaos.faults.scenario import Scenario, ScenarioError, parse
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
-from zab_chaos.harness.explore.workers import Workers
+from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.model.verdict import Outcome
 
 WITNESSES = 2  # further seeds with which a candidate must fail, if the unshrunk scenario does
@@ -54,17 +54,14 @@ class Budget:
 
 
 class Search:
-    """Tries candidates. `seeds`: a candidate must fail with each; `on_try` is called after every try."""
+    """Tries candidates with the workers. `fails`: whether one still does; `on_try` is called after every try."""
 
     def __init__(
-        self, workers: Workers, defect: str | None, failure: Failure, seeds: Sequence[int], budget: Budget,
-        on_try: Callable[["Search"], None],
-    ) -> None:  # fmt: skip
-        self.failure = failure
-        self.seeds = tuple(seeds)
+        self, workers: Crew, fails: Callable[[Scenario], bool], budget: Budget, on_try: Callable[["Search"], None]
+    ) -> None:
         self.tries = 0
         self._workers = workers
-        self._defect = defect
+        self._fails = fails
         self._budget = budget
         self._begun = time.monotonic()
         self._on_try = on_try
@@ -95,8 +92,7 @@ class Search:
                     handed.append((index, text))
                     yield read
 
-        work = partial(still_fails, self._defect, self.failure, self.seeds)
-        answers = self._workers.answers(work, fresh())
+        answers = self._workers.answers(self._fails, fresh())
         for number, fails in enumerate(answers):
             index, text = handed[number]
             self.tries += 1

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.zookeeper import Recorded, eventually, formed, release, stage
+from tests.integration.zookeeper import formed, release, stage
 from tests.mounted import possible
 from zab_chaos.faults.filesystem import mount
-from zab_chaos.faults.scenario import Scenario
-from zab_chaos.harness.backends.zookeeper.stage import Stage
-from zab_chaos.harness.results import run_folder
-from zab_chaos.node.tree.requests import Create
+from zab_chaos.faults.scenario import load
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy, pytest.mark.fuse, pytest.mark.timeout(600)]
 
@@ -75,6 +72,21 @@ def test_a_server_that_does_not_sync_loses_an_acknowledged_write_and_the_verdict
     assert "--defect no-force-sync" in verdict["run"]["command"]
 
 
+def test_a_failed_run_is_shrunk_by_running_candidates_again(tmp_path: Path) -> None:
+    faults = [fault(1, "power-cut", "all", 1.0), fault(6, "latency", "all", 1.0, ms=2)]
+    code, verdict, _ = ran(tmp_path, 8, faults, "--defect", "no-force-sync")
+    assert code == 1
+    command = [sys.executable, "-m", "zab_chaos.harness", "shrink", verdict["folder"], "--budget", "2", "--json"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
+    small = load(answer["file"])
+    assert [step.do for step in small.faults] == ["power-cut"], "one second is enough, half a second is not"
+    assert small.duration == 1
+    assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4 --defect no-force-sync")
+    assert mount.below(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("do", "keys", "effect", "done"),
     [
@@ -105,21 +117,3 @@ def test_without_a_disk_fault_nothing_is_mounted_and_a_power_cut_by_hand_is_refu
         assert it.cluster.disk_state(1) is None
         with pytest.raises(Exception, match='disk = "faithful" or "fuse"'):
             it.cluster.cut_power([1])
-
-
-def test_an_ensemble_that_has_just_been_made_does_not_survive_a_power_cut(tmp_path: Path) -> None:
-    """A finding about ZooKeeper: it does not sync its first snapshot, and without one it refuses its own log."""
-    possible()
-    release("3.9.4")
-    scenario = Scenario(name="new", about="-", nodes=3, duration=1.0, disk="fuse")
-    with Stage(run_folder.create(tmp_path, "new", 1), scenario, "3.9.4") as it:
-        formed(it)
-        client = Recorded(it, tmp_path / "ops.jsonl", 1)
-        client.do(Create("/a", b"1"))
-        client.close()
-        it.cluster.cut_power([1, 2, 3])
-        it.cluster.start_all([1, 2, 3])
-        eventually(lambda: any(it.cluster.wait_exit(node, 0.0) == 1 for node in (1, 2, 3)))
-        said = "".join(path.read_text() for path in it.folder.path.glob("log/node-*-2.log"))
-        assert "No snapshot found, but there are log entries" in said
-    assert mount.below(tmp_path) == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
-from zab_chaos.faults.scenario import FaultStep, Scenario, load, parse
+from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, load, parse
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.shrink.candidates import fewer_nodes, plainer_faults, with_faults, with_operations
@@ -202,6 +202,17 @@ def test_a_fault_goes_with_the_one_whose_nodes_it_is_aimed_at() -> None:
     kept = with_faults(BASE, steps[1:]).faults
     assert kept == (replace(steps[2], awaits=None),)
     assert with_faults(BASE, steps).faults == steps
+
+
+def test_what_refers_to_a_removed_fault_or_operation_goes_without_it() -> None:
+    late = replace(crash(3.0, until="Third"), do="pause")
+    steps = (crash(1.0, name="First", awaits="Written"), late, crash(4.0, name="Third", awaits="First"))
+    written = (Operation(at=0.0, name="Written"), Operation(at=1.0, node="First", awaits="Third"))
+    scenario = Scenario(name="three", faults=steps, operations=written)
+    without = with_faults(scenario, steps[:2])
+    assert [(step.awaits, step.until) for step in without.faults] == [("Written", None), (None, None)]
+    assert [(one.node, one.awaits) for one in without.operations] == [(None, None), ("First", None)]
+    assert [step.awaits for step in with_operations(scenario, written[1:]).faults] == [None, None, "First"]
 
 
 def test_named_nodes_move_to_the_lowest_ids() -> None:

@@ -74,7 +74,7 @@ class Stage(ProcessDeployment):
             self.network.create(plan)
         except NetworkError as error:
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
-        self._disks = self._own_disks("journal", stack, with_process=False)
+        self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
         self.cluster = Servers(self.folder, plan, self.meter.passed, self._disks)
         stack.enter_context(held(progress_file(self.folder)))
         stack.callback(self._write_traces)
@@ -98,8 +98,9 @@ class Stage(ProcessDeployment):
 
     def born(self) -> None:
         """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble
-        that has stood for half a minute has it durable, whoever has written it down; so has this one."""
-        if self._disks is not None:
+        that has stood for half a minute has it durable, whoever has written it down; so has this one, unless the scenario
+        wants a new one."""
+        if self._disks is not None and self._scenario.zookeeper.synced:
             self._disks.sync()
 
     # ---- clients ----

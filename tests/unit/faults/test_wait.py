@@ -28,6 +28,7 @@ BEHIND = dataclasses.replace(FOLLOWS, last_zxid=(1, 1), delivered=(1, 1))
         ("follows", [FOLLOWS], [LEADS, LOOKS, None]),
         ("serves", [LEADS, FOLLOWS], [LOOKS, None]),
         ("looks", [LOOKS], [LEADS, FOLLOWS, None]),
+        ("out", [LOOKS, None], [LEADS, FOLLOWS]),
         ("ahead", [AHEAD], [LEADS, None]),
         ("level", [LEADS, FOLLOWS], [AHEAD, BEHIND, LOOKS, None]),
     ],
@@ -87,6 +88,22 @@ def test_but_not_for_ever(play: Callable[..., Play]) -> None:
     assert [run.nodes for run in p.scheduler.runs] == [[1]]
 
 
+def test_a_fault_lasts_until_a_later_one_has_taken_effect(play: Callable[..., Play]) -> None:
+    p = play(
+        FaultStep(at=0.0, do="pause", target="node-1", until="New"),
+        wait("node-2", "leads", at=0.1, name="New"),
+        crash("node-3"),
+    )
+    p.scheduler.due(101.0)
+    p.scheduler.due(150.0)
+    assert p.cluster.paused(1)
+    p.cluster.leading = 2
+    p.scheduler.due(151.0)
+    p.scheduler.due(152.0)
+    assert not p.cluster.paused(1)
+    assert p.told()[2:] == [("heal", 2, True), ("inject", 3, True), ("heal", 1, True)]
+
+
 def test_down_is_seen_in_the_process(sleepers: Callable[..., Sleepers]) -> None:
     cluster = sleepers(1)
     waits = Wait(Scene(cluster, None, Random(1)), [1], {"state": "down", "within": WITHIN})
@@ -105,6 +122,8 @@ name = "a"
 [zookeeper]
 release = "3.9.4"
 settings = { snapCount = 4 }
+names = "folder"
+synced = false
 
 [ticket]
 id = "ZOOKEEPER-1"
@@ -129,10 +148,17 @@ node = "Old"
 as = "Written"
 
 [[fault]]
+at = 0.5
+do = "pause"
+target = "Old"
+until = "Dead"
+
+[[fault]]
 at = 1
 do = "crash"
 target = "Old"
 awaits = "Written"
+as = "Dead"
 """
 
 
@@ -140,7 +166,8 @@ def test_it_is_read_and_written_again() -> None:
     scenario = parse(SCENARIO)
     assert scenario.operations == (Operation(at=0.0, node="Old", name="Written"),)
     assert scenario.operations[0].needs == {"Old"}
-    assert scenario.zookeeper == ZooKeeper(release="3.9.4", settings={"snapCount": "4"})
+    assert scenario.zookeeper == ZooKeeper(release="3.9.4", settings={"snapCount": "4"}, names="folder", synced=False)
+    assert [step.until for step in scenario.faults] == [None, "Dead", None]
     assert scenario.ticket == Ticket(id="ZOOKEEPER-1", violates=("durability",), fails=("3.8.4",), passes=("3.9.4",))
     assert dataclasses.replace(parse(scenario.to_toml()), source="", file="") == dataclasses.replace(
         scenario, source="", file=""
@@ -155,6 +182,11 @@ def test_it_is_read_and_written_again() -> None:
         ('awaits = "Written"', 'awaits = "Writen"', "Did you mean Written"),
         ('as = "Written"', 'as = "Old"', "a fault is called 'Old' too"),
         ('state = "leads"', 'state = "leds"', "Did you mean leads"),
+        ('until = "Dead"', 'until = "Deaf"', "no later fault is called 'Deaf'.*Did you mean Dead"),
+        ('until = "Dead"', 'until = "Old"', "no later fault is called 'Old'"),
+        ('until = "Dead"', 'until = "Dead"\nfor = 1', "`for` says already when it heals"),
+        ('state = "leads"', 'state = "leads"\nuntil = "Dead"', "wait is over at once"),
+        ('names = "folder"', 'names = "folders"', "Did you mean folder"),
         ('id = "ZOOKEEPER-1"', "", "the key id is missing"),
         ('"durability"', '"durable"', "Did you mean durability"),
         ('["3.8.4"]', '"3.8.4"', "is no such list"),

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,12 +50,24 @@ def check(tmp_path: Path, *words: str) -> int:
 def test_a_ticket_is_as_stated_where_it_is_seen_and_where_it_is_not(
     runs: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs |= {"3.4.10": [[], ["state equality", "recovery"]], "3.4.14": [[]] * 5, "3.9.4": [[]] * 5}
+    runs |= {"3.4.10": [["state equality", "recovery"]], "3.4.14": [[]], "3.9.4": [[]]}
     assert check(tmp_path, "ZOOKEEPER-2845") == 0
     said = capsys.readouterr().out
-    assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/2 shown" in said  # until it does
-    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 5/5 clean" in said
+    assert "1/3 ZOOKEEPER-2845 on 3.4.10, which must show it: 1/1 shown" in said
+    assert "3/3 ZOOKEEPER-2845 on 3.9.4, which must not: 1/1 clean" in said
     assert "as stated" in said
+
+
+def test_one_that_may_be_missed_is_run_until_it_shows_and_as_often_where_it_must_not(
+    runs: dict[str, Any], tmp_path: Path
+) -> None:
+    runs |= {"3.8.4": [[], LOST], "3.9.4": [[]] * 5}
+    (row,) = tickets.tickets(["4643"])
+    row.scenario = replace(row.scenario, ticket=replace(row.ticket, runs=5))
+    tried = list(tickets.attempts(row, ["3.8.4", "3.9.4"]))
+    for one in tried:
+        tickets.try_release(row, one, tmp_path)
+    assert [(one.shown, one.clean, one.runs, one.as_stated) for one in tried] == [(1, 1, 2, True), (0, 5, 5, True)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,190 @@
+"""Shrinking by running candidates again where the failing run was: here a backend that only pretends to run them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.scenario import Scenario, load, parse
+from zab_chaos.harness.backends.backend import RunOptions
+from zab_chaos.harness.cli.app import main
+from zab_chaos.harness.errors import Interrupted
+from zab_chaos.harness.results import run_folder
+from zab_chaos.harness.runs.run import Ran
+from zab_chaos.harness.shrink import rerun
+from zab_chaos.harness.shrink.failure import Culprit
+from zab_chaos.harness.shrink.rerun import Rerun
+from zab_chaos.harness.shrink.search import Failure
+from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
+
+SOURCE = """
+[scenario]
+name = "three"
+nodes = 3
+duration = 9
+
+[workload]
+clients = 1
+keys = 1
+
+[[operation]]
+at = 1
+
+[[fault]]
+at = 1
+do = "latency"
+target = "leader"
+ms = 2
+for = 1
+
+[[fault]]
+at = 3
+do = "crash"
+target = "node-2"
+for = 1
+
+[[fault]]
+at = 6
+do = "pause"
+target = "node-3"
+for = 1
+"""
+DURABILITY = Failure(verdict="VIOLATION", property="durability")
+Runs = Callable[[Scenario, RunOptions], Ran]
+
+
+def verdict(*violated: str) -> Verdict:
+    properties = [
+        Property(name=name, source="-", statement="-", verdict=Judgement.VIOLATION, checked=1) for name in violated
+    ]
+    outcome = Outcome.VIOLATION if violated else Outcome.PASS
+    return Verdict(verdict=outcome, exit=outcome.exit_code, properties=properties, reasons=[], metrics={})
+
+
+def crashes(scenario: Scenario) -> bool:
+    return any(step.do == "crash" for step in scenario.faults)
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario], tuple[str, ...]]], list[RunOptions]]:
+    """Runs violate what a function says of their scenario; with what they were run."""
+
+    def pretend(violated: Callable[[Scenario], tuple[str, ...]]) -> list[RunOptions]:
+        asked: list[RunOptions] = []
+
+        def run(scenario: Scenario, options: RunOptions) -> Ran:
+            asked.append(options)
+            folder = run_folder.create(options.results, scenario.name, options.seed)
+            folder.file("ops.jsonl").write_text("")
+            return Ran(folder, verdict(*violated(scenario)), interrupted=False)
+
+        monkeypatch.setattr(rerun, "run_quietly", run)
+        return asked
+
+    return pretend
+
+
+def runs(results: Path, source: str = SOURCE, times: int = 1) -> Rerun:
+    culprit = Culprit(
+        scenario=parse(source), seed=1, folder=None, preferred=("durability",), on="zookeeper", release="3.9.4"
+    )
+    return Rerun(culprit=culprit, results=results, times=times)
+
+
+def test_a_candidate_runs_where_the_run_was_and_counts_only_with_the_same_property(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]]
+) -> None:
+    asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ("recovery",))
+    again = runs(tmp_path)
+    start = again.start()
+    assert start is not None
+    assert start.failure == DURABILITY
+    assert {(options.on, options.release) for options in asked} == {("zookeeper", "3.9.4")}
+    assert again.fails(DURABILITY, start.scenario)
+    assert not again.fails(DURABILITY, parse(SOURCE.replace('"crash"', '"stop"')))
+
+
+@pytest.mark.parametrize(("times", "fails"), [(2, False), (3, True)])
+def test_one_failure_of_so_many_runs_is_enough(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], times: int, fails: bool
+) -> None:
+    asked: list[RunOptions] = []
+    asked = pretended(lambda scenario: ("durability",) if len(asked) == 3 else ())
+    assert runs(tmp_path, times=times).fails(DURABILITY, parse(SOURCE)) is fails
+    assert len(asked) == times
+
+
+def test_what_the_backend_cannot_do_is_not_run(tmp_path: Path, pretended: Callable[..., list[RunOptions]]) -> None:
+    asked = pretended(lambda scenario: ("durability",))
+    skewed = SOURCE + '[[fault]]\nat = 7\ndo = "clock-jump"\ntarget = "node-3"\nms = 5\n'
+    assert not runs(tmp_path).fails(DURABILITY, parse(skewed))
+    assert asked == []
+
+
+def failed_run(results: Path, defect: str | None = None) -> Path:
+    folder = run_folder.create(results, "three", 1)
+    folder.file("scenario.toml").write_text(SOURCE)
+    folder.file("ops.jsonl").write_text("")
+    facts: dict[str, Any] = {"backend": "zookeeper", "evidence": "logs", "versions": {"zookeeper": "3.9.4"}}
+    folder.write_run({**facts, "seed": 1, "nodes": 3, "defect": defect})
+    folder.store(verdict("durability"), keep_data=False)
+    return folder.path
+
+
+def test_the_command_finds_the_fault_that_matters(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretended(lambda scenario: ("durability",) if crashes(scenario) else ())
+    folder = failed_run(tmp_path / "r")
+    assert main(["shrink", str(folder), "--json", "--quiet"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    small = load(folder / "shrunk.toml")
+    assert [step.do for step in small.faults] == ["crash"]
+    assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4")
+    assert answer["complete"]
+
+
+def test_a_setting_that_breaks_a_promise_stays_in_every_run(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = pretended(lambda scenario: ("durability",) if crashes(scenario) else ())
+    folder = failed_run(tmp_path / "r", "no-force-sync")
+    assert main(["shrink", str(folder), "--json", "--quiet"]) == 0
+    assert {options.defect for options in asked} == {("no-force-sync", "forceSync=no")}
+    assert json.loads(capsys.readouterr().out)["command"].endswith("--zookeeper 3.9.4 --defect no-force-sync")
+
+
+def test_the_smallest_so_far_is_kept_when_the_user_stops_it(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[RunOptions] = []
+
+    def violated(scenario: Scenario) -> tuple[str, ...]:
+        if len(asked) > 6:
+            raise Interrupted("interrupted")
+        return ("durability",) if crashes(scenario) else ()
+
+    asked = pretended(violated)
+    folder = failed_run(tmp_path / "r")
+    assert main(["shrink", str(folder), "--quiet"]) == 2
+    small = load(folder / "shrunk.toml")
+    assert crashes(small)
+    assert small.duration < 9
+    assert "the smallest failing scenario so far" in capsys.readouterr().out
+
+
+def test_what_does_not_fail_again_is_unknown(
+    tmp_path: Path, pretended: Callable[..., list[RunOptions]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = pretended(lambda scenario: ())
+    assert main(["shrink", str(failed_run(tmp_path / "r")), "--quiet", "--times", "2"]) == 2
+    assert len(asked) % 2 == 0
+    assert "did not fail again on zookeeper; --times raises the tries" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_scenario_was_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "three.toml").write_text(SOURCE)
+    assert main(["shrink", str(tmp_path / "three.toml"), "--rerun"]) == 4
+    assert "--rerun is for the folder of a failed run" in " ".join(capsys.readouterr().err.split())
