@@ -219,7 +219,7 @@ def _named(small: Scenario, culprit: Culprit, start: Start) -> Scenario:
     about = f"Shrunk from {origin}, seed {culprit.seed}{defect}: {start.failure}."
     simulated = culprit.on == "sim"
     record, kept = simulated or small.record, culprit.scenario.defect if simulated else None
-    named = checked(replace(small, name=FOLDER + origin, about=about, defect=kept, record=record))
+    named = checked(replace(small, name=FOLDER + origin, about=about, defect=kept, record=record, ticket=None))
     assert named is not None  # every part of it was read before
     return named
 
@@ -313,7 +313,7 @@ def _answer(start: Start, result: _Result, place: Path, again: str, confirmed: d
         else {**facts_of(result.scenario, result.after), "violated": result.after.violated},
         "tries": result.search.tries,
         "complete": not (result.stopped or result.interrupted),
-        "other_seeds": {"tried": OTHER_SEEDS, "failed": result.others},
+        "other_seeds": {"tried": 0 if result.others is None else OTHER_SEEDS, "failed": result.others},
         "processes": confirmed,
         "command": again,
     }

@@ -50,6 +50,12 @@ at = 6
 do = "pause"
 target = "node-3"
 for = 1
+
+[ticket]
+id = "ZOOKEEPER-1"
+violates = ["durability"]
+fails = ["3.9.4"]
+passes = []
 """
 DURABILITY = Failure(verdict="VIOLATION", property="durability")
 Runs = Callable[[Scenario, RunOptions], Ran]
@@ -144,6 +150,8 @@ def test_the_command_finds_the_fault_that_matters(
     assert [step.do for step in small.faults] == ["crash"]
     assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4")
     assert answer["complete"]
+    assert answer["other_seeds"] == {"tried": 0, "failed": None}
+    assert small.ticket is None  # it is not the ticket's schedule any more
 
 
 def test_a_setting_that_breaks_a_promise_stays_in_every_run(
