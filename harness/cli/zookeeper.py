@@ -107,11 +107,12 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
 
 def matrix(rows: Sequence[Row]) -> Table:
     """Each ticket with its releases, as a table for the terminal."""
-    table = folding("ticket", "what happens", "property", "runs", "with it", "without it", "result")
+    table = folding("ticket", "property", "runs", "with it", "without it", "result")
+    for column, words in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
+        table.columns[column].min_width = len(words)
     for row in rows:
         table.add_row(
             row.ticket.id,
-            row.scenario.about,
             ", ".join(row.ticket.violates),
             str(row.ticket.runs),
             _counts([one for one in row.tried if one.shows]),
