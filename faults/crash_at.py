@@ -56,6 +56,7 @@ class CrashAt(NodeDown):
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
                 self._disarm(node)
+        self.watch(0.0)  # one may have got there meanwhile, and its restart would hide it
         super().heal()
 
     def recovered(self) -> Confirmation:
@@ -91,8 +92,7 @@ class CrashAt(NodeDown):
             self.cluster.control(node, "disarm", point=self.point)
         except ClusterError:
             if self.cluster.wait_exit(node, 0.0) is None:
-                raise
-            self.watch(0.0)  # it got there this very moment
+                raise  # or it got there this very moment
 
     def _evidence(self) -> dict[str, Any]:
         """`exit` stands only where somebody ended."""

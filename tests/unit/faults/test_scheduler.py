@@ -466,6 +466,22 @@ def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> 
     assert p.told() == [("inject", 1, True), ("heal", 1, True)]
 
 
+def test_a_node_that_ends_at_its_point_instead_of_taking_the_command_to_lift_it_has_reached_it(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = play(step(0, "crash-at", "node-2", 1, point="after-send:COMMIT"))
+    p.scheduler.due(100.0)
+
+    def ends(node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        return {"ended": p.cluster.kill(node)}  # as processes say it
+
+    monkeypatch.setattr(p.cluster, "control", ends)
+    p.scheduler.due(101.0)
+    heal = p.lines()[-1]
+    assert (heal["type"], heal["confirmed"], heal["evidence"]["2"]["reached"]) == ("heal", True, True)
+    assert p.cluster.lives[2] == 2
+
+
 def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 1, point="after-sync:TXN", enough="none"))
     p.scheduler.due(100.0)
