@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +56,11 @@ def _interruptible() -> Iterator[None]:
         yield
     except (Stopped, Forced, KeyboardInterrupt):
         for child in psutil.Process().children(recursive=True):
-            if "java" in child.name() or "spark" in " ".join(child.cmdline()):
-                child.kill()
+            with suppress(
+                psutil.NoSuchProcess
+            ):  # it has ended meanwhile; one that nobody has waited for counts as ended, too
+                if "java" in child.name() or "spark" in " ".join(child.cmdline()):
+                    child.kill()
         raise
     finally:
         if threading.current_thread() is threading.main_thread():
