@@ -6,7 +6,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -49,8 +49,11 @@ def session(
             spark.sparkContext.addPyFile(str(_zipped(package, place)))
         try:
             yield spark
-        finally:
-            spark.stop()
+        except BaseException:
+            with suppress(Exception):  # it must not hide what has happened: an interrupt has ended the JVM
+                spark.stop()
+            raise
+        spark.stop()
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
