@@ -117,9 +117,16 @@ def matrix(rows: Sequence[Row]) -> Table:
             str(row.ticket.runs),
             _counts([one for one in row.tried if one.shows]),
             _counts([one for one in row.tried if not one.shows]),
-            Text("as stated", "green") if row.as_stated else Text("NOT AS STATED", "bold red"),
+            _result(row),
         )
     return table
+
+
+def _result(row: Row) -> Text:
+    if row.as_stated:
+        return Text("as stated", "green")
+    unfinished = any(one.runs == 0 and not one.unjudged for one in row.tried)
+    return Text("interrupted", "yellow") if unfinished else Text("NOT AS STATED", "bold red")
 
 
 def _counts(tried: Sequence[Tried]) -> Text:

@@ -119,6 +119,7 @@ def test_what_was_done_before_an_interruption_is_shown(
     said = capsys.readouterr().out
     assert "the matrix is incomplete" in said
     assert "1/1 shown" in said
+    assert "NOT AS STATED" not in said
 
 
 def test_nothing_of_the_matrix_is_cut_off_on_a_narrow_terminal() -> None:
