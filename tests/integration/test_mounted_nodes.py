@@ -26,11 +26,17 @@ def ran(results: Path, scenario: str, *options: str) -> Any:
     return json.loads(ended.stdout)
 
 
+def shows(results: Path, name: str, seed: int) -> bool:
+    """Whether what the bug must break is broken. That it is there is seen in every run; that the power cut takes what was
+    acknowledged and not synced is a matter of microseconds."""
+    broken = ran(results, f"defects/{name}", "--defect", name, "--seed", str(seed))
+    assert broken["verdict"] == "VIOLATION", broken["reasons"]
+    return DEFECTS[name].property in {one["name"] for one in broken["properties"] if one["verdict"] == "VIOLATION"}
+
+
 @pytest.mark.parametrize("name", ["ack-before-sync", "ack-ld-before-sync"])
 def test_a_bug_about_durability_is_caught_and_correct_nodes_pass(tmp_path: Path, name: str) -> None:
-    broken = ran(tmp_path, f"defects/{name}", "--defect", name)
-    assert broken["verdict"] == "VIOLATION", broken["reasons"]
-    assert DEFECTS[name].property in {one["name"] for one in broken["properties"] if one["verdict"] == "VIOLATION"}
+    assert any(shows(tmp_path, name, seed) for seed in (1, 2, 3))
     correct = ran(tmp_path, f"defects/{name}")
     assert correct["verdict"] == "PASS", correct["reasons"]
     assert correct["run"]["disk"] == "fuse"
