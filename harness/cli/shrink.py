@@ -4,7 +4,7 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -81,15 +81,9 @@ def shrink_command(
         if start is None:
             return _not_there(culprit, console, json=json)
         result = _shrink(culprit, start, workers, limit, console, quiet=quiet)
-    _write(place, result.scenario)
-    again = shlex.join(["zab", "run", str(place), "--on", "sim"])
-    _show(start, result, place, again, console)
     wanted = confirm and not result.interrupted
-    confirmed = _confirm(result.scenario, start, place, results, console) if wanted else None
-    console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
-    if json:
-        print_json(_answer(start, result, place, again, confirmed))
-    return Exit.UNKNOWN if result.interrupted else Exit.PASS
+    tried = partial(_confirm, result.scenario, start, place, results, console) if wanted else None
+    return _tell(start, result, place, ["sim"], console, json=json, confirm=tried)
 
 
 def _by_running(
@@ -106,20 +100,35 @@ def _by_running(
             why = f"{culprit.scenario.name} (seed {culprit.seed}) did not fail again on {culprit.on}; --times raises the tries"
             return _say_unknown(why, console, json=json)
         result = _searched(runs, culprit, start, limit, console, quiet=quiet)
-    _write(place, result.scenario)
     release = [f"--{culprit.on}", culprit.release] if culprit.release is not None else []
     defect = ["--defect", culprit.scenario.defect] if culprit.scenario.defect is not None else []
-    again = shlex.join(["zab", "run", str(place), "--on", culprit.on, *release, *defect])
+    return _tell(start, result, place, [culprit.on, *release, *defect], console, json=json)
+
+
+def _tell(
+    start: Start,
+    result: "_Result",
+    place: Path,
+    on: Sequence[str],
+    console: Console,
+    *,
+    json: bool,
+    confirm: Callable[[], dict[str, Any]] | None = None,
+) -> int:
+    """Write the result and say what came of it. `on`: where it fails, as for `zab run --on`; `confirm` tries it elsewhere."""
+    _write(place, result.scenario)
+    again = shlex.join(["zab", "run", str(place), "--on", *on])
     _show(start, result, place, again, console)
+    confirmed = confirm() if confirm is not None else None
     console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
     if json:
-        print_json(_answer(start, result, place, again, None))
+        print_json(_answer(start, result, place, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS
 
 
 def _searched(
     runs: Rerun, culprit: Culprit, start: Start, limit: Budget, console: Console, *, quiet: bool
-) -> "_Result":  # fmt: skip
+) -> "_Result":
     begun, progress = time.monotonic(), _Progress(console, quiet)
     console.print(
         f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}", highlight=False, soft_wrap=True

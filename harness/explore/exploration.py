@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
@@ -18,6 +19,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.model.coverage import Book, Combination, covering
+from zab_chaos.model.verdict import Verdict
 
 AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
 LOG = logging.getLogger("zab.explore")
@@ -60,6 +62,20 @@ class Explored:
     trouble: str = ""  # where the harness failed, if it did
     folder: Path | None = None
 
+    @classmethod
+    def judged(cls, scenario: Scenario, seed: int, verdict: Verdict, **measured: Any) -> Self:
+        """What a verdict says of a seed. `measured`: the other fields."""
+        return cls(
+            seed=seed,
+            verdict=str(verdict.verdict),
+            exit=verdict.exit,
+            expected=scenario.expect.exit,
+            violated=verdict.violated,
+            met=scenario.expect.met(verdict.exit, verdict.violated),
+            reasons=verdict.reasons[:5],
+            **measured,
+        )
+
     @property
     def failed(self) -> bool:
         """Whether the result is not the expected one, and not just UNKNOWN."""
@@ -84,14 +100,10 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
         plan = replace(plan_of(scenario, task.defect), replica_type=replica, crash_type=points)
     done = simulate(scenario, seed, task.defect, plan, book)
     verdict = done.verdict
-    found = Explored(
-        seed=seed,
-        verdict=str(verdict.verdict),
-        exit=verdict.exit,
-        expected=scenario.expect.exit,
-        violated=verdict.violated,
-        met=scenario.expect.met(verdict.exit, verdict.violated),
-        reasons=verdict.reasons[:5],
+    found = Explored.judged(
+        scenario,
+        seed,
+        verdict,
         seconds=done.seconds,
         faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),
         operations={name: verdict.metrics[name] for name in ("acked", "failed", "unknown")},

@@ -73,15 +73,11 @@ class Rerun:
 
 def _explored(scenario: Scenario, ran: Ran) -> Explored:
     """A stored run as the result of a seed."""
-    verdict, folder = ran.verdict, ran.folder
-    return Explored(
-        seed=scenario.seed,
-        verdict=str(verdict.verdict),
-        exit=verdict.exit,
-        expected=scenario.expect.exit,
-        violated=verdict.violated,
-        met=scenario.expect.met(verdict.exit, verdict.violated),
-        reasons=verdict.reasons[:5],
+    folder = ran.folder
+    return Explored.judged(
+        scenario,
+        scenario.seed,
+        ran.verdict,
         seconds=scenario.duration,
         faults=Counter(step.do for step in scenario.faults),
         operations={},
