@@ -123,7 +123,8 @@ class Disk:
 
     `accepted_in`, `current_in`, `last_in`: the lines that say so. `amnesiac` as long as it keeps its node out of quorums.
     `admitted`: by what it is known that its node was a member again, when it had lost the disk before; the boot, if a life was
-    killed before it could say so. `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`:
+    killed before it could say so. `untold`: the boot that found a promise which no life had told of: the power was cut when
+    it was on the disk. `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`:
     the first boot on the disk that took its place.
     """
 
@@ -138,6 +139,7 @@ class Disk:
     top_last: int = 0
     successor: Boot | None = None
     promises: dict[int, list[Promised]] = field(default_factory=dict)  # by epoch
+    untold: dict[int, Boot] = field(default_factory=dict)  # by epoch
     joined: dict[int, Joined] = field(default_factory=dict)  # by epoch
     admitted: dict[int, Member | Boot] = field(default_factory=dict)  # by epoch
 
@@ -151,6 +153,8 @@ class Disk:
         if self.amnesiac and event.disk != "amnesiac":
             self.admitted[event.current_epoch] = event
         self.amnesiac = event.disk == "amnesiac"
+        if event.accepted_epoch > self.accepted_epoch:
+            self.untold.setdefault(event.accepted_epoch, event)
         if event.accepted_epoch != self.accepted_epoch:
             self.accepted_epoch, self.accepted_in = event.accepted_epoch, event
         if event.current_epoch != self.current_epoch:

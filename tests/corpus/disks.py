@@ -363,6 +363,46 @@ def promises_member_by_one_that_had_left() -> Story:
 
 
 @legal("promises")
+def promises_member_by_one_that_was_cut_off_while_it_promised() -> Story:
+    """Node 3's promise of epoch 2 was on its disk when the power went, and no line tells of it. It joins epoch 2 under that
+    promise, and confirms node 2, which lost its disk later."""
+    return cut_off_while_it_promised()
+
+
+@violates("promises")
+def promises_member_by_one_cut_off_while_it_promised_a_later_epoch() -> Story:
+    """Node 3 was cut off while it promised epoch 3, before node 2 joined epoch 2, and confirms node 2 for epoch 2."""
+    return cut_off_while_it_promised(later=True)
+
+
+def cut_off_while_it_promised(*, later: bool = False) -> Story:
+    """Node 1 leads epoch 2. Node 3 is cut off by a power cut while it promises it (`later`: its own epoch 3). Node 2
+    has lost its disk, and is a member again by nodes 1 and 3."""
+    story = ensemble()
+    if not later:
+        story.crash(3)
+    story.elect(1, epoch=2)
+    if later:
+        story.event(3, "role", role="LEADING", leader=3, why="elected")
+        story.event(3, "phase", phase="DISCOVERY", epoch=3)
+        story.crash(3, do="power-cut")
+        story.servers[3].accepted_epoch = 3
+        story.boot(3)
+    else:
+        story.servers[3].accepted_epoch = 2
+        story.boot(3)
+        story.join(3)
+    story.wipe(2)
+    story.boot(2, "amnesiac")
+    story.servers[2].amnesiac = False
+    story.join(2)
+    story.event(2, "member", epoch=2, quorum=[1, 3])
+    story.elect(1, epoch=4)
+    story.settle()
+    return story
+
+
+@legal("promises")
 def promises_late_joiner() -> Story:
     """Node 3 promised epoch 2, was away when it was established, and joins it later under the promise that it has."""
     story = ensemble()

@@ -111,17 +111,20 @@ class Promises(Checker):
     def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
         """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
 
-        One that was amnesiac when it promised the epoch is a member from its own admission on. A disk that was replaced
-        before `joined` could confirm nothing any more.
+        One that was amnesiac when it promised the epoch is a member from its own admission on. What a life promised and was
+        killed before it could say, the next boot tells. A disk that was replaced before `joined` could confirm nothing any
+        more.
         """
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
         epoch = joined.event.epoch
-        later = [it for number, given in disk.promises.items() if number > epoch for it in given]
-        given = disk.promises.get(epoch, [])
-        admitted = disk.admitted.get(epoch)
-        member = any(not it.amnesiac for it in given) or (admitted is not None and admitted.t < event.t)
-        return member and all(it.event.t > joined.event.t for it in later)
+        since = [boot for number, boot in disk.untold.items() if number == epoch and boot.disk != "amnesiac"]
+        if epoch in disk.admitted:
+            since.append(disk.admitted[epoch])
+        member = any(not it.amnesiac for it in disk.promises.get(epoch, [])) or any(line.t < event.t for line in since)
+        later: list[Line] = [it.event for number, given in disk.promises.items() if number > epoch for it in given]
+        later += [boot for number, boot in disk.untold.items() if number > epoch]
+        return member and all(line.t > joined.event.t for line in later)
 
     # ---- quorums ----
 
