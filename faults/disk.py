@@ -97,7 +97,7 @@ class DiskFault(Fault):
             try:
                 self.cluster.control(node, self.command, **self.off)
             except ClusterError:
-                if self.cluster.wait_exit(node, 0.0) is None:
+                if self.cluster.wait_exit(node, self.scene.patience) is None:
                     raise
         exit_code = self.cluster.wait_exit(node, 0.0)
         if exit_code is not None:
@@ -105,6 +105,11 @@ class DiskFault(Fault):
 
     def recovered(self) -> Confirmation:
         up = came_up(self.scene, self.nodes)
+        late = {int(node): found["exit"] for node, found in up.evidence.items() if found.get("exit") in self.ends}
+        if late:  # these had met the fault before it was lifted, and ended after that
+            self.exits |= late
+            start_dead(self.scene, late)
+            up = came_up(self.scene, self.nodes)
         evidence = {"up": up.evidence, "ended": by_node(self.exits, "exit")}
         if self.counted:
             evidence["disk"] = {str(node): counts for node, counts in self.counted.items()}

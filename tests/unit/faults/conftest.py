@@ -34,6 +34,7 @@ class Sleepers:
         self.amnesiac: set[int] = set()
         self.disks: dict[int, dict[str, Any]] = {}  # what the file systems under the disks have counted
         self.refusing: set[int] = set()  # nodes that end with exit code 65 when they are started
+        self.ending: set[int] = set()  # nodes that end with exit code 74 when they are next asked for their status
         self.failing: Callable[[str, int], bool] = lambda _call, _node: False
         for node in self.nodes:
             Path(self.disk_folder(node)).mkdir()
@@ -53,6 +54,11 @@ class Sleepers:
         return self.alive(node) and psutil.Process(self.processes[node].pid).status() == psutil.STATUS_STOPPED
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
+        if node in self.ending:
+            self.ending.remove(node)
+            self.kill(node)
+            self.processes[node] = subprocess.Popen(["sh", "-c", "exit 74"])
+            self.processes[node].wait()
         if not self.alive(node) or self.paused(node):
             return None
         return Status(

@@ -362,6 +362,17 @@ def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
     assert all(confirmed for _, _, confirmed in p.told())
 
 
+def test_a_disk_of_which_the_node_dies_when_it_is_already_lifted(play: Callable[..., Play]) -> None:
+    """It had met the fault, and its process ends a moment after the healing."""
+    p = play(step(0, "disk-full", "node-1", 2))
+    p.scheduler.due(100.0)
+    p.cluster.ending = {1}
+    p.scheduler.due(102.0)
+    assert p.cluster.lives[1] == 2
+    assert p.lines()[-1]["evidence"]["ended"] == {"1": {"exit": 74}}
+    assert all(confirmed for _, _, confirmed in p.told())
+
+
 def test_without_a_network_a_cut_is_unconfirmed_and_no_traceback(play: Callable[..., Play]) -> None:
     p = play(step(0, "partition", "leader", 1, shape="isolate"))
     p.scheduler.due(100.0)
