@@ -74,10 +74,6 @@ class Servers(Lives):
         leading = [node for node in self.nodes if (it := self.status(node)) is not None and it.role == "LEADING"]
         return leading[0] if len(leading) == 1 else None
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        there = f"{HOST}:{self._ports[target][1]}"
-        return there, there
-
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         raise ClusterError("a ZooKeeper server has no control port")
 

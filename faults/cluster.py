@@ -80,9 +80,6 @@ class Cluster(Protocol):
     def disk_folder(self, node: int) -> str:
         """The (dead) node's disk, for corruption at rest."""
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        """(where `source` connects to, where `target` listens): host:port of the proxy and of its upstream."""
-
 
 @runtime_checkable
 class Contained(Cluster, Protocol):

@@ -94,9 +94,6 @@ class Nodes(Lives):
         """Where clients connect: directly, so that a fault of the links is never one of the clients."""
         return self._plan.addresses[node].client
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        return self._plan.links[source, target], self._plan.addresses[target].listen
-
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
         if not self.alive(node):
             return None

@@ -70,9 +70,6 @@ class Lives(ABC):
     def status(self, node: int, timeout: float = 2.0) -> Status | None: ...
 
     @abstractmethod
-    def link_address(self, source: int, target: int) -> tuple[str, str]: ...
-
-    @abstractmethod
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]: ...
 
     @abstractmethod

@@ -85,9 +85,6 @@ class SimCluster:
     def leader(self) -> int | None:
         return ensemble_state.leader_of(ensemble_state.statuses(self), len(self.nodes))
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        raise ClusterError("a simulated link has no address")
-
     def last_words(self, node: int) -> str:
         return f"node-{node} ended with exit code {self._machines[node].exit}"
 

@@ -62,9 +62,6 @@ class SystemCluster(Lives):
         up = [self.places[node] for node in self.nodes if self.alive(node) and not self.paused(node)]
         return self._backend.leader(up)
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        return self.places[source].peers[target], self.places[target].listen
-
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
 

@@ -17,7 +17,7 @@ from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
-from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server, way
+from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -60,11 +60,6 @@ class Servers(Lives):
     def client_address(self, node: int) -> str:
         """Where clients connect: directly, so that a fault of the links is never one of the clients."""
         return self._servers[node].client_address
-
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        """Of the quorum port; the election port has a proxy of its own."""
-        port = self._plan.ports[target].quorum
-        return f"{way(source, target) if self._plan.proxied else HOST}:{port}", f"{HOST}:{port}"
 
     def disk_folder(self, node: int) -> str:
         self._past.settle(node)

@@ -118,7 +118,9 @@ class Promises(Checker):
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
         epoch = joined.event.epoch
-        since = [boot for number, boot in disk.untold.items() if number == epoch and boot.disk != "amnesiac"]
+        since: list[Line] = [
+            boot for number, boot in disk.untold.items() if number == epoch and boot.disk != "amnesiac"
+        ]
         if epoch in disk.admitted:
             since.append(disk.admitted[epoch])
         member = any(not it.amnesiac for it in disk.promises.get(epoch, [])) or any(line.t < event.t for line in since)

@@ -151,9 +151,6 @@ class Sleepers:
     def disk_folder(self, node: int) -> str:
         return str(self.folder / f"node-{node}")
 
-    def link_address(self, source: int, target: int) -> tuple[str, str]:
-        raise NotImplementedError
-
     def close(self) -> None:
         for process in self.processes.values():
             process.kill()
