@@ -45,6 +45,7 @@ zab_cluster = cluster_fixture("{scope}")
 def test_it(zab_cluster):
     children = psutil.Process().children(recursive=True)
     Path("children").write_text(" ".join(str(child.pid) for child in children))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
     os.kill(os.getpid(), signal.SIGINT)
     zab_cluster.sleep(60.0)
 """
