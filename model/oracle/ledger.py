@@ -74,6 +74,7 @@ class Ledger:
         self.running = array("Q")
         self._starts: list[int] = []
         self._authors: list[Deliver] = []
+        self._beside: list[Delivery] = []  # batches of nodes that had diverged, or did so in them
 
     def __len__(self) -> int:
         return len(self.zxids)
@@ -103,6 +104,10 @@ class Ledger:
         """The event that put the transaction at `index` there: the first delivery of it anywhere."""
         return self._authors[bisect_right(self._starts, index) - 1]
 
+    def beside(self, zxid: int) -> Deliver | None:
+        """The first delivery of it by a node whose history had parted from the ledger."""
+        return next((it.event for it in self._beside if it.first <= zxid <= it.last), None)
+
     def length_at(self, t: int) -> int:
         """How many transactions had been delivered somewhere by the time `t`."""
         number = bisect_right(self._authors, t, key=lambda event: event.t)
@@ -123,7 +128,10 @@ class Ledger:
             place.reached = place.cursor
         known = not lost and not fresh and conflict is None
         running = self.running[place.cursor - 1] if known or fresh else self.digest_at(place.last)
-        return Delivery(event, digests, before, first, place.last, fresh, known, conflict, running)
+        found = Delivery(event, digests, before, first, place.last, fresh, known, conflict, running)
+        if place.diverged:
+            self._beside.append(found)
+        return found
 
     def restore(self, place: Place, zxid: int) -> bool:
         """A snapshot has replaced a node's state. False if that state is no point of the ledger."""

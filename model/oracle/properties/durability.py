@@ -32,9 +32,18 @@ class Durability(Checker):
         for write in self.facts.acked:
             index = self.facts.ledger.index(write.zxid)
             if index is None:
-                self.found.add(f"{_write(write)}, but no node ever delivered it", [write.complete])
+                self._outside(write)
             elif index >= everywhere and (settled is None or write.complete.t <= settled.t):
                 self._missing(write, index, nodes)
+
+    def _outside(self, write: Write) -> None:
+        beside = self.facts.ledger.beside(write.zxid)
+        where = (
+            "no node ever delivered it"
+            if beside is None
+            else f"the history of node {beside.node}, which has it, forked"
+        )
+        self.found.add(f"{_write(write)}, but {where}", [write.complete, beside])
 
     def _missing(self, write: Write, index: int, nodes: list[Node]) -> None:
         without = [node for node in nodes if not node.place.has(index) and self._up_to_date(node, write)]

@@ -123,6 +123,22 @@ def test_violations_are_capped_and_counted() -> None:
     assert (len(channels.violations), channels.more) == (LISTED, 10 - LISTED)
 
 
+def test_a_write_that_is_only_in_a_fork_is_not_said_to_be_delivered_by_nobody() -> None:
+    """Nodes 2 and 3 go on in epoch 2; node 1 delivers and acknowledges 1:4 by itself."""
+    story = ensemble()
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    seq = story.invoke()
+    story.leader, story.members = 1, [1]
+    story.propose(to=[1])
+    story.deliver(1, (1, 4))
+    story.complete(1, seq, (1, 4))
+    story.settle(converged=False)
+    durability = finish(feed(story, faults_first=False), story).property("durability")
+    words = "the write of /a by client 1, seq 5 (1:4) was acknowledged, but the history of node 1, which has it, forked"
+    assert words in [it.words for it in durability.violations]
+
+
 def test_a_node_without_a_trace_makes_the_run_unknown() -> None:
     story = ensemble()
     story.settle()
