@@ -1,5 +1,6 @@
 """The entry point of `zab`. It handles Ctrl-C before it imports anything that takes time."""
 
+import signal
 import sys
 
 from zab_chaos.harness.errors import Exit
@@ -7,6 +8,8 @@ from zab_chaos.harness.machine.interrupt import Forced, Stopped, stoppable
 
 
 def main() -> int:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # for what comes after the command: no traceback while Python ends
     with stoppable():
         try:
             from zab_chaos.harness.cli.app import main as command

@@ -239,12 +239,13 @@ def log_to(results: Path, name: str) -> Iterator[None]:
     LOG.addHandler(handler)
     LOG.propagate = False
     multiprocessing_logging.install_mp_handler(LOG)
+    of_workers = LOG.handlers[-1]  # it stands for ours, which was added last
     try:
         yield
     finally:
         multiprocessing_logging.uninstall_mp_handler(LOG)
         LOG.removeHandler(handler)
-        handler.close()
+        of_workers.close()  # when it has written what the workers have said; it closes the file, too
 
 
 def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:

@@ -176,6 +176,18 @@ def test_during_the_imports_there_is_one_line_and_no_traceback(tmp_path: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: interrupted\n")
 
 
+def test_ctrl_c_while_python_ends_shows_no_traceback() -> None:
+    code = (
+        "import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT); "
+        "from zab_chaos.harness.cli.entry import main; sys.argv = ['zab', '--version']; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {code}"],
+        cwd=ROOT, text=True, capture_output=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_a_closed_terminal_is_no_error(tmp_path: Path) -> None:
     """The terminal goes, which sends SIGHUP to the command in its foreground, and takes what it still says with it."""
     (tmp_path / "long.toml").write_text(LONG)
