@@ -3,7 +3,7 @@
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind
+from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
 
@@ -29,7 +29,7 @@ class ClockRate(Fault):
         return f"{named(self.nodes)}: clock at {self.params['rate']:g}x"
 
 
-class ClockJump(Fault):
+class ClockJump(Momentary):
     """The node's clock jumps forward once: all its timeouts see that much silence."""
 
     def inject(self) -> None:
@@ -39,15 +39,6 @@ class ClockJump(Fault):
 
     def injected(self) -> Confirmation:
         return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
-
-    def heal(self) -> None:
-        """A monotonic clock never goes back."""
-
-    def over(self) -> bool:
-        return True
-
-    def recovered(self) -> Confirmation:
-        return Confirmation(True, {})
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: clock jumped {self.params['ms']} ms"

@@ -129,6 +129,19 @@ class Fault(ABC):
         return False
 
 
+class Momentary(Fault):
+    """Base of what is over as soon as it is done: there is nothing to heal."""
+
+    def heal(self) -> None:
+        """Nothing is broken."""
+
+    def over(self) -> bool:
+        return True
+
+    def recovered(self) -> Confirmation:
+        return Confirmation(True, {})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One of a fault's own keys."""

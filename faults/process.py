@@ -9,7 +9,7 @@ import psutil
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.crashpoints import DrawnPoint, point
-from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Momentary, Need, Scene
 from zab_chaos.faults.rules import choice, truth
 
 CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
@@ -124,7 +124,7 @@ class Stop(NodeDown):
         return f"{named(self.nodes)} stopped"
 
 
-class Restart(Fault):
+class Restart(Momentary):
     """Restarts dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
 
     def inject(self) -> None:
@@ -132,15 +132,6 @@ class Restart(Fault):
 
     def injected(self) -> Confirmation:
         return came_up(self.scene, self.nodes, self.params["refuses"])
-
-    def heal(self) -> None:
-        """Nothing is broken by a restart."""
-
-    def over(self) -> bool:
-        return True
-
-    def recovered(self) -> Confirmation:
-        return Confirmation(True, {})
 
     def describe(self) -> str:
         return f"{named(self.nodes)} started again"
@@ -179,7 +170,7 @@ class Pause(Fault):
         return f"{named(self.nodes)} paused"
 
 
-class Resume(Fault):
+class Resume(Momentary):
     """SIGCONT for paused nodes."""
 
     def inject(self) -> None:
@@ -190,15 +181,6 @@ class Resume(Fault):
         states = process_states(self.scene, self.nodes)
         awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
         return Confirmation(awake, by_node(states, "state"))
-
-    def heal(self) -> None:
-        """Nothing is broken by waking up."""
-
-    def over(self) -> bool:
-        return True
-
-    def recovered(self) -> Confirmation:
-        return Confirmation(True, {})
 
     def describe(self) -> str:
         return f"{named(self.nodes)} awake again"
