@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,22 @@ pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy, pytest.mark.fuse, py
 def ran(results: Path, scenario: str, *options: str) -> Any:
     """The verdict of a run on mounted disks."""
     possible()
-    command = [sys.executable, "-m", "zab_chaos.harness", "run", scenario, "--disk", "fuse", "--json"]
-    ended = subprocess.run([*command, "--results", str(results), *options], capture_output=True, text=True, timeout=200)
-    assert ended.stdout, ended.stderr
+    found = verdict(results, scenario, *options)
     assert mount.below(results) == []
+    return found
+
+
+def verdict(results: Path, scenario: str, *options: str, user: Sequence[str] = (), home: Path | None = None) -> Any:
+    """The same for another user: `user` is before the command."""
+    command = [*user, sys.executable, "-m", "zab_chaos.harness", "run", scenario, "--disk", "fuse", "--json", *options]
+    ended = subprocess.run(
+        [*command, "--results", str(results)],
+        env={**os.environ, "HOME": str(home)} if home else None,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert ended.stdout, ended.stderr
     return json.loads(ended.stdout)
 
 
@@ -102,16 +115,7 @@ target = "all"
 for = 1
 """
         )
-        run = [sys.executable, "-m", "zab_chaos.harness", "run", str(folder / "cut.toml"), "--disk", "fuse", "--json"]
-        ended = subprocess.run(
-            [*user, *run, "--results", str(folder / "results")],
-            env={**os.environ, "HOME": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-        assert ended.returncode == 0, ended.stderr
-        found = json.loads(ended.stdout)
+        found = verdict(folder / "results", str(folder / "cut.toml"), user=user, home=folder)
         assert found["verdict"] == "PASS", found["reasons"]
         assert Path(found["folder"]).stat().st_uid != 0
         cut = json.loads((Path(found["folder"]) / "faults.jsonl").read_text().splitlines()[0])["evidence"]
