@@ -88,6 +88,7 @@ class Scheduler:
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
         self._now = 0.0  # the latest that `due` was told
+        self._ahead = 0.0  # how far that clock is ahead of the host's
         self._went_on = 0.0  # when the schedule last went on: for so long its next step has been waiting
         self.host = host
         self._closed = False
@@ -144,7 +145,7 @@ class Scheduler:
         """Do what is due. Return when to call again at the latest; None if nothing more is scheduled."""
         if self._begun is None:
             raise RuntimeError("begin(now) comes first")
-        self._now = now
+        self._now, self._ahead = now, now - self.host.now()
         times = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
             if self._holding or not self._start(self._waiting[0], now):
@@ -274,7 +275,6 @@ class Scheduler:
         run = FaultRun(number, step, nodes, Confirmation(False, {}), injected_at=now, beside=self.active)
         scene = Scene(self.cluster, self.network, random, self.patience, self.host, partial(self._explained, run))
         fault = run.fault = kind.make(scene, nodes, step.params)
-        run.heals_at = None if step.lasts is None else now + step.lasts
         self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
         self._lost.update(nodes if is_exclusive(step) else ())
@@ -284,6 +284,10 @@ class Scheduler:
             run.injected = fault.confirm()
         except _TROUBLE as error:
             run.injected = Confirmation(False, {"error": str(error)})
+        if (
+            step.lasts is not None
+        ):  # from now on: what was healed before it in this round may have taken long, and so may it
+            run.heals_at = self.host.now() + self._ahead + step.lasts
         self._write_inject(run, started)
         if kind.leaves == "down":
             for other in self.active:

@@ -5,6 +5,7 @@ import json
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from zab_chaos.faults.cluster import ClusterError, Status
+from zab_chaos.faults.host import ThisHost
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import Scheduler
 
@@ -171,6 +173,20 @@ def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
         one.close()
 
 
+class StillHost(ThisHost):
+    """This machine, with a clock that goes on only while somebody sleeps: what is done takes no time, unless a test says so."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
+        self.time += seconds
+        return super().sleep(seconds, until)
+
+
 class Play:
     """A scheduler over sleeping processes, and its log."""
 
@@ -179,7 +195,10 @@ class Play:
     ) -> None:
         self.cluster = cluster
         self.log = log
-        self.scheduler = Scheduler(cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, drawn=drawn)
+        self.host = StillHost()
+        self.scheduler = Scheduler(
+            cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, host=self.host, drawn=drawn
+        )
         self.scheduler.begin(100.0)
 
     def lines(self) -> list[dict[str, Any]]:

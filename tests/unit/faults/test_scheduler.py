@@ -352,6 +352,24 @@ def test_nothing_to_damage_is_said(play: Callable[..., Play]) -> None:
     assert "there is no snapshot" in p.lines()[0]["evidence"]["error"]
 
 
+def test_a_fault_has_its_whole_time_when_it_comes_late(play: Callable[..., Play]) -> None:
+    """Node 1 takes 5 s to start again: meanwhile it is time for the pause, and for its end."""
+    p = play(step(0, "crash", "node-1", 1), step(1, "pause", "node-2", 2))
+
+    def starts_slowly(call: str, _node: int) -> bool:
+        p.host.time += 5.0 if call == "start" else 0.0
+        return False
+
+    p.cluster.failing = starts_slowly
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True), ("inject", 2, True)]
+    p.scheduler.due(107.9)
+    assert p.cluster.paused(2)
+    p.scheduler.due(108.0)
+    assert not p.cluster.paused(2)
+
+
 def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 2), step(0, "disk-error", "node-2", 2, op="sync"))
     p.scheduler.due(100.0)
