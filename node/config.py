@@ -2,6 +2,8 @@
 
 import msgspec
 
+from zab_chaos.node.core.digest import Algorithm
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Timeouts. They decide how fast failures are noticed, never what is safe."""
@@ -41,6 +43,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     client_keys: str
     data: str  # the disk's folder
     trace: str  # folder of traces
+    digest: Algorithm = "blake2b"  # one for the whole ensemble, as it was made; absent: before there was a choice
     record: str | None = None  # folder of recordings, or None
     faithful: bool = True  # unsynced bytes are lost with the process
     defect: str | None = None  # `module:name`: the one of the module's DEFECTS to be built with
@@ -48,6 +51,14 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     silence_ms: int | None = None  # end when nothing has come to the control port for so long
     timing: Timing = Timing()
     limits: Limits = Limits()
+
+    @property
+    def ensemble(self) -> str:
+        """What frames name, so that nodes with different digests refuse each other: they would take the other for wrong.
+
+        With BLAKE2b it is the cluster's name alone, as nodes say that know nothing else.
+        """
+        return self.cluster if self.digest == "blake2b" else f"{self.cluster} {self.digest}"
 
     @property
     def members(self) -> list[int]:
