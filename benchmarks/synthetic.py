@@ -89,7 +89,7 @@ class Run:
         leader = (epoch - 1) % NODES + 1
         for first in range(1, count + 1, batch):
             digests = [
-                dg.txn_digest(counter.to_bytes(8, "big")) for counter in range(first, min(first + batch, count + 1))
+                dg.blake2b(counter.to_bytes(8, "big")) for counter in range(first, min(first + batch, count + 1))
             ]
             begin = self.t + TICK
             body = f'"epoch":{epoch},"first":{first},"digests":"{dg.show_all(digests)}"'

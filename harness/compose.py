@@ -31,6 +31,7 @@ from zab_chaos.harness.runs.run import facts_of, utc
 from zab_chaos.harness.runs.walk import FINISHED
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.digest import NEWEST
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 from zab_chaos.node.net.keys import KeyFiles
@@ -91,6 +92,7 @@ def _config(node: int, peers: dict[int, str], files: KeyFiles) -> NodeConfig:
         client_keys=str(files.clients),
         data=DATA,
         trace=f"{INSIDE}/trace",
+        digest=NEWEST,
     )
 
 

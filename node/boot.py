@@ -38,7 +38,7 @@ def begin(
     prepare: Callable[[CrashPoints], None] = lambda crash: None,
     crash_type: type[CrashPoints] = CrashPoints,
 ) -> Begun:
-    """Recover, and trace what was there. Raises BadPoint, Corrupt, DiskFailed.
+    """Recover, and trace what was there. Raises BadPoint, Corrupt, OtherDigest, DiskFailed.
 
     `clock`: nanoseconds, for how long it takes; `prepare`: says what happens at a crash point, if not SIGKILL.
     """
@@ -60,6 +60,7 @@ def begin(
         bootstrap=bootstrap,
         segment_bytes=config.limits.segment_bytes,
         crash=crash.hit if crash.on_disk else None,
+        digest=config.digest,
     )
     micros = (clock() - started) // 1000
     trace.add("boot", boot_event(config, recovered, report, defect, pid))

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from zab_chaos.node.core.digest import Algorithm
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Timeouts. They decide how fast failures are noticed, never what is safe."""
@@ -19,7 +21,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     outstanding: int = 1000  # proposals in flight; beyond it requests wait at the leader
     waiting: int = 20000  # requests that wait at the leader; beyond it they are refused
-    snapshot_bytes: int = 16 * 2**20  # transactions' bytes between two snapshots
+    snapshot_bytes: int = (
+        14 * 2**20
+    )  # transactions' bytes between two snapshots; with what the log adds to 1 KiB and with
+    # a batch less than a segment: each snapshot begins a segment, and one that is full before would be another one
     segment_bytes: int = 16 * 2**20  # preallocated size of a log segment
     request_bytes: int = 2**20  # one client request
     frame_bytes: int = 128 * 2**20  # one frame on a link
@@ -41,6 +46,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     client_keys: str
     data: str  # the disk's folder
     trace: str  # folder of traces
+    digest: Algorithm = "blake2b"  # one for the whole ensemble, as it was made; absent: before there was a choice
     record: str | None = None  # folder of recordings, or None
     faithful: bool = True  # unsynced bytes are lost with the process
     defect: str | None = None  # `module:name`: the one of the module's DEFECTS to be built with
@@ -48,6 +54,14 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     silence_ms: int | None = None  # end when nothing has come to the control port for so long
     timing: Timing = Timing()
     limits: Limits = Limits()
+
+    @property
+    def ensemble(self) -> str:
+        """What frames name, so that nodes with different digests refuse each other: they would take the other for wrong.
+
+        With BLAKE2b it is the cluster's name alone, as nodes say that know nothing else.
+        """
+        return self.cluster if self.digest == "blake2b" else f"{self.cluster} {self.digest}"
 
     @property
     def members(self) -> list[int]:

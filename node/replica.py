@@ -12,6 +12,7 @@ import msgspec
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
+from zab_chaos.node.core.digest import HASHES
 from zab_chaos.node.core.messages import Message
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Ready, Recovered
@@ -81,6 +82,7 @@ class Replica:
             sync_timeout=timing.sync_timeout_ms * MS,
             outstanding=limits.outstanding,
             counter_max=limits.counter_max,
+            digest=config.digest,
         )
         if recording is not None:
             recording.add(Booted(life, settings, recovered))
@@ -89,6 +91,7 @@ class Replica:
             config.id,
             life,
             layers,
+            share=HASHES[config.digest],
             waiting=limits.waiting,
             request_bytes=limits.request_bytes,
             patience=timing.timeout_ms * MS,

@@ -57,7 +57,7 @@ class Server:
             self.poller,
             parts.channels,
             me=config.id,
-            cluster=config.cluster,
+            cluster=config.ensemble,
             incarnation=life,
             listen=config.listen,
             peers=config.peers,

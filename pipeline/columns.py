@@ -60,7 +60,12 @@ COMMON = (
 BATCH = (
     Column("epoch", NUMBER, "", "epoch of the transactions"),
     Column("first", NUMBER, "", "counter of the first transaction; the others follow without gaps"),
-    Column("digests", TEXT, "hex", "digest of each transaction's bytes (BLAKE2b, 64 bits), 16 digits each"),
+    Column(
+        "digests",
+        TEXT,
+        "hex",
+        "digest of each transaction's bytes (64 bits; by which algorithm: results/README.md), 16 digits each",
+    ),
 )
 OWN = (
     Column("disk", TEXT, "", "boot: state of the disk: fresh, recovered, torn, amnesiac"),

@@ -7,6 +7,7 @@ import msgspec
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.clients.session import Entry, Session
 from zab_chaos.node.clients.sessions import Passed, Sessions
+from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.forwarding import Forward
@@ -51,8 +52,8 @@ class ExecutedTwice(Application):
 class WrongValueRead(Tree):
     """A get shows the value before the last set, with the version after it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, share: Hash) -> None:
+        super().__init__(share)
         self._before: dict[str, bytes] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -71,8 +72,8 @@ class WrongValueRead(Tree):
 class DirtyTree(Tree):
     """Reads show what is outstanding here (`ahead`), if there is something."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, share: Hash) -> None:
+        super().__init__(share)
         self.ahead: dict[str, SetTxn] = {}
 
     def perform(self, zxid: Zxid, txn: Txn) -> None:
@@ -107,8 +108,8 @@ class DirtyPrimary(Primary):
 class StaleChildren(Tree):
     """The list of a znode's children is made at its first reading, and kept."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, share: Hash) -> None:
+        super().__init__(share)
         self._lists: dict[str, list[str]] = {}
 
     def read(self, request: Read) -> Ok | Failed:

@@ -43,7 +43,7 @@ class TruncateTooFar(Peer):
 class ShowsMemory(Following):
     def acknowledge_epoch(self) -> None:
         journal, whole = self.journal, self.journal.history
-        memory = journal.history = History(whole.snapshot)
+        memory = journal.history = History(whole.snapshot, whole.txn_digest)
         for batch in whole.between(max(memory.base, whole.base), max(journal.delivered, memory.base)):
             memory.append(Run(batch.first, batch.txns))
         super().acknowledge_epoch()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MASTER = r"local(\[(\*|[1-9]\d*)(,\d+)?\])?|yarn|(spark|k8s|mesos)://\S+"
 NO_MASTER = "--master is {!r}; it needs a Spark master's URL: local[*], local[2], spark://HOST:PORT, yarn or k8s://..."
-NEEDED = ("msgspec", "zlib_ng", "zmq", "psutil", "requests", "toxiproxy", "rich")  # what they import, and must have
+# What they import, and must have.
+NEEDED = ("msgspec", "zlib_ng", "xxhash", "zmq", "psutil", "requests", "toxiproxy", "rich")
 
 
 @contextmanager

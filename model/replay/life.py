@@ -197,7 +197,7 @@ class Rerun:
             )
         self.match.boot(entry)
         self.machine = self._peer_type(entry.settings, entry.recovered)
-        self.tree = Tree()
+        self.tree = Tree(dg.HASHES[entry.settings.digest])
         snapshot = entry.recovered.snapshot
         if snapshot is not None:
             self.tree.load(snapshot[2], snapshot[0])

@@ -49,7 +49,7 @@ class Lockstep:
 
     def __init__(self, nodes: int, **settings: int) -> None:
         self.members = tuple(range(1, nodes + 1))
-        self.settings = settings
+        self.settings: dict[str, Any] = dict(settings)
         self.now = 0
         self.nodes = {i: Node() for i in self.members}
         self.session: dict[Channel, int] = {}  # by (end, other): which session that end has open

@@ -4,7 +4,7 @@ A fixed header, big-endian, then a MessagePack array of messages:
 
     magic and version   4 bytes   b"ZAB" and 1
     checksum            u32       CRC-32 of all that follows it
-    cluster             u64       hash of the ensemble's name
+    cluster             u64       hash of the ensemble's name (`NodeConfig.ensemble`)
     kind                u8        0 MESSAGES, 1 HELLO, 2 WELCOME, 3 THANKS
     sender, receiver    u32 each  node ids
     incarnation         u64       the sender's life
@@ -70,7 +70,7 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
     if magic != MAGIC:
         raise BadFrame("not a frame of this protocol and version")
     if ensemble != cluster:
-        raise BadFrame("from another ensemble")
+        raise BadFrame("from another ensemble, or from a node of it with another digest")
     if size > limit:
         raise BadFrame(f"oversized: {size} bytes, and a frame has at most {limit}", sender)
     if length != size - HEADER_BYTES:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from zab_chaos.node.clients.sessions import Passed, Sessions
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
+from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install
 from zab_chaos.node.core.zxid import ZERO, Zxid
@@ -22,12 +23,15 @@ from zab_chaos.node.tree.txns import Origin, Summary
 
 
 class Application:
-    """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail."""
+    """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail.
+
+    `share`: by what the tree computes its digest.
+    """
 
     def __init__(
-        self, node: int, life: int, layers: "Layers", *, waiting: int, request_bytes: int, patience: int
+        self, node: int, life: int, layers: "Layers", *, share: Hash, waiting: int, request_bytes: int, patience: int
     ) -> None:
-        self.tree = layers.tree()
+        self.tree = layers.tree(share)
         self.sessions = layers.sessions(node, life, self.tree, waiting)
         self.primary = layers.primary(self.tree, request_bytes)
         self._node = node

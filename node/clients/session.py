@@ -11,15 +11,17 @@ from zab_chaos.node.tree.seqs import NONE
 class Entry:
     """One request in a client's queue. `outcome` is None until it is known.
 
-    `refusal`: the leader's, which may be told when its zxid is delivered here.
+    `reads`: whether it is a read, which has its outcome when its turn comes. `refusal`: the leader's, which may be told when
+    its zxid is delivered here.
     """
 
-    __slots__ = ("outcome", "passed", "refusal", "request", "seq", "size")
+    __slots__ = ("outcome", "passed", "reads", "refusal", "request", "seq", "size")
 
-    def __init__(self, seq: int, request: Request, size: int) -> None:
+    def __init__(self, seq: int, request: Request, size: int, reads: bool) -> None:
         self.seq = seq
         self.request = request
         self.size = size
+        self.reads = reads
         self.passed = False
         self.outcome: Outcome | None = None
         self.refusal: Failed | None = None

@@ -16,12 +16,13 @@ A session is held, its reads waiting and its writes kept back, as long as this n
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 from zab_chaos.node.clients.session import Entry, Session
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, stated
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
-from zab_chaos.node.tree.requests import READS, Asked, Fence, Request, weight
+from zab_chaos.node.tree.requests import READS, Asked, Fence, Request, Write, weight
 from zab_chaos.node.tree.seqs import NONE
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
@@ -133,9 +134,9 @@ class Sessions:
         passed: list[Passed] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
         self._unfenced.clear()
         for client, entry in self._unpassed:
-            if entry.outcome is None and not isinstance(entry.request, READS):
+            if entry.outcome is None:
                 entry.passed = True
-                passed.append((client, entry.seq, entry.request))
+                passed.append((client, entry.seq, cast("Write", entry.request)))
         self._unpassed.clear()
         return passed
 
@@ -211,8 +212,8 @@ class Sessions:
         return answers
 
     def _accept(self, session: Session, seq: int, request: Request) -> None:
-        size = len(request.path) if isinstance(request, READS) else weight(request)
-        entry = Entry(seq, request, size)
+        size, reads = weight(request), type(request) in READS
+        entry = Entry(seq, request, size, reads)
         queue = session.queue
         queue.append(entry)
         session.bytes += size
@@ -222,7 +223,7 @@ class Sessions:
             entry.outcome = Failed(OVERLOADED, _waiting(len(queue), session.bytes, size, " of this client"))
         elif self._count > self._limit or self._bytes > self._limit_bytes:
             entry.outcome = Failed(OVERLOADED, _waiting(self._count, self._bytes, size, ""))
-        elif not isinstance(request, READS):
+        elif not reads:
             session.open[seq] = entry
             if not session.held:
                 self._unpassed.append((session.client, entry))
@@ -277,7 +278,7 @@ class Sessions:
         while queue:
             entry = queue[0]
             outcome = entry.outcome
-            if outcome is None and (not session.held or entry.seq < before):
+            if outcome is None and (entry.reads or entry.refusal) and (not session.held or entry.seq < before):
                 outcome = self._resolve(session, entry)
             if outcome is None:
                 return

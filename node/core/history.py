@@ -7,7 +7,7 @@ last counters. Two histories agree up to their last common zxid, which such outl
 from dataclasses import dataclass
 
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.errors import SanityCheckFailed
 from zab_chaos.node.core.messages import Run, Shape, Sync
 from zab_chaos.node.core.ready import TxnRecords
@@ -35,8 +35,9 @@ class History:
     The first stretch always belongs to `base`'s epoch, even when it is empty.
     """
 
-    def __init__(self, snapshot: Snapshot | None) -> None:
+    def __init__(self, snapshot: Snapshot | None, txn_digest: Hash) -> None:
         self.snapshot = snapshot
+        self.txn_digest = txn_digest
         self.txns: list[bytes] = []
         self.digests: list[int] = []
         self.bytes = 0  # of the transactions above the newest snapshot
@@ -93,7 +94,7 @@ class History:
         first, txns = run.first, run.txns
         if first >> 32 != self.stretches[-1].epoch:
             self.stretches.append(Stretch(zx.epoch_of(first), zx.counter_of(first), len(self.txns)))
-        digests = list(map(txn_digest, txns))
+        digests = list(map(self.txn_digest, txns))
         self.txns += txns
         self.digests += digests
         self.bytes += sum(map(len, txns))

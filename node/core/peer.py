@@ -11,6 +11,7 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.agreement import Agreement
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.contacts import Contacts
+from zab_chaos.node.core.digest import HASHES
 from zab_chaos.node.core.discovery import Choosing, Elected
 from zab_chaos.node.core.errors import NotLeading, SanityCheckFailed
 from zab_chaos.node.core.followers import Follower
@@ -57,7 +58,7 @@ class Peer:
         self.accepted_epoch = recovered.accepted_epoch
         self.current_epoch = recovered.current_epoch
         self.amnesiac = recovered.amnesiac  # it lost its disk, and is no member yet
-        history = self.history_type(recovered.snapshot)
+        history = self.history_type(recovered.snapshot, HASHES[settings.digest])
         for first, txns in recovered.runs:
             history.append(Run(first, txns))
         # Volatile, and yet it outlives an iteration.

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import Algorithm
 
 MS = 1_000_000  # nanoseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Who this node is and how long it waits. Times are nanoseconds of the node's own clock."""
+    """Who this node is and how long it waits. Times are nanoseconds of the node's own clock; `digest` as in NodeConfig."""
 
     me: int
     members: tuple[int, ...]
@@ -19,3 +20,4 @@ class Settings:
     sync_timeout: int = 5000 * MS
     outstanding: int = 1000
     counter_max: int = zx.COUNTER_MAX
+    digest: Algorithm = "blake2b"  # of a recording that does not say

@@ -35,6 +35,16 @@ class CorruptSnapshot(Corrupt):
     """The snapshot that the log depends on is damaged, cut or missing."""
 
 
+class OtherDigest(Exception):
+    """A disk of an ensemble with another digest: with it the node would take all others for wrong. Nothing was touched."""
+
+    def __init__(self, file: str, made: str, told: str) -> None:
+        super().__init__(
+            f"{file} has a digest by {made}, and the node is configured for {told}. Nothing was changed. Configure it with "
+            f'"digest": "{made}", as its ensemble was made, or wipe its disk.'
+        )
+
+
 class disk_work:  # noqa: N801 - reads as the function that it stands for; a generator would cost each sync three times as much
     """Turn an OSError into DiskFailed, which says what was being done."""
 

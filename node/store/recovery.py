@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.store import frame
@@ -63,12 +64,16 @@ class _Replay:
 
 
 class Recovery:
-    """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if it can't be read at all."""
+    """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if it can't be read at all.
+
+    `digest`: whose disk it has to be, if that matters; with a snapshot of another one, `run` raises OtherDigest.
+    """
 
     reader = SegmentReader
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, digest: Algorithm | None = None) -> None:
         self.disk = disk
+        self.digest = digest
         with disk_work("listing the folder"):
             self.names = disk.list()
         self.numbers = sorted(n for name in self.names if (n := segment_number(name)) is not None)
@@ -203,7 +208,7 @@ class Recovery:
         snapshot = None
         if zxid is not None:
             with disk_work(f"reading {snapshot_name(zxid)}"):
-                snapshot = read_snapshot(self.disk, zxid)
+                snapshot = read_snapshot(self.disk, zxid, self.digest)
             replay.bytes += len(snapshot[2])
         runs = [
             (first, [replay.txns[z] for z in range(first, last + 1)])

@@ -1,6 +1,8 @@
 """Snapshots of committed state (ZOOKEEPER-1549): `snapshot-<zxid as 16 hex digits>`.
 
 magic 8 bytes, version u32, zxid u64, digest u64, length u64, then the state, then the CRC-32 of all of it u32
+
+The version says how the digest was computed (`VERSIONS`); else the formats are equal.
 """
 
 import re
@@ -8,14 +10,15 @@ from struct import Struct
 
 from zlib_ng.zlib_ng import crc32
 
+from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store.crash import CrashHook, crash_points
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.errors import CorruptSnapshot, disk_work
+from zab_chaos.node.store.errors import CorruptSnapshot, OtherDigest, disk_work
 from zab_chaos.node.store.segment import TEMPORARY
 
 MAGIC = b"ZABSNAP\n"
-VERSION = 1
+VERSIONS: dict[Algorithm, int] = {"blake2b": 1, "xxh3": 2}
 _HEAD = Struct("<8sIQQQ")
 _CRC = Struct("<I")
 _NAME = re.compile(r"snapshot-([0-9a-f]{16})")
@@ -31,10 +34,12 @@ def snapshot_zxid(name: str) -> Zxid | None:
     return Zxid(int(match[1], 16)) if match else None
 
 
-def write_snapshot(disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: CrashHook | None) -> None:
+def write_snapshot(
+    disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: CrashHook | None, algorithm: Algorithm
+) -> None:
     """Durable when this returns, visible only whole. Raises DiskFailed."""
     name = snapshot_name(zxid)
-    head = _HEAD.pack(MAGIC, VERSION, zxid, digest, len(state))
+    head = _HEAD.pack(MAGIC, VERSIONS[algorithm], zxid, digest, len(state))
     data = b"".join((head, state, _CRC.pack(crc32(state, crc32(head)))))
     point = crash_points(crash, "SNAPSHOT")
     with disk_work(f"writing {name}"):
@@ -51,8 +56,8 @@ def write_snapshot(disk: Disk, zxid: Zxid, digest: int, state: bytes, crash: Cra
         disk.sync_directory()
 
 
-def read_snapshot(disk: Disk, zxid: Zxid) -> tuple[Zxid, int, bytes]:
-    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset."""
+def read_snapshot(disk: Disk, zxid: Zxid, algorithm: Algorithm | None = None) -> tuple[Zxid, int, bytes]:
+    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset; OtherDigest if it must be of this algorithm."""
     name = snapshot_name(zxid)
     data = disk.read(name)
     if len(data) < _HEAD.size + _CRC.size:
@@ -63,8 +68,11 @@ def read_snapshot(disk: Disk, zxid: Zxid) -> tuple[Zxid, int, bytes]:
     end = len(data) - _CRC.size
     if _CRC.unpack_from(data, end)[0] != crc32(memoryview(data)[:end]):
         raise CorruptSnapshot(name, end, f"the checksum of the {len(data)} bytes is wrong: damaged or cut")
-    if version != VERSION:
-        raise CorruptSnapshot(name, 8, f"format version {version}; this program knows version {VERSION}")
+    made = next((known for known, number in VERSIONS.items() if number == version), None)
+    if made is None:
+        raise CorruptSnapshot(name, 8, f"format version {version}; this program knows {sorted(VERSIONS.values())}")
+    if algorithm is not None and made != algorithm:
+        raise OtherDigest(name, made, algorithm)
     if inside != zxid:
         raise CorruptSnapshot(name, 12, f"the file is named for another zxid than it holds ({inside:016x})")
     if length != end - _HEAD.size:

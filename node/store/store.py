@@ -8,6 +8,7 @@ from collections import deque
 from typing import Self
 
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
@@ -39,24 +40,32 @@ class Store:
     recovery = Recovery
     log_type = Log
 
-    def __init__(self, disk: Disk, log: Log) -> None:
+    def __init__(self, disk: Disk, log: Log, digest: Algorithm) -> None:
         self.disk = disk
         self.log = log
+        self.digest = digest
         self.failed: DiskFailed | None = None  # once the disk has failed, nothing it says counts
         self._waiting: deque[Record] = deque()
         self._group: list[Record] | None = None  # the group that is still open
 
     @classmethod
     def open(
-        cls, disk: Disk, *, bootstrap: bool, segment_bytes: int, crash: CrashHook | None = None
+        cls,
+        disk: Disk,
+        *,
+        bootstrap: bool,
+        segment_bytes: int,
+        crash: CrashHook | None = None,
+        digest: Algorithm = "blake2b",
     ) -> tuple[Self, Recovered, Report]:
         """Recover what the disk holds, make it durable again, and go on from there.
 
         On an empty disk, `bootstrap` is the birth certificate of a new ensemble's member; without it the node has
         lost its disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is
-        ignored. Raises CorruptLog or CorruptSnapshot, having touched nothing; DiskFailed.
+        ignored. `digest`: of the running digests in snapshots, see NodeConfig. Raises CorruptLog, CorruptSnapshot or
+        OtherDigest, having touched nothing; DiskFailed.
         """
-        recovery = cls.recovery(disk)
+        recovery = cls.recovery(disk, digest)
         if recovery.is_empty():
             found, state = None, State(amnesiac=not bootstrap)
         else:
@@ -68,12 +77,12 @@ class Store:
             log.roll()
             recovered = Recovered(amnesiac=state.amnesiac)
             report = Report(kind="amnesiac" if state.amnesiac else "fresh")
-            return cls(disk, log), recovered, report
+            return cls(disk, log, digest), recovered, report
         log.resume(found.segments, found.size, found.good, found.batch)
         _remove(disk, found.superfluous)  # a snapshot that replaces them has been made durable
         if found.sealed:
             log.roll()
-        return cls(disk, log), found.recovered, found.report
+        return cls(disk, log, digest), found.recovered, found.report
 
     @property
     def crash(self) -> CrashHook | None:
@@ -125,7 +134,7 @@ class Store:
         """Hand records to the disk as one batch. A snapshot that replaces the history is durable before its record."""
         for record in records:
             if type(record) is SnapRecord:
-                write_snapshot(self.disk, record.zxid, record.digest, record.state, self.crash)
+                write_snapshot(self.disk, record.zxid, record.digest, record.state, self.crash, self.digest)
         self.log.write(records)
 
     def make_durable(self) -> None:
@@ -146,7 +155,7 @@ class Store:
         if zxid not in self.log.state.outline:
             raise ValueError(f"a snapshot at {zx.show(zxid)}: the log's history does not hold this zxid")
         try:
-            write_snapshot(self.disk, zxid, digest, state, self.crash)
+            write_snapshot(self.disk, zxid, digest, state, self.crash, self.digest)
             self.log.roll()
             self.log.purge(zxid)
             self.purge_snapshots(zxid)

@@ -83,9 +83,7 @@ class Primary:
     def prepare(self, request: Asked, origin: Origin) -> bytes | Refusal:
         """The transaction for `request`, encoded, or why there is none. A refusal leaves no trace but the number."""
         latest = self.latest(origin.client)
-        if isinstance(
-            request, Fence
-        ):  # it may be told as often as anybody likes, also when the client has come further
+        if type(request) is Fence:  # it may be told as often as anybody likes, also when the client has come further
             raise_to(self._judged, origin.client, max(origin.seq, latest))
             return self._prepared(origin, FenceTxn(), {})
         if origin.seq <= latest:
@@ -110,7 +108,7 @@ class Primary:
         if weight(request) > self._limit:
             words = f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
             return Refusal(TOO_LARGE, words), draft
-        return self._multi(request, draft) if isinstance(request, Multi) else self._step(request, draft), draft
+        return self._multi(request, draft) if type(request) is Multi else self._step(request, draft), draft
 
     def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, Outlook]) -> bytes:
         data = encode(Txn(origin, change))
@@ -161,11 +159,11 @@ class Primary:
         return MultiTxn(changes)
 
     def _step(self, step: Step, draft: dict[str, Outlook]) -> Change | Refusal:
-        if isinstance(step, Set):
+        if type(step) is Set:
             return self._set(step, draft)
-        if isinstance(step, Create):
+        if type(step) is Create:
             return self._create(step, draft)
-        if isinstance(step, Delete):
+        if type(step) is Delete:
             return self._delete(step, draft)
         return self._check(step, draft)
 

@@ -2,13 +2,18 @@
 
 A write says what is to change and under which condition; the primary turns it into a transaction, which says what the
 result is (`zab_chaos.node.tree.txns`). `version` is the version that the znode must have, or `ANY`.
+
+On the way of every write they are told apart with `type(...) is`: `isinstance` takes five times as long for a class of msgspec.
 """
+
+from typing import final
 
 from zab_chaos.node.core.messages import Wire
 
 ANY = -1  # no condition on the version
 
 
+@final
 class Create(Wire, frozen=True, tag="create", gc=False):
     """A new znode. `sequential`: the parent's counter, ten digits, is appended to the path."""
 
@@ -17,6 +22,7 @@ class Create(Wire, frozen=True, tag="create", gc=False):
     sequential: bool = False
 
 
+@final
 class Delete(Wire, frozen=True, tag="delete", gc=False):
     """Remove a znode that has no children."""
 
@@ -24,6 +30,7 @@ class Delete(Wire, frozen=True, tag="delete", gc=False):
     version: int = ANY
 
 
+@final
 class Set(Wire, frozen=True, tag="set", gc=False):
     """Replace a znode's data."""
 
@@ -32,6 +39,7 @@ class Set(Wire, frozen=True, tag="set", gc=False):
     version: int = ANY
 
 
+@final
 class Check(Wire, frozen=True, tag="check", gc=False):
     """Change nothing, but fail unless the znode exists and has the version."""
 
@@ -42,30 +50,35 @@ class Check(Wire, frozen=True, tag="check", gc=False):
 Step = Create | Delete | Set | Check
 
 
+@final
 class Multi(Wire, frozen=True, tag="multi"):
     """Several writes, of which all take effect or none; each sees the effect of those before it."""
 
     steps: list[Step]
 
 
+@final
 class Get(Wire, frozen=True, tag="get", gc=False):
     """A znode's data and version."""
 
     path: str
 
 
+@final
 class Exists(Wire, frozen=True, tag="exists", gc=False):
     """Whether there is such a znode, and its version."""
 
     path: str
 
 
+@final
 class Children(Wire, frozen=True, tag="children", gc=False):
     """The names of a znode's children."""
 
     path: str
 
 
+@final
 class Fence(Wire, frozen=True, tag="fence", gc=False):
     """A node's, on behalf of a client: no write that it numbered up to this one's number takes effect after it.
 
@@ -80,9 +93,10 @@ Request = Write | Read
 READS = (Get, Exists, Children)
 
 
-def weight(request: Write) -> int:
-    """Bytes of data and characters of paths in a write: what is held against the limit on one request."""
-    if isinstance(request, Multi):
-        return sum(weight(step) for step in request.steps)
-    data = request.data if isinstance(request, (Set, Create)) else b""
-    return len(request.path) + len(data)
+def weight(request: Request) -> int:
+    """Bytes of data and characters of paths in a request: of a write, what is held against the limit on one request."""
+    if type(request) is Set or type(request) is Create:
+        return len(request.path) + len(request.data)
+    if type(request) is Multi:
+        return sum(map(weight, request.steps))
+    return len(request.path)

@@ -4,8 +4,9 @@ The longest unused client stands first, and is forgotten first. Which clients ar
 that it is the same on all nodes when it is a part of the replicated state.
 """
 
-from hashlib import blake2b
 from struct import Struct
+
+from zab_chaos.node.core.digest import Hash
 
 CLIENTS_MAX = 2**14  # remembered at most
 NONE = -1  # of a client that is not known
@@ -24,6 +25,6 @@ def raise_to(seqs: dict[int, int], client: int, seq: int) -> int | None:
     return oldest
 
 
-def weigh(client: int, seq: int) -> int:
-    """A client's share of the tree's digest: 64 bits of BLAKE2b. What is hashed is shorter than for any znode."""
-    return int.from_bytes(blake2b(_PAIR.pack(client, seq), digest_size=8).digest(), "big")
+def weigh(client: int, seq: int, share: Hash) -> int:
+    """A client's share of the tree's digest. What is hashed is shorter than for any znode."""
+    return share(_PAIR.pack(client, seq))

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from zab_chaos.node.core.digest import Hash, blake2b
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok
 from zab_chaos.node.tree.paths import ROOT, flaw, name_of, parent_of
@@ -41,10 +42,12 @@ class Tree:
     """The znodes as of `zxid`, the last transaction applied, and in `sessions` how far each client has come.
 
     `digest` (64 bits) is the sum of the znodes' and clients' shares: it depends on the state only, not on the way there. A
-    share is computed when the digest is asked for: once, however often a batch of transactions changes its znode.
+    share is computed when the digest is asked for: once, however often a batch of transactions changes its znode. `share`:
+    the ensemble's `HASHES[NodeConfig.digest]`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, share: Hash = blake2b) -> None:
+        self._share = share
         self.zxid: Zxid = ZERO
         self._start([(ROOT, b"", 0, 0)], [])
 
@@ -59,14 +62,15 @@ class Tree:
 
     @property
     def digest(self) -> int:
+        share_of = self._share
         for node in self._stale:
-            share = node.weigh()
+            share = node.weigh(share_of)
             self._sum += share - node.share
             node.share = share
         self._stale.clear()
         sessions, shares = self.sessions, self._shares
         for client in self._came:
-            share = weigh(client, sessions[client])
+            share = weigh(client, sessions[client], share_of)
             self._sum += share - shares.get(client, 0)
             shares[client] = share
         self._came.clear()

@@ -1,7 +1,8 @@
 """One znode, and its share of the tree's digest."""
 
-from hashlib import blake2b
 from struct import Struct
+
+from zab_chaos.node.core.digest import Hash
 
 _HEAD = Struct(">QQI")  # version, sequence, bytes of the path
 
@@ -23,9 +24,7 @@ class Znode:
         self.path = path.encode()
         self.share = 0
 
-    def weigh(self) -> int:
-        """The share now: 64 bits of BLAKE2b."""
+    def weigh(self, share: Hash) -> int:
+        """The share now."""
         path = self.path
-        whole = blake2b(_HEAD.pack(self.version, self.sequence, len(path)) + path, digest_size=8)
-        whole.update(self.data)
-        return int.from_bytes(whole.digest(), "big")
+        return share(b"".join((_HEAD.pack(self.version, self.sequence, len(path)), path, self.data)))

@@ -20,7 +20,7 @@ NOTHING: Zxid = (0, 0)
 
 def digest(zxid: Zxid, variant: str = "") -> int:
     """The digest of the transaction that is usually broadcast with this zxid, or of another one."""
-    return dg.txn_digest(f"{zxid[0]}:{zxid[1]}{variant}".encode())
+    return dg.blake2b(f"{zxid[0]}:{zxid[1]}{variant}".encode())
 
 
 class Server:

@@ -1,5 +1,6 @@
 """The processes backend with real nodes, linked directly."""
 
+import json
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -72,6 +73,30 @@ def test_an_ensemble_forms_loses_its_leader_and_comes_together_again(build: Call
     status = cluster.status(first)
     assert status is not None
     assert (status.life, status.amnesiac) == (2, False)
+
+
+def test_a_node_with_the_digests_of_before_is_refused_and_ends_nobody(build: Callable[[int], Processes]) -> None:
+    """As in an ensemble whose nodes are configured anew one by one."""
+    cluster = build(3)
+    path = cluster._config(3)
+    config = json.loads(path.read_text())
+    assert config.pop("digest") == "xxh3"
+    path.write_text(json.dumps(config))  # as a node was configured before there was a choice
+    cluster.start_all(cluster.nodes)
+    assert led(cluster) in (1, 2)
+
+    def refused(node: int) -> set[str]:
+        traced = (cluster._folder.file("trace", f"node-{node}-1.jsonl")).read_text().splitlines()
+        events = [line for line in map(json.loads, traced) if line["event"] == "refused"]
+        return {line["why"] for line in events if line["what"] == "frame"}
+
+    why = "from another ensemble, or from a node of it with another digest"
+    assert wait_until(lambda: refused(3) == {why} and refused(1) | refused(2) == {why}, SECONDS)
+    status = cluster.status(3)
+    assert status is not None
+    assert status.delivered == (0, 0)
+    assert not status.established
+    assert cluster.ended() == []
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(build: Callable[[int], Processes]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import adler32, crc32
 
-from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.digest import blake2b
 
 VERSION_2 = "version-2"
 MAGIC = b"ZKLG"
@@ -157,7 +157,7 @@ def decode(body: bytes) -> Transaction:
         raise ValueError(str(error)) from error
     # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
     meant = _HEADER.size if kind == MULTI and not steps else reader.at
-    return Transaction(zxid, client, cxid, time, kind, txn_digest(body[:meant]), steps)
+    return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps)
 
 
 def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:

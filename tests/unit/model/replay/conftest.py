@@ -12,6 +12,7 @@ import pytest
 
 from zab_chaos.node.boot import boot_event
 from zab_chaos.node.config import Limits, NodeConfig
+from zab_chaos.node.core.digest import NEWEST, Algorithm
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.settings import MS
 from zab_chaos.node.crash_points import CrashPoints
@@ -55,8 +56,9 @@ class Link:
 class World:
     """n replicas in one folder, which looks like a run's. A killed one is simply never asked again."""
 
-    def __init__(self, folder: Path, nodes: int, peer_type: type[Peer] = Peer) -> None:
+    def __init__(self, folder: Path, nodes: int, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
         self.folder = folder
+        self.digest = digest
         self.peer_type = peer_type
         self.members = range(1, nodes + 1)
         self.now = 1_000 * MS
@@ -69,7 +71,7 @@ class World:
         self.replicas: dict[int, Replica] = {}
         self.links: dict[int, Link] = {}
         for part in ("trace", "record", "data"):
-            (folder / part).mkdir(parents=True)
+            (folder / part).mkdir(parents=True, exist_ok=True)
 
     def start(self, *nodes: int) -> None:
         for node in nodes:
@@ -78,12 +80,14 @@ class World:
                 id=node, cluster="c", listen="", client="", control="", data="", trace="",
                 link_keys="", control_keys="", client_keys="",
                 peers={peer: "" for peer in self.members if peer != node},
-                limits=Limits(snapshot_bytes=3000, segment_bytes=2**16),
+                limits=Limits(snapshot_bytes=3000, segment_bytes=2**16), digest=self.digest,
             )  # fmt: skip
             place = self.folder / "data" / f"node-{node}"
             place.mkdir(exist_ok=True)
             first = self.lives[node] == 1
-            store, recovered, report = Store.open(FaithfulDisk(place), bootstrap=first, segment_bytes=2**16)
+            store, recovered, report = Store.open(
+                FaithfulDisk(place), bootstrap=first, segment_bytes=2**16, digest=self.digest
+            )
             trace = Trace(str(self.folder / "trace"), node, self.lives[node])
             trace.add("boot", boot_event(config, recovered, report, None, 1))
             recording = Recording(str(self.folder / "record"), node, self.lives[node])
@@ -171,9 +175,9 @@ class World:
         raise AssertionError("no leader within ten seconds")
 
 
-def eventful(folder: Path, peer_type: type[Peer] = Peer) -> None:
+def eventful(folder: Path, peer_type: type[Peer] = Peer, digest: Algorithm = NEWEST) -> None:
     """Writes at the leader and a follower, a follower killed and brought back with a snapshot, a leader killed."""
-    world = World(folder, 3, peer_type)
+    world = World(folder, 3, peer_type, digest)
     world.start(1, 2, 3)
     leader = world.until_led()
     world.rounds(5, writes=2, at=leader)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from zab_chaos.model.transcripts.disk import recover
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.digest import EMPTY, fold, txn_digest
+from zab_chaos.node.core.digest import EMPTY, blake2b, fold
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import (
     Deliver,
@@ -282,7 +282,7 @@ class Ensemble:
             return
         for i, data in enumerate(delivery.txns):
             z = delivery.first + i
-            assert self.broadcast.get(z) == txn_digest(data), f"{zx.show(z)} was never broadcast like this"
+            assert self.broadcast.get(z) == blake2b(data), f"{zx.show(z)} was never broadcast like this"
             place = len(server.state)
             if place < len(self.ledger):
                 assert self.ledger[place] == (z, data), f"node {node} delivers {zx.show(z)} where another was delivered"
@@ -290,7 +290,7 @@ class Ensemble:
                 assert not self.ledger or self.ledger[-1][0] < z
                 self.ledger.append((z, data))
             server.state.append(z)
-            server.state_digest = fold(server.state_digest, z, txn_digest(data))
+            server.state_digest = fold(server.state_digest, z, blake2b(data))
         assert server.state_digest == delivery.digest
         self.maybe_snapshot(node)
 
@@ -300,7 +300,7 @@ class Ensemble:
         assert server.state[-1] == z
         server.state_digest = EMPTY
         for x, data in self.ledger[: len(server.state)]:
-            server.state_digest = fold(server.state_digest, x, txn_digest(data))
+            server.state_digest = fold(server.state_digest, x, blake2b(data))
         assert server.state_digest == digest
 
     def maybe_snapshot(self, node: int) -> None:

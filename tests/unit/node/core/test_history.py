@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.history import History, NotInHistory
 from zab_chaos.node.core.messages import Run
 from zab_chaos.node.core.zxid import ZERO, Zxid
@@ -18,7 +19,7 @@ def data(epoch: int, counter: int) -> bytes:
 
 def history(log: Log, base: int = 0) -> History:
     """A history of `log` whose first `base` transactions are in a snapshot."""
-    made = History((zx.zxid(*log[base - 1]), base, b"state") if base else None)
+    made = History((zx.zxid(*log[base - 1]), base, b"state") if base else None, blake2b)
     for epoch, counter in log[base:]:
         made.append(Run(zx.zxid(epoch, counter), [data(epoch, counter)]))
     return made

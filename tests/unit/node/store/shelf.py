@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.ready import (
     EpochRecord,
     MemberRecord,
@@ -29,7 +29,7 @@ Legal = tuple[int, int, bool, History]
 
 
 def txns(first: Zxid, *payloads: bytes) -> TxnRecords:
-    return TxnRecords(first, list(payloads), [txn_digest(payload) for payload in payloads])
+    return TxnRecords(first, list(payloads), [blake2b(payload) for payload in payloads])
 
 
 def freeze(history: History) -> bytes:

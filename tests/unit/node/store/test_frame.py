@@ -5,8 +5,10 @@ from zlib import crc32
 
 import pytest
 
+from zab_chaos.node.config import Limits
 from zab_chaos.node.store import frame
 from zab_chaos.node.store.frame import HEADER_BYTES, SECTOR, TXN, Item
+from zab_chaos.node.store.segment import CHECKPOINT_BYTES
 
 LENGTHS = (0, 1, 400, 483, 484, 485, 511, 512, 1024, 1500)  # some end at a sector's end, or just before or behind it
 
@@ -53,3 +55,11 @@ def test_a_record_lies_where_it_would_lie_alone(offset: int) -> None:
 def test_logs_that_were_written_before_are_laid_out_in_the_same_way() -> None:
     data, _ = frame.encode([item(2**32 + i, length) for i, length in enumerate(LENGTHS)], 3, 99, 1234)
     assert sha256(data).hexdigest()[:16] == "4da64fe28ccb92b0"
+
+
+def test_a_segment_takes_what_comes_between_two_snapshots() -> None:
+    """With the default limits and values of 1 KiB: else each snapshot costs two segments, and the zeros of both."""
+    limits, txn = Limits(), 1024 + 40
+    count = limits.snapshot_bytes // txn + limits.outstanding
+    end = frame.end_of(CHECKPOINT_BYTES, count * (txn + frame.OVERHEAD_BYTES))
+    assert end <= limits.segment_bytes

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 from zab_chaos.model.dump import dump_of
-from zab_chaos.node.core.digest import txn_digest
+from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord, TxnRecords
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.store.disk import OrdinaryDisk
@@ -20,7 +20,7 @@ def write_disk(folder: Path) -> None:
         EpochRecord(3),
         TruncRecord(ZERO),
         NewLeaderRecord(3),
-        TxnRecords(zxid(3, 1), txns, [*map(txn_digest, txns)]),
+        TxnRecords(zxid(3, 1), txns, [*map(blake2b, txns)]),
     ]
     for record in [*records, EpochRecord(4)]:
         store.append(record)
