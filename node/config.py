@@ -21,10 +21,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     outstanding: int = 1000  # proposals in flight; beyond it requests wait at the leader
     waiting: int = 20000  # requests that wait at the leader; beyond it they are refused
-    snapshot_bytes: int = (
-        14 * 2**20
-    )  # transactions' bytes between two snapshots; with what the log adds to 1 KiB and with
-    # a batch less than a segment: each snapshot begins a segment, and one that is full before would be another one
+    # Transactions' bytes between two snapshots. With what the log adds to 1 KiB, and with a batch, less than a segment: each
+    # snapshot begins a segment, and one that is full before would be another one.
+    snapshot_bytes: int = 14 * 2**20
     segment_bytes: int = 16 * 2**20  # preallocated size of a log segment
     request_bytes: int = 2**20  # one client request
     frame_bytes: int = 128 * 2**20  # one frame on a link
