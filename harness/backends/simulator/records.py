@@ -77,8 +77,12 @@ class Records:
         self.invoked += 1
         t, number, seq, node = operation.submitted_ns, client.number, operation.seq, client.node
         asked = described(operation.request)
-        line = {"type": "invoke", "t": t, "due": due, "client": number, "seq": seq, "node": node, **asked}
-        at = self._keep("ops.jsonl", line)
+        at = self._number("ops.jsonl")
+        if self._folder is not None:
+            self._keep(
+                "ops.jsonl",
+                {"type": "invoke", "t": t, "due": due, "client": number, "seq": seq, "node": node, **asked},
+            )
         steps = asked.get("steps")
         self.oracle.take_operation(
             ev.Invoke(
@@ -92,8 +96,9 @@ class Records:
         fields = told(outcome)
         t, number, seq = self._world.stamp(), client.number, operation.seq
         node = client.node if operation.node is None else operation.node
-        line = {"type": "complete", "t": t, "client": number, "seq": seq, "node": node, **fields}
-        at = self._keep("ops.jsonl", line)
+        at = self._number("ops.jsonl")
+        if self._folder is not None:
+            self._keep("ops.jsonl", {"type": "complete", "t": t, "client": number, "seq": seq, "node": node, **fields})
         self.oracle.take_operation(
             ev.Complete(
                 t=t, line=at, client=number, seq=seq, node=node, outcome=fields["outcome"],
@@ -109,7 +114,8 @@ class Records:
 
     def milestone(self, event: str, **fields: Any) -> None:
         line = {"t": self._world.stamp(), "event": event, **fields}
-        numbered = line | {"line": self._keep("harness.jsonl", line)}
+        numbered = line | {"line": self._number("harness.jsonl")}
+        self._keep("harness.jsonl", line)
         if event == MILESTONE:
             self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file has it
         self.oracle.feed_milestone(numbered)
@@ -118,14 +124,17 @@ class Records:
         line = {**line, "t": self._world.stamp()} if line["type"] == "heal" else line
         # As a reader of the file would have it: node ids as keys become text.
         plain = msgspec.json.decode(_encode(line))
-        self.oracle.feed_fault(plain | {"line": self._keep("faults.jsonl", line)})
+        self._keep("faults.jsonl", line)
+        self.oracle.feed_fault(plain | {"line": self._number("faults.jsonl")})
 
-    def _keep(self, name: str, line: dict[str, Any]) -> int:
-        """The line's number."""
+    def _number(self, name: str) -> int:
+        """Of the line that comes next, or would if there were files."""
         number = self._counts[name] = self._counts.get(name, 0) + 1
+        return number
+
+    def _keep(self, name: str, line: dict[str, Any]) -> None:
         if self._folder is not None:
             self._lines.setdefault(name, []).append(_encode(line))
-        return number
 
     def close(self) -> None:
         """Write the files."""
