@@ -42,9 +42,11 @@ class Oracle:
             for name in dir(checker):
                 if name.startswith("on_"):
                     self._watching.setdefault(name[3:], []).append(getattr(checker, name))
-        # Two kinds of event make up most of a trace: who watches them is looked up once.
+        # Few kinds of event make up most of a trace: who watches them is looked up once.
         self._on_deliver = self._watching.get("deliver", [])
+        self._on_news = self._watching.get("news", [])
         self._on_accept = self._watching.get("accept", [])
+        self._on_broadcast = self._watching.get("broadcast", [])
         self._steps: dict[type, Callable[[Any], None]] = {
             ev.Deliver: self._deliver,
             ev.Broadcast: self._broadcast,
@@ -80,7 +82,11 @@ class Oracle:
     def take(self, event: ev.Event) -> None:
         """One trace event."""
         if self._count(event):
-            self._steps.get(type(event), self._other)(event)
+            step = self._steps.get(type(event))
+            if step is not None:
+                step(event)
+            else:
+                self._other(event)
 
     def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
         if isinstance(operation, ev.Invoke):
@@ -123,13 +129,16 @@ class Oracle:
         if delivery.first != delivery.before + 1:
             self._tell("leap", delivery)
         if not delivery.known:
-            self._tell("news", delivery)
+            for handler in self._on_news:
+                handler(delivery)
         if delivery.conflict is not None:
             self._tell("conflict", delivery)
 
     def _broadcast(self, event: ev.Broadcast) -> None:
         if event.digests:
-            self._tell("broadcast", self.facts.broadcast(event))
+            step = self.facts.broadcast(event)
+            for handler in self._on_broadcast:
+                handler(step)
 
     def _accept(self, event: ev.Accept) -> None:
         self.facts.accept(event)
