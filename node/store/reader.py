@@ -24,6 +24,8 @@ from zab_chaos.node.store.errors import CorruptLog
 from zab_chaos.node.store.frame import HEADER_BYTES, KINDS, MARK, OVERHEAD_BYTES, SECTOR, TRAILER, Frame, Kind
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
+_ZEROS = bytes(4096)
+
 
 class SegmentReader:
     """One segment's bytes. Everything here raises CorruptLog, with the offset of the damage."""
@@ -32,7 +34,7 @@ class SegmentReader:
         self.number = number
         self.name = segment_name(number)
         self.data = data
-        written = data.rstrip(b"\0")
+        written = without_zeros(data)
         self.written = len(written)  # only zeros from here on
         self._records = frame.without_sector_ends(written)
         self._ends_right = frame.has_sector_ends(data, 0, self.written)
@@ -126,3 +128,11 @@ class SegmentReader:
                     behind = f"one of sync {header.batch} lies behind, at {start}"
                     raise CorruptLog(self.name, offset, f"the record of sync {batch} is incomplete, although {behind}")
             mark = self.data.find(MARK, mark + 1, self.written)
+
+
+def without_zeros(data: bytes) -> bytes:
+    """Without those at its end: nearly all of a segment, and to look at each byte of them takes its time."""
+    end = len(data)
+    while data.endswith(_ZEROS, 0, end):
+        end -= len(_ZEROS)
+    return data[:end].rstrip(b"\0")

@@ -32,7 +32,7 @@ from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.store.disk import Disk, OrdinaryDisk
 from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot
 from zab_chaos.node.store.frame import Frame
-from zab_chaos.node.store.reader import SegmentReader
+from zab_chaos.node.store.reader import SegmentReader, without_zeros
 from zab_chaos.node.store.recovery import Recovery, Report
 from zab_chaos.node.store.store import Store
 
@@ -404,3 +404,10 @@ def test_a_store_that_keeps_torn_records_reads_zeros_for_bytes(tmp_path: Path) -
     store.close()
     assert told(recovered)[3][-1] == (zxid(1, 3), b"torn".ljust(11, b"\0"))
     assert recover(tmp_path)[3][-1] == (zxid(1, 2), b"too")
+
+
+@pytest.mark.parametrize("written", [0, 1, 4095, 4096, 4097, 20_000])
+@pytest.mark.parametrize("zeros", [0, 1, 4095, 4096, 4097, 20_000])
+def test_what_is_written_ends_before_the_zeros(written: int, zeros: int) -> None:
+    data = bytes(written - 1) + b"x" if written else b""
+    assert without_zeros(data + bytes(zeros)) == data
