@@ -14,6 +14,7 @@ from zab_chaos.model.world.chance import Chance
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.config import Limits, NodeConfig, Timing
+from zab_chaos.node.core.digest import NEWEST
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.replica import Replica
@@ -59,7 +60,7 @@ class Plan:
             id=node, cluster=self.cluster, listen="", client="", control="", data="", trace="",
             link_keys="", control_keys="", client_keys="",
             peers={peer: "" for peer in range(1, self.nodes + 1) if peer != node},
-            faithful=self.faithful, timing=self.timing, limits=self.limits,
+            faithful=self.faithful, timing=self.timing, limits=self.limits, digest=NEWEST,
         )  # fmt: skip
 
 
