@@ -1,7 +1,10 @@
 """One body, every world: what an ensemble does in the hands of a test is the same wherever it stands."""
 
+from typing import Any
+
 import pytest
 
+from tests.mounted import possible
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.errors import BadInput, HarnessError
@@ -15,12 +18,23 @@ ELSEWHERE = ("containers", "zookeeper")  # worlds that need more than this packa
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every world, or the one that --zab-on names."""
     named = metafunc.config.getoption("zab_on")
+    outage = metafunc.function is test_a_power_outage
     worlds = [
-        pytest.param({"on": world}, id=world, marks=[getattr(pytest.mark, world)] if world in ELSEWHERE else [])
+        on_a_disk_that_loses(world) if outage and world == "zookeeper" else standing(world)
         for world in ([named] if named else registry.OURS)
-        if metafunc.function is not test_a_power_outage or Ability.UNSYNCED in registry.find(world).abilities
+        if not outage or Ability.UNSYNCED in registry.find(world).abilities
     ]
     metafunc.parametrize("zab_cluster", worlds, indirect=True)
+
+
+def standing(world: str, *marks: pytest.MarkDecorator, **options: str) -> Any:
+    elsewhere = [getattr(pytest.mark, world)] if world in ELSEWHERE else []
+    return pytest.param({"on": world, **options}, id=world, marks=[*elsewhere, *marks])
+
+
+def on_a_disk_that_loses(world: str) -> Any:
+    """Servers that know nothing of us lose what was not synced only on a file system of ours."""
+    return standing(world, pytest.mark.fuse, disk="fuse")
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +46,8 @@ def where_it_can_be_had(request: pytest.FixtureRequest) -> None:
                 registry.find(world).check()
             except (BadInput, HarnessError) as error:
                 pytest.skip(str(error))
+    if request.node.get_closest_marker("fuse"):
+        possible()
 
 
 def test_a_power_outage(zab_cluster: Ensemble) -> None:
