@@ -1,7 +1,7 @@
 """Digests by either algorithm; and what nodes left that knew BLAKE2b only (tests/testdata/blake2b) replays and starts."""
 
 import json
-import tarfile
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from zab_chaos.node.recording import Booted, Submitted
 from zab_chaos.node.store.errors import OtherDigest
 from zab_chaos.node.store.snapshot import MAGIC
 
-BEFORE = Path(__file__).parents[3] / "testdata" / "blake2b" / "run.tar.xz"
+BEFORE = Path(__file__).parents[3] / "testdata" / "blake2b" / "run.zip"
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 OTHER: dict[Algorithm, Algorithm] = {"blake2b": "xxh3", "xxh3": "blake2b"}
 
@@ -29,8 +29,7 @@ OTHER: dict[Algorithm, Algorithm] = {"blake2b": "xxh3", "xxh3": "blake2b"}
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
     """A run of 3 nodes with its disks: node 1 was killed once, and each has taken snapshots."""
-    with tarfile.open(BEFORE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(BEFORE, tmp_path)
     return tmp_path / "run"
 
 
