@@ -57,12 +57,12 @@ class _Handlers:
 class _Stoppable(_Handlers):
     def __init__(self) -> None:
         super().__init__()
-        self._stopped = False
+        self.stopped = False
 
     def _interrupted(self) -> None:
-        if self._stopped:
+        if self.stopped:
             raise Forced
-        self._stopped = True
+        self.stopped = True
         raise Stopped
 
 
@@ -110,6 +110,9 @@ class Interrupt(_Handlers):
     ) -> None:
         self.calm()
         super().__exit__(kind, error, trace)
+        around = getattr(self._before.get(signal.SIGINT), "__self__", None)
+        if self.asked.is_set() and isinstance(around, _Stoppable):
+            around.stopped = True  # the next signal is the second one for the command, too
 
     def insist(self) -> None:
         """From now on the grace counts anew, if the first signal has come."""

@@ -52,6 +52,15 @@ def test_the_first_signal_stops_and_the_second_forces(number: signal.Signals) ->
     assert signal.getsignal(number) is before
 
 
+def test_the_second_signal_forces_also_when_whoever_was_asked_is_through() -> None:
+    with stoppable():
+        with Interrupt() as interrupt:
+            signal.raise_signal(signal.SIGINT)
+        assert interrupt.asked.is_set()
+        with pytest.raises(Forced):
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_whoever_was_asked_and_goes_on_waiting_is_stopped() -> None:
     before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
     with Interrupt(grace=0.01) as interrupt:
