@@ -88,7 +88,6 @@ class Scheduler:
         self._waiting = sorted(steps, key=lambda step: step.at)
         self._begun: float | None = None
         self._now = 0.0  # the latest that `due` was told
-        self._ahead = 0.0  # how far that clock is ahead of the host's
         self._went_on = 0.0  # when the schedule last went on: for so long its next step has been waiting
         self.host = host
         self._closed = False
@@ -138,14 +137,15 @@ class Scheduler:
         return [run for run in self.unsettled if run.kind.holds]
 
     def begin(self, now: float) -> None:
-        """The workload starts now: `at` is counted from here. `now` in seconds of any clock that never goes back."""
+        """The workload starts now: `at` is counted from here. `now` in seconds of the host's clock."""
         self._begun = self._went_on = now
 
     def due(self, now: float) -> float | None:
-        """Do what is due. Return when to call again at the latest; None if nothing more is scheduled."""
+        """Do what is due at `now`, by the host's clock. Return when to call again at the latest; None if nothing more is
+        scheduled."""
         if self._begun is None:
             raise RuntimeError("begin(now) comes first")
-        self._now, self._ahead = now, now - self.host.now()
+        self._now = now
         times = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
             if self._holding or not self._start(self._waiting[0], now):
@@ -284,10 +284,9 @@ class Scheduler:
             run.injected = fault.confirm()
         except _TROUBLE as error:
             run.injected = Confirmation(False, {"error": str(error)})
-        if (
-            step.lasts is not None
-        ):  # from now on: what was healed before it in this round may have taken long, and so may it
-            run.heals_at = self.host.now() + self._ahead + step.lasts
+        if step.lasts is not None:
+            # Not from the beginning of this round: what was healed in it may have taken long, and so may the fault itself.
+            run.heals_at = self.host.now() + step.lasts
         self._write_inject(run, started)
         if kind.leaves == "down":
             for other in self.active:

@@ -174,7 +174,7 @@ def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
 
 
 class StillHost(ThisHost):
-    """This machine, with a clock that goes on only while somebody sleeps: what is done takes no time, unless a test says so."""
+    """This machine, with a clock that a test sets, and that goes on only while somebody sleeps: what is done takes no time."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -187,6 +187,16 @@ class StillHost(ThisHost):
         return super().sleep(seconds, until)
 
 
+class Timed(Scheduler):
+    """It is as late as it is told to be."""
+
+    host: StillHost
+
+    def due(self, now: float) -> float | None:
+        self.host.time = now
+        return super().due(now)
+
+
 class Play:
     """A scheduler over sleeping processes, and its log."""
 
@@ -196,7 +206,7 @@ class Play:
         self.cluster = cluster
         self.log = log
         self.host = StillHost()
-        self.scheduler = Scheduler(
+        self.scheduler = Timed(
             cluster, None, steps, 1, log, keep_quorum=keep_quorum, patience=5.0, host=self.host, drawn=drawn
         )
         self.scheduler.begin(100.0)
