@@ -27,7 +27,6 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.crash_points import FAIL_STEPS, POINTS
 
 
@@ -109,7 +108,6 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     monitor: Monitor
     records: Records
     outcomes: OutcomeCounts  # of hand-held clients
-    digest: Algorithm = "blake2b"  # of our own nodes, as NodeConfig.digest
 
     @property
     @abstractmethod

@@ -20,10 +20,10 @@ NOBODY = 0  # the client that asked for what is there before the start
 FIRST_CHILD = 1_000_000  # of the root's counter, which goes on from there
 
 
-def write_disk(folder: Path, disk: Disk, segment_bytes: int, digest: dg.Algorithm) -> dict[str, Any]:
-    """Fill an empty disk. What it holds, for the milestone. `digest`: the ensemble's, see NodeConfig."""
-    runs = list(_runs(disk, dg.HASHES[digest]))
-    store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment_bytes, digest=digest)
+def write_disk(folder: Path, disk: Disk, segment_bytes: int) -> dict[str, Any]:
+    """Fill an empty disk. What it holds, for the milestone."""
+    runs = list(_runs(disk))
+    store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment_bytes, digest=dg.NEWEST)
     for record in _records(disk, runs):
         store.append(record)
     store.sync()
@@ -51,9 +51,9 @@ def transaction(epoch: int, counter: int) -> bytes:
     return encode(Txn(Origin(0, 0, NOBODY, zx.zxid(epoch, counter)), change))
 
 
-def _runs(disk: Disk, txn_digest: dg.Hash) -> Iterator[TxnRecords]:
+def _runs(disk: Disk) -> Iterator[TxnRecords]:
     """One for each epoch."""
-    history = History(None, txn_digest)
+    history = History(None, dg.HASHES[dg.NEWEST])
     for epoch, zxids in groupby(disk.log, key=lambda pair: pair[0]):
         txns = [transaction(epoch, counter) for _, counter in zxids]
         yield history.append(Run(zx.zxid(epoch, 1), txns))

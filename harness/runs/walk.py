@@ -88,7 +88,7 @@ class Walk:
         """A new ensemble: all nodes up, and a leader established."""
         for disk in self._scenario.disks:
             folder = Path(self._cluster.disk_folder(disk.node))
-            held = write_disk(folder, disk, self._scenario.limits.segment_bytes, self._deployment.digest)
+            held = write_disk(folder, disk, self._scenario.limits.segment_bytes)
             self._folder.milestone(DISK, **held)
         self._cluster.start_all(self._cluster.nodes)
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]

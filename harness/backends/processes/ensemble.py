@@ -15,7 +15,7 @@ from zab_chaos.harness.backends.processes.life import Life, spawn
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.results.run_folder import RunFolder, write_whole
 from zab_chaos.node.config import Limits, NodeConfig, Timing
-from zab_chaos.node.core.digest import NEWEST, Algorithm
+from zab_chaos.node.core.digest import NEWEST
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError, ControlTimeout
 from zab_chaos.node.net.keys import KeyFiles
@@ -47,7 +47,6 @@ class Plan:
     defect: str | None = None
     timing: Timing = field(default_factory=Timing)
     limits: Limits = field(default_factory=Limits)
-    digest: Algorithm = NEWEST
 
 
 class Nodes(Lives):
@@ -85,7 +84,7 @@ class Nodes(Lives):
             defect=plan.defect,
             timing=plan.timing,
             limits=plan.limits,
-            digest=plan.digest,
+            digest=NEWEST,
         )
 
     def _config(self, node: int) -> Path:

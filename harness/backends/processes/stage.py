@@ -17,7 +17,6 @@ from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.harness.workload.thread import Workload
-from zab_chaos.node.core.digest import NEWEST
 from zab_chaos.node.net import keys
 
 
@@ -26,7 +25,6 @@ class Stage(ProcessDeployment):
 
     cluster: Nodes
     client_keys: keys.Keys
-    digest = NEWEST
 
     def __init__(
         self, folder: RunFolder, scenario: Scenario, defect: str | None, record: bool, display: Display | None = None
@@ -76,5 +74,4 @@ class Stage(ProcessDeployment):
             defect=self._defect,
             timing=scenario.timing,
             limits=scenario.limits,
-            digest=self.digest,
         )

@@ -47,9 +47,7 @@ class SimDeployment(Deployment):
         self.world = World(seed)
         self.folder = folder
         self.records = Records(self.world, folder.path if folder is not None else None, record)
-        plan = plan or plan_of(scenario, defect)
-        self.digest = plan.config(1).digest
-        net, self.machines = build(self.world, plan, self.records, make_node)
+        net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
         self.network = SimNetwork(net)
         self.host = SimHost(self.world, self.machines)

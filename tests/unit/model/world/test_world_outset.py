@@ -97,7 +97,7 @@ def test_a_later_epoch_wins_over_a_longer_log() -> None:
 
 def test_a_written_disk_is_read_as_it_was_told(tmp_path: Path) -> None:
     disk = Disk(node=1, accepted_epoch=9, current_epoch=7, log=(*BEFORE, (5, 1), (5, 2)))
-    held = write_disk(tmp_path, disk, 4096, "xxh3")
+    held = write_disk(tmp_path, disk, 4096)
     _, recovered, report = Store.open(OrdinaryDisk(tmp_path), bootstrap=False, segment_bytes=4096)
     assert (recovered.accepted_epoch, recovered.current_epoch, recovered.amnesiac) == (9, 7, False)
     assert [(zx.pair(first), len(txns)) for first, txns in recovered.runs] == [([1, 1], 3), ([5, 1], 2)]
