@@ -36,7 +36,9 @@ def verdict(results: Path, scenario: str, *options: str, user: Sequence[str] = (
         timeout=200,
     )
     assert ended.stdout, ended.stderr
-    return json.loads(ended.stdout)
+    found = json.loads(ended.stdout)
+    assert ended.returncode == found["exit"], ended.stderr
+    return found
 
 
 def shows(results: Path, name: str, seed: int) -> bool:
