@@ -3,6 +3,14 @@
 from tests.corpus.cases import legal, violates
 from tests.corpus.story import Story, digest, ensemble
 
+
+def join_without_its_disk(story: Story, node: int) -> None:
+    """It boots amnesiac and joins; by whom it is a member again, the story says itself."""
+    story.boot(node, "amnesiac")
+    story.servers[node].amnesiac = False
+    story.join(node)
+
+
 # ---- quorum durability ----
 
 
@@ -246,9 +254,7 @@ def promises_member_by_two_of_five() -> Story:
     """Node 5 has lost its disk, and is a member again when two of the others have confirmed it."""
     story = ensemble(nodes=5)
     story.wipe(5)
-    story.boot(5, "amnesiac")
-    story.servers[5].amnesiac = False
-    story.join(5)
+    join_without_its_disk(story, 5)
     story.event(5, "member", epoch=1, quorum=[1, 2])
     story.settle()
     return story
@@ -272,9 +278,7 @@ def two_lost_disks(order: list[int]) -> Story:
     story.wipe(4, 5)
     story.elect(1, epoch=2)
     for node in (4, 5):
-        story.boot(node, "amnesiac")
-        story.servers[node].amnesiac = False
-        story.join(node)
+        join_without_its_disk(story, node)
     for node in order:
         story.event(node, "member", epoch=2, quorum={5: [1, 2, 4], 4: [1, 2, 3]}[node])
     story.settle()
@@ -306,9 +310,7 @@ def killed_at_its_admission(joined: bool) -> Story:
     story.crash(4)
     story.boot(4)
     story.join(4)
-    story.boot(5, "amnesiac")
-    story.servers[5].amnesiac = False
-    story.join(5)
+    join_without_its_disk(story, 5)
     story.event(5, "member", epoch=2, quorum=[1, 2, 4])
     story.settle()
     return story
@@ -393,9 +395,7 @@ def cut_off_while_it_promised(*, later: bool = False) -> Story:
         story.boot(3)
         story.join(3)
     story.wipe(2)
-    story.boot(2, "amnesiac")
-    story.servers[2].amnesiac = False
-    story.join(2)
+    join_without_its_disk(story, 2)
     story.event(2, "member", epoch=2, quorum=[1, 3])
     story.elect(1, epoch=4)
     story.settle()
