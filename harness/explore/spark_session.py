@@ -57,9 +57,8 @@ def _interruptible() -> Iterator[None]:
         yield
     except (Stopped, Forced, KeyboardInterrupt):
         for child in psutil.Process().children(recursive=True):
-            with suppress(
-                psutil.NoSuchProcess
-            ):  # it has ended meanwhile; one that nobody has waited for counts as ended, too
+            # It may have ended meanwhile; one that nobody has waited for counts as ended, too.
+            with suppress(psutil.NoSuchProcess):
                 if "java" in child.name() or "spark" in " ".join(child.cmdline()):
                     child.kill()
         raise

@@ -82,11 +82,7 @@ class Oracle:
     def take(self, event: ev.Event) -> None:
         """One trace event."""
         if self._count(event):
-            step = self._steps.get(type(event))
-            if step is not None:
-                step(event)
-            else:
-                self._other(event)
+            self._steps.get(type(event), self._other)(event)
 
     def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
         if isinstance(operation, ev.Invoke):

@@ -38,11 +38,9 @@ class Durability(Checker):
 
     def _outside(self, write: Write) -> None:
         beside = self.facts.ledger.beside(write.zxid)
-        where = (
-            "no node ever delivered it"
-            if beside is None
-            else f"the history of node {beside.node}, which has it, forked"
-        )
+        where = "no node ever delivered it"
+        if beside is not None:
+            where = f"the history of node {beside.node}, which has it, forked"
         self.found.add(f"{_write(write)}, but {where}", [write.complete, beside])
 
     def _missing(self, write: Write, index: int, nodes: list[Node]) -> None:

@@ -118,11 +118,9 @@ class Promises(Checker):
         if disk.successor is not None and disk.successor.t < joined.event.t:
             return False
         epoch = joined.event.epoch
-        since: list[Line] = [
-            boot for number, boot in disk.untold.items() if number == epoch and boot.disk != "amnesiac"
-        ]
-        if epoch in disk.admitted:
-            since.append(disk.admitted[epoch])
+        since: list[Line] = [disk.admitted[epoch]] if epoch in disk.admitted else []
+        if epoch in disk.untold and disk.untold[epoch].disk != "amnesiac":
+            since.append(disk.untold[epoch])
         member = any(not it.amnesiac for it in disk.promises.get(epoch, [])) or any(line.t < event.t for line in since)
         later: list[Line] = [it.event for number, given in disk.promises.items() if number > epoch for it in given]
         later += [boot for number, boot in disk.untold.items() if number > epoch]

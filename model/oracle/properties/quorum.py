@@ -61,7 +61,4 @@ class QuorumDurability(Checker):
 
 
 def _holds(node: Node, first: int, digests: "array[int]") -> bool:
-    disk = node.disk
-    if not disk.amnesiac and disk.log.holds(first, digests):
-        return True
-    return any(not lost.amnesiac and lost.log.holds(first, digests) for lost in node.lost)
+    return any(not disk.amnesiac and disk.log.holds(first, digests) for disk in node.disks)
