@@ -76,7 +76,7 @@ class SimDeployment(Deployment):
     def judge(self, outcome: str) -> Verdict:
         """By what the nodes did, which needs no reading."""
         expect = self._scenario.expected(exact=True)
-        verdict = self.records.oracle.finish(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
+        verdict = self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
     def keep(self) -> dict[str, Any]:

@@ -1,6 +1,10 @@
-"""What a simulated run leaves behind: the lines of a real run's folder, for the oracle at once and, if wanted, as files."""
+"""What a simulated run leaves behind: the lines of a real run's folder, for the oracle and, if wanted, as files.
 
-from collections.abc import Sequence
+What happens is gathered, and put on record many lines at a time: the world and the judge do not fit into a processor's
+caches together, and in turns, line by line, the judge takes twice as long.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,13 @@ from zab_chaos.harness.client.log import described, told
 from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.oracle import Oracle
+from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.trace import as_dict, as_event
 from zab_chaos.model.world.world import Line, World
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.tree.outcomes import Outcome
 
+TOGETHER = 1000  # flushes of traces and steps of clients that are put on record at once
 _encode = msgspec.json.Encoder().encode
 
 
@@ -48,13 +54,33 @@ class Records:
         self._folder = folder
         self._record = record and folder is not None
         self._recordings: list[_Recorded] = []
+        self._gathered: list[tuple[Callable[..., None], tuple[Any, ...]]] = []  # with arguments
         self._lines: dict[str, list[bytes]] = {}
         self._counts: dict[str, int] = {}
+
+    def judge(self, run: ev.Run) -> Verdict:
+        """The oracle's verdict on all of it."""
+        self._catch_up()
+        return self.oracle.finish(run)
+
+    def _later(self, record: Callable[..., None], *arguments: Any) -> None:
+        self._gathered.append((record, arguments))
+        if len(self._gathered) >= TOGETHER:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Put on record what has gathered."""
+        gathered, self._gathered = self._gathered, []
+        for record, arguments in gathered:
+            record(*arguments)
 
     # ---- the nodes ----
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         self.events += len(lines)
+        self._later(self._trace, node, life, lines)
+
+    def _trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         for line in lines:
             self.oracle.take(as_event(node, life, line))
         if self._folder is not None:
@@ -75,40 +101,43 @@ class Records:
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
         self.invoked += 1
-        t, number, seq, node = operation.submitted_ns, client.number, operation.seq, client.node
-        asked = described(operation.request)
+        self._later(self._invoke, client.number, client.node, operation, due)
+
+    def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
+        t, seq, asked = operation.submitted_ns, operation.seq, described(operation.request)
         at = self._number("ops.jsonl")
         if self._folder is not None:
             self._keep(
                 "ops.jsonl",
-                {"type": "invoke", "t": t, "due": due, "client": number, "seq": seq, "node": node, **asked},
+                {"type": "invoke", "t": t, "due": due, "client": client, "seq": seq, "node": node, **asked},
             )
         steps = asked.get("steps")
         self.oracle.take_operation(
             ev.Invoke(
-                t=t, line=at, due=due, client=number, seq=seq, node=node, op=asked["op"], path=asked["path"],
+                t=t, line=at, due=due, client=client, seq=seq, node=node, op=asked["op"], path=asked["path"],
                 value=asked.get("value"), version=asked.get("version"), sequential=asked.get("sequential", False),
                 steps=[ev.Step(**step) for step in steps] if steps is not None else None,
             )
         )  # fmt: skip
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
-        fields = told(outcome)
-        t, number, seq = self._world.stamp(), client.number, operation.seq
         node = client.node if operation.node is None else operation.node
+        self._later(self._complete, self._world.stamp(), client.number, node, operation.seq, outcome)
+        return str(outcome.__struct_config__.tag)
+
+    def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
+        fields = told(outcome)
         at = self._number("ops.jsonl")
         if self._folder is not None:
-            self._keep("ops.jsonl", {"type": "complete", "t": t, "client": number, "seq": seq, "node": node, **fields})
+            self._keep("ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields})
         self.oracle.take_operation(
             ev.Complete(
-                t=t, line=at, client=number, seq=seq, node=node, outcome=fields["outcome"],
+                t=t, line=at, client=client, seq=seq, node=node, outcome=fields["outcome"],
                 error=fields.get("error"), zxid=fields.get("zxid"), version=fields.get("version"),
                 value=fields.get("value"), path=fields.get("path"), children=fields.get("children"),
                 steps=[(path, version) for path, version in fields["steps"]] if "steps" in fields else None,
             )
         )  # fmt: skip
-        name: str = fields["outcome"]
-        return name
 
     # ---- the harness ----
 
@@ -138,6 +167,7 @@ class Records:
 
     def close(self) -> None:
         """Write the files."""
+        self._catch_up()
         for recording in self._recordings:
             recording.drop()
         if self._folder is not None:
