@@ -66,13 +66,11 @@ class Log:
         items = frame.items(records)
         if not items:
             return
-        size = frame.size(items)
-        end = frame.end_of(self._offset, size)
-        if self._file is None or end > self._size:
-            self.roll(size)
-            end = frame.end_of(self._offset, size)
-        assert self._file is not None
         data, ends = frame.encode(items, self._batch, self._salt, self._offset)
+        if self._file is None or self._offset + len(data) > self._size:
+            self.roll(frame.size(items))
+            data, ends = frame.encode(items, self._batch, self._salt, self._offset)
+        assert self._file is not None
         self._dirty = True
         try:  # as disk_work, which would cost as much as the rest
             if self.crash is None:
@@ -81,7 +79,7 @@ class Log:
                 self._write_each(self.crash, self._file, items, data, ends)
         except OSError as error:
             raise DiskFailed(self._doing[0], error) from error
-        self._offset = end
+        self._offset += len(data)
         self._batch += 1
         for record in records:
             self.state.apply(record)
