@@ -446,7 +446,9 @@ class _Reader:
     def _unknown(self, path: Path, table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
         for name in table:
             if name not in known:
-                self._wrong((*path, name), f"{name!r} is no {what}", ", ".join(known), suggest(name, known))
+                home = next((table for table, keys in TABLES.items() if name in keys and len(path) < 2), None)
+                hint = f"{name} is a key of [{home}]." if home is not None else suggest(name, known)
+                self._wrong((*path, name), f"{name!r} is no {what}", ", ".join(known), hint)
 
     def _wrong(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
         self.mistakes.append(Mistake(self.lines.of(path), _where(path), wrong, allowed, suggestion))

@@ -40,8 +40,10 @@ class Lines:
             header = _HEADER.match(here)
             key = _KEY.match(here)
             if header and not key:
-                table = self._enter(header[1] == "[[", _names(header[2]))
+                names = _names(header[2])
+                table = self._enter(header[1] == "[[", names)
                 self._found.setdefault(table, line)
+                self._found.setdefault(names, line)  # of a list as a whole: where it begins
             elif key:
                 self._found.setdefault((*table, *_names(key[1])), line)
                 end = _end_of_value(text, place + key.end())

@@ -84,6 +84,15 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
         assert f"Did you mean {near}?" in told
 
 
+def test_a_key_in_the_wrong_place_is_told_its_table() -> None:
+    text = 'nodes = 3\n[scenario]\nname = "x"\nrate = 5\n[[step]]\nat = 1\n[[step]]\nat = 2\n'
+    found = {line: words for line, words in mistakes_of(text)}
+    assert sorted(found) == [1, 4, 5]
+    assert found[1].endswith("nodes is a key of [scenario].")
+    assert found[4].endswith("rate is a key of [workload].")
+    assert "'step' is no table" in found[5]
+
+
 def test_the_error_names_file_line_and_what_is_allowed() -> None:
     with pytest.raises(
         ScenarioError, match=r"some\.toml:6: \[\[fault\]\] number 1, target: .*node-9.*node-1 to node-3"
