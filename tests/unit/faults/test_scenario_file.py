@@ -86,7 +86,7 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
 
 def test_a_key_in_the_wrong_place_is_told_its_table() -> None:
     text = 'nodes = 3\n[scenario]\nname = "x"\nrate = 5\n[[step]]\nat = 1\n[[step]]\nat = 2\n'
-    found = {line: words for line, words in mistakes_of(text)}
+    found = dict(mistakes_of(text))
     assert sorted(found) == [1, 4, 5]
     assert found[1].endswith("nodes is a key of [scenario].")
     assert found[4].endswith("rate is a key of [workload].")
