@@ -215,6 +215,7 @@ class Scenario:
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000
             expect["progress_within"] = patience if exact else max(15.0, patience)
+        expect["counter_max"] = self.limits.counter_max
         return expect
 
     @property

@@ -111,10 +111,11 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 class Promised(msgspec.Struct, frozen=True):
-    """A promise: ACK-E."""
+    """A promise: ACK-E. `history`: how good the history was that it told of, as (f.a, last zxid)."""
 
     event: AcceptedEpoch
     amnesiac: bool
+    history: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -180,7 +181,9 @@ class Disk:
 
     def promise(self, event: AcceptedEpoch) -> None:
         self.accepted_epoch, self.accepted_in = event.epoch, event
-        self.promises.setdefault(event.epoch, []).append(Promised(event, self.amnesiac))
+        self.promises.setdefault(event.epoch, []).append(
+            Promised(event, self.amnesiac, (self.current_epoch, self.log.last))
+        )
 
     def join(self, event: CurrentEpoch) -> None:
         self.current_epoch, self.current_in = event.epoch, event

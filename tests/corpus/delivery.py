@@ -165,6 +165,25 @@ def local_order_gap_everywhere() -> Story:
 
 
 @violates("local primary order")
+def local_order_above_the_limit() -> Story:
+    """The nodes' counters may go up to 3, and node 1 broadcasts 1:4."""
+    story = ensemble(counter_max=3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("local primary order")
+def local_order_up_to_the_limit() -> Story:
+    """The nodes' counters may go up to 3: 1:3 is the last of epoch 1, and node 2 goes on in epoch 2."""
+    story = ensemble(counter_max=3)
+    story.elect(2, epoch=2)
+    story.write(3)
+    story.settle()
+    return story
+
+
+@violates("local primary order")
 def local_order_epoch_begins_in_the_middle() -> Story:
     """The primary of epoch 2 broadcasts 2:2 first, and all deliver it."""
     story = ensemble()

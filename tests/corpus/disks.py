@@ -190,6 +190,59 @@ def _established_with(quorum: list[int]) -> Story:
     return story
 
 
+def _two_tails() -> Story:
+    """Nodes 2 and 3 have joined epoch 2 without 1:4, which was on node 1's disk only. Node 2 dies before it hears of that."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.leader = 2
+    for node in (2, 3):
+        story.promise(node, 2)
+    for node in (2, 3):
+        story.synchronize(node, 2)
+    story.crash(2)
+    story.boot(1)
+    return story
+
+
+@violates("promises")
+def promises_better_history_passed_over() -> Story:
+    """Epoch 3 begins with 1:4, the highest zxid of all. But node 3 has joined epoch 2, which began without it."""
+    story = _two_tails()
+    story.elect(1, epoch=3, members=[1, 3])
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_best_history_is_the_shorter_one() -> Story:
+    """Epoch 3 begins with the history of node 3, which has joined epoch 2. Node 1 cuts off 1:4, though its zxid is higher."""
+    story = _two_tails()
+    story.elect(3, epoch=3, members=[1, 3])
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_better_history_came_later() -> Story:
+    """Nodes 1 and 2 have promised when node 1 chooses. Node 3 has a longer history, and its promise comes too late."""
+    story = ensemble()
+    story.propose(to=[3])
+    story.leader = 1
+    for node in (1, 2, 3):
+        story.promise(node, 2)
+    for node in (1, 2, 3):
+        story.synchronize(node, 2)
+    story.members = [1, 2, 3]
+    story.establish(1, 2)
+    for node in (1, 2, 3):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.write()
+    story.settle()
+    return story
+
+
 @violates("promises")
 def promises_established_with_a_stranger() -> Story:
     """Node 2 is established for epoch 2 with node 3, which has not promised anything yet."""

@@ -1,5 +1,7 @@
 """Primary order (DSN 2011, section III-A): local, global, and primary integrity."""
 
+import itertools
+
 from zab_chaos.model.events import Broadcast, Established, packed
 from zab_chaos.model.oracle.broadcasts import Step
 from zab_chaos.model.oracle.evidence import show, span
@@ -11,8 +13,9 @@ class LocalPrimaryOrder(Checker):
     """DSN 2011, III-A: a primary broadcasts a before b: who delivers b delivers a before it.
 
     Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ... and a node delivers an epoch's counters in that
-    order, from 1 on, without a gap. (The public TLA+ specifications say "there is a pair", which is vacuous.) Does not
-    verify which epochs follow each other.
+    order, from 1 on, without a gap. (The public TLA+ specifications say "there is a pair", which is vacuous.) No counter
+    is above the limit that the nodes were given, if run.json says it: where that is the counter's width, the next one
+    would be a zxid of the next epoch. Does not verify which epochs follow each other.
     """
 
     name = "local primary order"
@@ -29,6 +32,12 @@ class LocalPrimaryOrder(Checker):
 
     def at_end(self) -> None:
         self.checked = self.facts.deliveries
+        limit = self.facts.run.expect.get("counter_max")
+        if isinstance(limit, int):
+            for primary in itertools.chain.from_iterable(self.facts.broadcasts.epochs.values()):
+                if len(primary.digests) > limit:
+                    words = f"node {primary.node} broadcast {primary.epoch}:{len(primary.digests)}, above the limit {limit}"
+                    self.found.add(words, [primary.events[-1]])
 
     def on_leap(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before

@@ -13,7 +13,8 @@ class Promises(Checker):
     Verifies, by what the followers themselves wrote: a node promises an epoch at most once, to one leader, over all its
     lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
     node that it names had promised it this epoch and had made it their current one, with a log that really ended where
-    the leader says that its history ends, not being amnesiac; and they are a quorum. A node that starts on an empty disk,
+    the leader says that its history ends, not being amnesiac; and they are a quorum. That history ends where the best one
+    of some quorum that promised ended then, by (f.a, last zxid) (step l.1.2). A node that starts on an empty disk,
     having held something on the one that it lost, is amnesiac, until it has joined an epoch. When it is a member again, a
     quorum of others had promised that epoch, and none of them a later one before the node had joined it. Does not verify
     that their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it
@@ -94,6 +95,32 @@ class Promises(Checker):
                 found = why
         return found
 
+    def _passed_over(self, event: Established) -> Promised | None:
+        """A better history than the one that this leader chose, if that one was the best of no quorum.
+
+        Of the promises only those matter that were made to it. Not all of them need have been counted, but with fewer of
+        them there are only fewer quorums: so what it chose is right if it is right for any.
+        """
+        given = [self._given(node, event) for node in range(1, self.facts.run.nodes + 1)]
+        least = sorted(min(it.history for it in promises) for promises in given if promises)
+        if len(least) < self.facts.quorum():
+            return None  # said by `_lacks`, or for want of nodes
+        last = packed(event.last_zxid)
+        chosen = max((it.history for promises in given for it in promises if it.history[1] == last), default=(0, -1))
+        if least[self.facts.quorum() - 1] <= chosen:
+            return None
+        return max((it for promises in given for it in promises), key=lambda it: it.history)
+
+    def _given(self, node: int, event: Established) -> list[Promised]:
+        """What this node promised the leader that was established, on any of its disks, and not being amnesiac."""
+        disks = self.facts.nodes[node].disks if node in self.facts.nodes else []
+        return [
+            it
+            for disk in disks
+            for it in disk.promises.get(event.epoch, ())
+            if it.event.leader == event.node and not it.amnesiac and it.event.t <= event.t
+        ]
+
     # ---- a member ----
 
     def on_member(self, event: Member) -> None:
@@ -135,6 +162,14 @@ class Promises(Checker):
                 what = "was established" if isinstance(event, Established) else "became a member"
                 who = named(sorted(nodes)) if nodes else "nobody"
                 self.found.add(f"node {event.node} {what} in epoch {event.epoch} with {who}, no quorum", [event])
+            elif isinstance(event, Established) and (better := self._passed_over(event)) is not None:
+                epoch, last = better.history
+                self.found.add(
+                    f"node {event.node} was established for epoch {event.epoch} with a history up to "
+                    f"{show(packed(event.last_zxid))}, which was the best of no quorum that had promised: node "
+                    f"{better.event.node} had joined epoch {epoch}, with a history up to {show(last)}",
+                    [better.event, event],
+                )
 
 
 def _unfit(promised: Promised, joined: Joined | None, last: int) -> tuple[str, Line | None] | None:
