@@ -251,6 +251,17 @@ def channels_goes_on_after_the_end() -> Story:
     return story
 
 
+@violates("channels")
+def channels_goes_on_with_the_next_life() -> Story:
+    """The sender starts again, and node 2 takes the frames of its new life in the session that was with the former one."""
+    story = ensemble()
+    _channel(story, 1, 0, 10, "closed")
+    _channel(story, 2, 0, 4, "session")
+    _channel(story, 2, 0, 3, "exit", incarnation=2)
+    story.settle()
+    return story
+
+
 @legal("channels")
 def channels_new_session_after_a_loss() -> Story:
     """Session 1 is closed, and the next one begins with frame 0. So does the first one of the sender's next life."""

@@ -657,3 +657,32 @@ def disk_still_amnesiac() -> Story:
     story.write()
     story.settle()
     return story
+
+
+def _killed_while_synchronizing(current_epoch: int) -> Story:
+    """Node 3 missed epoch 2. It is killed when it makes its history, up to 2:1, and its epoch durable, and has said nothing."""
+    story = ensemble()
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.write()
+    story.boot(3)
+    story.promise(3, 2)
+    story.crash(3)
+    story.boot(3, last_zxid=[2, 1], current_epoch=current_epoch)
+    story.servers[3].current_epoch = current_epoch
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_history_without_its_epoch() -> Story:
+    """Node 3 starts with 2:1 in its log, but its f.a is still 1."""
+    return _killed_while_synchronizing(1)
+
+
+@legal("disk")
+def disk_history_and_epoch_untold() -> Story:
+    """Node 3 starts with 2:1 in its log, and f.a is 2: both became durable just before it was killed."""
+    return _killed_while_synchronizing(2)

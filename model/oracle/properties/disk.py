@@ -16,7 +16,8 @@ class DiskKeeps(Checker):
     log's end are not lower, unless a fault damaged this node's disk between the two starts (a log may also end earlier
     where the boot shows that a later epoch was joined, but never before what this node had delivered on this disk). What
     is there beyond that must have been on its way: an epoch that its leader had promised, a transaction that its primary
-    had broadcast. A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else
+    had broadcast. The log has nothing of an epoch later than f.a: an initial history is durable with its epoch, or not at
+    all (step f.2.1). A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else
     excuses it. Does not verify the first boot of a node, nor the bytes that were recovered: the deliveries show them.
     """
 
@@ -77,6 +78,9 @@ class DiskKeeps(Checker):
     def _log(self, found: Found) -> None:
         boot, last = found.boot, packed(found.boot.last_zxid)
         who = f"node {boot.node} started with a log that ends at {show(last)}, but"
+        if last >> 32 > boot.current_epoch:
+            words = f"{who} f.a = {boot.current_epoch}: it holds some of the history of an epoch that it had not joined"
+            self._suspects.append((found, words, [found.current_in, boot]))
         if last < found.top_last:
             words = f"{who} on this disk it had delivered up to {show(found.top_last)}"
             self._suspects.append((found, words, [found.top, boot]))

@@ -10,8 +10,9 @@ class Channels(Checker):
 
     Verifies, for each receiving life and each peer, that the frames taken within a session are one unbroken run from
     sequence number 0 on (a run that ends with `gap` was followed by a later frame of its session), that nothing is taken
-    from a session that was over, and that incarnations and sessions never go back. Frames that are lost and not followed
-    by others are legal. Does not verify what is in the frames, nor runs that a SIGKILL kept from being written.
+    from a session that was over, that incarnations and sessions never go back, and that no session goes on with the next
+    life of a peer. Frames that are lost and not followed by others are legal. Does not verify what is in the frames, nor
+    runs that a SIGKILL kept from being written.
     """
 
     name = "channels"
@@ -37,6 +38,8 @@ class Channels(Checker):
                 self.found.add(f"{who} after that session was over ({before.ended})", [before, event])
         elif before is not None and session < (before.incarnation, before.session):
             self.found.add(f"{who} after session {before.session}: sessions went back", [before, event])
+        elif before is not None and event.session == before.session:
+            self.found.add(f"{who} in a new life of it, and that session was with its former one", [before, event])
         elif event.first != 0:
             self.found.add(f"{who}, although a session begins with frame 0", [event])
         if event.ended == "gap":

@@ -36,7 +36,9 @@ class LocalPrimaryOrder(Checker):
         if isinstance(limit, int):
             for primary in itertools.chain.from_iterable(self.facts.broadcasts.epochs.values()):
                 if len(primary.digests) > limit:
-                    words = f"node {primary.node} broadcast {primary.epoch}:{len(primary.digests)}, above the limit {limit}"
+                    words = (
+                        f"node {primary.node} broadcast {primary.epoch}:{len(primary.digests)}, above the limit {limit}"
+                    )
                     self.found.add(words, [primary.events[-1]])
 
     def on_leap(self, delivery: Delivery) -> None:
