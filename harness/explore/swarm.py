@@ -12,6 +12,7 @@ from zab_chaos.faults.nemesis import draw
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
 from zab_chaos.node.config import Limits, Timing
+from zab_chaos.node.crash_points import POINTS
 
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
 # decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.
@@ -35,8 +36,26 @@ class Weights:
     faults: Mapping[str, float] = field(default_factory=dict)
     points: Mapping[str, float] = field(default_factory=dict)
 
+    def times(self, other: "Weights") -> "Weights":
+        """Both."""
+        return Weights(_product(self.faults, other.faults), _product(self.points, other.points))
+
+
+def _product(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    return {name: a.get(name, 1.0) * b.get(name, 1.0) for name in [*a, *(name for name in b if name not in a)]}
+
 
 EVEN = Weights()
+
+# A node may have joined a later epoch than another one, and have a shorter history. That is rare while everybody writes: an
+# epoch's first transaction puts it right. So in some seeds little is written, and nodes break where an epoch begins.
+YOUNG = 0.25  # how often
+YOUNG_RATES = (1, 2, 2, 5)  # operations a second
+YOUNG_STEPS = ("NEWLEADER", "ACK-LD", "COMMIT-LD")
+YOUNG_WEIGHTS = Weights(
+    faults={"crash-at": 12.0, "partition": 12.0},
+    points={point: 30.0 for point in POINTS if point.split(":")[1] in YOUNG_STEPS},
+)
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -48,6 +67,11 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         drawn_for = float(random.choice(DURATIONS))
         duration = min(duration, drawn_for if heals[0] < LONG else max(drawn_for, LONG_RUN))
     workload = _workload(random, duration)
+    if scenario.nemesis is not None:
+        young = Random(f"young {seed}")
+        if young.random() < YOUNG:
+            workload = replace(workload, rate=min(workload.rate, float(young.choice(YOUNG_RATES))))
+            weights = weights.times(YOUNG_WEIGHTS)
     drawn = replace(
         scenario,
         seed=seed,

@@ -50,6 +50,17 @@ def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scena
     assert firsts[len(firsts) // 2] < 1.5
 
 
+def test_in_some_seeds_epochs_begin_and_nothing_is_written(shipped: Callable[[str], Scenario]) -> None:
+    """There a node that joined a later epoch may have the shorter history. Otherwise the epoch's first write hides that."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    young = [one for one in drawn if one.nemesis is not None and one.nemesis.points]
+    assert 0.15 < len(young) / len(drawn) < 0.35
+    assert all(one.workload.rate <= max(swarm.YOUNG_RATES) for one in young)
+    points = [step.params["point"] for one in young for step in one.schedule() if step.do == "crash-at"]
+    begins = [point for point in points if point.partition("#")[0].split(":")[1] in swarm.YOUNG_STEPS]
+    assert len(begins) > 0.7 * len(points)
+
+
 def test_a_written_schedule_keeps_its_faults_and_its_timeouts(shipped: Callable[[str], Scenario]) -> None:
     base = shipped("ladis-figure-4")
     drawn = swarm.draw_swarm(base, 3)
