@@ -55,6 +55,9 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
         self._watched: dict[int, Session] = {}  # those that some delivery may set going: held, or with refusals
+        self._refused: dict[
+            int, list[Session]
+        ] = {}  # refusals that rest on a zxid not yet delivered: whose, by that zxid
         self._unfenced: dict[int, Session] = {}  # whose fence the present leader has not been asked for
         self._unpassed: list[tuple[int, Entry]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
@@ -154,6 +157,8 @@ class Sessions:
                 self._tree.perform(Zxid(zxid), txn)
             else:
                 self._deliver_own(session, Zxid(zxid), txn)
+            if self._refused:
+                self._tell_refusals(zxid)
             zxid += 1
 
     def install(self, zxid: Zxid, state: bytes) -> None:
@@ -172,6 +177,8 @@ class Sessions:
         entry.refusal = Failed(error, words, after)
         session.refusals += 1
         self._watched[client] = session
+        if after > self._tree.zxid:
+            self._refused.setdefault(after, []).append(session)
         self._advance(session)
 
     def leader_lost(self, why: str = "the leader was lost") -> None:
@@ -190,6 +197,7 @@ class Sessions:
             self._hold(session)
             self._advance(session)
         self._unpassed.clear()
+        self._refused.clear()
 
     def refuse(self) -> None:
         """There has been no leader for too long: fail all writes that were not passed on, and the reads that are held."""
@@ -256,6 +264,16 @@ class Sessions:
         if entry is not None:
             self._settle(session, entry, stated(zxid, txn.change))
             self._advance(session)
+
+    def _tell_refusals(self, zxid: int) -> None:
+        """What was refused in the light of `zxid`, which is delivered, is told before the next transaction is applied.
+
+        The reads behind it are executed on this state, too: on a later one they could show what a refusal after them, in
+        the light of the next zxid, denies.
+        """
+        for session in self._refused.pop(zxid, ()):
+            if self._sessions.get(session.client) is session:
+                self._advance(session)
 
     def _fail(self, session: Session, entries: Iterable[Entry], words: str) -> None:
         """What is open and was not passed on certainly had no effect."""

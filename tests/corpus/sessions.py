@@ -90,6 +90,30 @@ def client_order_read_of_a_later_write() -> Story:
 
 
 @violates("client order")
+def client_order_refusal_older_than_a_read() -> Story:
+    """A read shows version 3. The set that its client sent after it, for version 3, is refused in the light of version 2."""
+    story = ensemble()
+    read, seq = story.invoke(1, "get"), story.invoke(version=3)
+    zxid = story.write(client=2)
+    story.shown(1, read, zxid)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@legal("client order")
+def client_order_refusal_as_old_as_a_read() -> Story:
+    """A read shows what the refusal of the next write rests on, too; both are told when there is something newer."""
+    story = ensemble()
+    read, seq = story.invoke(1, "get"), story.invoke(version=3)
+    story.write(client=2)
+    story.shown(1, read, (1, 3))
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@violates("client order")
 def client_order_node_goes_back() -> Story:
     """Node 2 shows 1:3, restarts from its snapshot at 1:2, and shows that to a session that has seen nothing."""
     story = ensemble(writes=2)

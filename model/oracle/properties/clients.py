@@ -29,9 +29,9 @@ class ClientOrder(Checker):
     Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
     transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
     seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
-    later ones; no read shows an older state than an earlier answer did; no transaction answers two writes; and a write is
-    refused as superseded only if something of its client with a seq at least as high took effect or was answered. For each
-    node, over all its lives: a read that was invoked when an answer of that node was known is not older than that
+    later ones; no read or refusal shows an older state than an earlier answer did; no transaction answers two writes; and a
+    write is refused as superseded only if something of its client with a seq at least as high took effect or was answered.
+    For each node, over all its lives: a read that was invoked when an answer of that node was known is not older than that
     answer, unless the node has lost its disk in between. Does not verify the values that were read (values and versions
     does), nor, where `broadcast` does not say whose its transactions are, when unknown writes took effect.
     """
@@ -39,8 +39,8 @@ class ClientOrder(Checker):
     name = "client order"
     source = "LADIS 2008"
     statement = (
-        "A client's answers and effects come in its order, also those of unknown writes and across nodes. The reads of a "
-        "session, and those at a node, never go back in time."
+        "A client's answers and effects come in its order, also those of unknown writes and across nodes. What a session is "
+        "shown, and the reads at a node, never go back in time."
     )
     rests_on_absence = False
 
@@ -72,7 +72,7 @@ class ClientOrder(Checker):
             self._seen(session, event, question.op, packed(event.zxid))
 
     def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
-        if op in READS and zxid < session.seen:
+        if (op in READS or event.outcome == "failed") and zxid < session.seen:
             self.found.add(
                 f"client {event.client} saw {show(zxid)} with seq {event.seq} ({op}), after it had seen "
                 f"{show(session.seen)}",

@@ -10,7 +10,7 @@ from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
-from zab_chaos.node.tree.requests import Create, Exists, Fence, Get, Multi, Request, Set, Write
+from zab_chaos.node.tree.requests import Check, Create, Exists, Fence, Get, Multi, Request, Set, Write
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import CreateTxn, FenceTxn, Origin, SetTxn, Txn, encode
 
@@ -84,6 +84,36 @@ def test_a_refusal_is_told_when_its_state_is_delivered_and_not_earlier() -> None
         (2, Ok(z(2), 1, data=b"you")),
         (3, Ok(z(3), 1)),
     ]
+
+
+def test_a_refusal_rests_on_no_older_state_than_a_read_before_it_has_shown() -> None:
+    """The read waits behind a refusal, and another one follows it; all of what they rest on is delivered in one batch."""
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1", version=5)), (2, Exists("/n")), (3, Check("/n")), (4, Exists("/n"))])
+    sessions.writes()
+    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.answered(ME, 3, "no node", "there is no /n", after=z(3))
+    new = encode(Txn(Origin(9, 9, YOU, 3), CreateTxn("/n", b"", 2)))
+    sessions.deliver(
+        z(2), [set_txn(YOU, 1, b"a", node=9), set_txn(YOU, 2, b"b", node=9), new, set_txn(YOU, 4, b"c", node=9)]
+    )
+    assert told(sessions) == [
+        (1, Failed("bad version", "it is 1", z(2))),
+        (2, Ok(z(2))),  # at (1:4) there is an /n
+        (3, Failed("no node", "there is no /n", z(3))),
+        (4, Ok(z(3))),
+    ]
+
+
+def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1", version=5))])
+    sessions.writes()
+    sessions.answered(ME, 1, "bad version", "it is 1", after=z(2))
+    sessions.hello(ME, ZERO)
+    sessions.receive(ME, [(1, Get("/k"))])
+    sessions.deliver(z(2), [set_txn(YOU, 1, b"a", node=9)])
+    assert kinds(told(sessions)) == [(1, "Ok")]
 
 
 def test_a_refusal_is_also_told_after_others_deliveries() -> None:
