@@ -16,7 +16,7 @@ from zab_chaos.node.core.ready import Deliver, Install
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.forwarding import Answer, Forward
 from zab_chaos.node.tree.primary import Primary
-from zab_chaos.node.tree.refusal import OVERLOADED, Refusal
+from zab_chaos.node.tree.refusal import BY_STATE, OVERLOADED, Refusal
 from zab_chaos.node.tree.requests import Asked, Fence
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin, Summary
@@ -122,7 +122,11 @@ class Application:
                 self._waiting.append((Origin(node, life, client, seq), write))
 
     def _prepare(self, primary: Broadcasting) -> list[bytes]:
-        """The transactions for as many waiting writes as there is room for."""
+        """The transactions for as many waiting writes as there is room for.
+
+        What is refused by the state becomes a fence: when that is delivered, a quorum has followed this leader after the
+        judgement. A leader that was deposed, and does not know it yet, would judge by a state that others have left.
+        """
         room = primary.room
         txns: list[bytes] = []
         last = Zxid(primary.next_zxid() - 1)
@@ -130,6 +134,8 @@ class Application:
             origin, write = self._waiting.popleft()
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):
+                if prepared.error in BY_STATE:
+                    txns.append(self.primary.fence(origin))
                 self._refuse(origin, prepared, self._outstanding_last(last, len(txns)))
             else:
                 txns.append(prepared)

@@ -92,6 +92,10 @@ class Primary:
         change, draft = self._judge(request)
         return change if isinstance(change, Refusal) else self._prepared(origin, change, draft)
 
+    def fence(self, origin: Origin) -> bytes:
+        """A fence at the number of a request that was judged, encoded."""
+        return self._prepared(origin, FenceTxn(), {})
+
     def latest(self, client: int) -> int:
         """The highest number of the client that was judged here or delivered."""
         latest = self._judged.get(client)  # at least what is delivered: in this epoch all of that was prepared here

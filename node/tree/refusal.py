@@ -20,6 +20,10 @@ ERRORS: Final = (
     SUPERSEDED,
 )  # fmt: skip
 
+BY_STATE: Final = frozenset(
+    {NO_NODE, NODE_EXISTS, NO_PARENT, NOT_EMPTY, BAD_VERSION}
+)  # in another state it may be done
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

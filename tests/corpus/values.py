@@ -37,6 +37,28 @@ def values_condition_ignored() -> Story:
 
 
 @violates("values and versions")
+def values_refused_by_a_state_that_has_gone_by() -> Story:
+    """A write is acknowledged. Then another client asks for one that holds since, and a leader of the past refuses it."""
+    story = ensemble()
+    story.write(client=2)
+    seq = story.invoke(version=3)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_refused_while_another_write_is_under_way() -> Story:
+    """The same, but the refused write was asked for before the other one was acknowledged."""
+    story = ensemble()
+    seq = story.invoke(version=3)
+    story.write(client=2)
+    story.complete(1, seq, (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_deleted_under_another_version() -> Story:
     """A delete on condition of a version that has gone by is done."""
     story = ensemble()

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
@@ -21,16 +21,16 @@ class ValuesAndVersions(Checker):
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
     true at exactly the zxid that it names, which the answering node must have delivered. And what was acknowledged
-    before another write was invoked has the lower zxid. Does not verify refusals for other reasons, nor that a refusal
-    or a read is up to date (a node may be behind), nor contents beyond their CRC-32; and it judges nothing behind a
-    transaction of which no `broadcast` says what it does.
+    before another write was invoked has the lower zxid, and one that is refused was judged no earlier than that. Does not
+    verify refusals for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond their
+    CRC-32; and it judges nothing behind a transaction of which no `broadcast` says what it does.
     """
 
     name = "values and versions"
     source = "LADIS 2008"
     statement = (
-        "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid. Acknowledged "
-        "writes keep their order in time."
+        "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid. Writes that "
+        "were acknowledged or refused keep their order in time."
     )
 
     def at_end(self) -> None:
@@ -38,6 +38,8 @@ class ValuesAndVersions(Checker):
         if not effects.recorded:
             self.not_applicable = "the broadcasts do not say what their transactions do"
             return
+        if self.facts.run.evidence == TRACES:
+            self._refused_in_time()
         self._state = Znodes()
         answers = self._answers()
         answers.append((2**64, None))
@@ -94,6 +96,32 @@ class ValuesAndVersions(Checker):
                 [invoke, complete, latest, self._effects.broadcast(zxid)],
             )
         return invoke if latest is None or invoke.t > latest.t else latest
+
+    def _refused_in_time(self) -> None:
+        """Whatever was acknowledged before a write was invoked is in the state that refuses it."""
+        acked: list[tuple[int, int, Request]] = [
+            (it.complete.t, it.zxid, it)
+            for it in self.facts.requests.values()
+            if it.complete and it.complete.outcome == "ok" and it.zxid is not None and it.invoke.op not in READS
+        ]
+        acked.sort(key=lambda write: write[0])
+        times = [t for t, _, _ in acked]
+        highest: list[tuple[int, Request]] = []  # of the writes acknowledged up to then
+        for _, zxid, write in acked:
+            highest.append((zxid, write) if not highest or zxid > highest[-1][0] else highest[-1])
+        for request in self.facts.requests.values():
+            invoke, complete, judged = request.invoke, request.complete, request.zxid
+            if complete is None or judged is None or invoke.op in READS or complete.error not in OF_THE_STATE:
+                continue
+            before = bisect_left(times, invoke.t)
+            if before and highest[before - 1][0] > judged:
+                known, of = highest[before - 1]
+                self.found.add(
+                    f"the write of client {invoke.client}, seq {invoke.seq}, was refused ({complete.error}) in the light of "
+                    f"{show(judged)}, and {show(known)} had been acknowledged to client {of.invoke.client} before it was "
+                    "invoked",
+                    [of.complete, invoke, complete],
+                )
 
     # ---- answers ----
 
