@@ -379,6 +379,8 @@ class Milestone(Line, kw_only=True):
 
     event: str
     seconds: float | None = None
+    invoked: int | None = None  # of `workload-stopped`, with `ok`: the operations that the workload counted
+    ok: int | None = None
     runs: list[tuple[int, int, str, list[Summary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property

@@ -37,6 +37,7 @@ class Oracle:
         self._evidence = evidence
         self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
+        self._heard: dict[tuple[int, int], ev.Channel] = {}  # the lives that a channel came from; the first one of each
         self._watching: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
             for name in dir(checker):
@@ -148,6 +149,8 @@ class Oracle:
         self._tell("snapshot", event, self.facts.snapshot(event))
 
     def _other(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Channel):
+            self._heard.setdefault((event.peer, event.incarnation), event)
         if not isinstance(event, ev.Other):
             self.facts.at(event)
             self._tell(str(event.__struct_config__.tag), event)
@@ -164,7 +167,7 @@ class Oracle:
         facts = self.facts
         facts.run = run
         facts.damages = [it for it in facts.damages if not (it.excusable and it.node and facts.was_killed(it.node))]
-        facts.damages += self._unfaulted()
+        facts.damages += [*self._unfaulted(), *self._uncounted(), *self._unheard()]
         silent = [number for number in range(1, run.nodes + 1) if number not in facts.nodes and self._traced]
         facts.damages += [Damage("trace", 0, f"has nothing of node {number}") for number in silent]
         unanswered = facts.unanswered()
@@ -190,6 +193,33 @@ class Oracle:
         """A schedule of which the fault log lacks something."""
         done, due = len(self.facts.injects), self.facts.faults_due
         return [Damage("faults.jsonl", 0, f"has {done} of the {due} faults that were due")] if done < due else []
+
+    def _uncounted(self) -> list[Damage]:
+        """Operations of which the workload knew more than is on record."""
+        facts, stopped = self.facts, self.facts.milestones.get("workload-stopped")
+        if stopped is None:
+            return []
+        known = (
+            ("operations", len(facts.requests), stopped.invoked),
+            ("successful ones", facts.outcomes["ok"], stopped.ok),
+        )
+        return [
+            Damage("ops.jsonl", 0, f"has {number} of the {counted} {what} that the workload counted")
+            for what, number, counted in known
+            if counted is not None and number < counted
+        ]
+
+    def _unheard(self) -> list[Damage]:
+        """Lives of which others took frames, and which have left no trace."""
+        return [
+            Damage(
+                ev.trace_name(event.peer, event.incarnation),
+                0,
+                f"is missing: node {event.node} took frames of that life",
+            )
+            for (peer, life), event in sorted(self._heard.items())
+            if (peer, life) not in self.facts.lives
+        ]
 
     def _conclude(self, properties: list[Property]) -> Verdict:
         facts = self.facts

@@ -206,8 +206,10 @@ def recovery_just_in_time() -> Story:
 # ---- channels ----
 
 
-def _channel(story: Story, session: int, first: int, last: int, ended: str, incarnation: int = 1) -> None:
-    story.event(2, "channel", peer=1, incarnation=incarnation, session=session, first=first, last=last, ended=ended)
+def _channel(
+    story: Story, session: int, first: int, last: int, ended: str, incarnation: int = 1, peer: int = 1
+) -> None:
+    story.event(2, "channel", peer=peer, incarnation=incarnation, session=session, first=first, last=last, ended=ended)
 
 
 @violates("channels")
@@ -266,9 +268,12 @@ def channels_goes_on_with_the_next_life() -> Story:
 def channels_new_session_after_a_loss() -> Story:
     """Session 1 is closed, and the next one begins with frame 0. So does the first one of the sender's next life."""
     story = ensemble()
-    _channel(story, 1, 0, 10, "closed")
-    _channel(story, 2, 0, 4, "session")
-    _channel(story, 1, 0, 3, "exit", incarnation=2)
+    _channel(story, 1, 0, 10, "closed", peer=3)
+    _channel(story, 2, 0, 4, "session", peer=3)
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    _channel(story, 1, 0, 3, "exit", incarnation=2, peer=3)
     story.settle()
     return story
 
@@ -403,6 +408,24 @@ def fault_cut_and_kill_confirmed() -> Story:
 
 
 # ---- trace integrity ----
+
+
+@leaves_unknown("trace integrity")
+def trace_of_a_life_missing() -> Story:
+    """Node 2 took frames of node 3's second life, and there is no trace of that."""
+    story = ensemble()
+    story.crash(3)
+    _channel(story, 1, 0, 3, "exit", incarnation=2, peer=3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_operations_missing() -> Story:
+    """The workload counted one operation more than there is on record."""
+    story = ensemble()
+    story.settle(invoked=len(story.asked) + 1)
+    return story
 
 
 @leaves_unknown("trace integrity")
@@ -555,7 +578,15 @@ def harness_error() -> Story:
 
 
 @ends(
-    "VIOLATION", "agreement", "VIOLATION", "agreement", "integrity", "state equality", "durability", "reliable delivery"
+    "VIOLATION",
+    "agreement",
+    "VIOLATION",
+    "agreement",
+    "integrity",
+    "state equality",
+    "durability",
+    "reliable delivery",
+    "quorum durability",
 )
 def violation_although_a_fault_is_unconfirmed() -> Story:
     """What was delivered contradicts itself; that a fault could not be confirmed excuses nothing."""

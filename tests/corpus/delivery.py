@@ -122,7 +122,7 @@ def agreement_fork() -> Story:
     return story
 
 
-@violates("agreement", "integrity", "state equality", "durability", "reliable delivery")
+@violates("agreement", "integrity", "state equality", "durability", "reliable delivery", "quorum durability")
 def agreement_same_zxid_other_bytes() -> Story:
     """Node 3 delivers 1:4 with other bytes than the others do."""
     story = ensemble()
@@ -212,7 +212,9 @@ def local_order_new_epoch_starts_over() -> Story:
 # ---- global primary order ----
 
 
-@violates("global primary order", "agreement", "primary integrity", "causal order", "committed stays")
+@violates(
+    "global primary order", "agreement", "primary integrity", "causal order", "committed stays", "quorum durability"
+)
 def global_order_old_epoch_after_new() -> Story:
     """A proposal of epoch 1 comes back and is delivered everywhere after 2:1."""
     story = ensemble()
@@ -397,7 +399,9 @@ def prefix_delivered_with_a_snapshot() -> Story:
 # ---- causal order ----
 
 
-@violates("causal order", "global primary order", "agreement", "primary integrity", "committed stays")
+@violates(
+    "causal order", "global primary order", "agreement", "primary integrity", "committed stays", "quorum durability"
+)
 def causal_order_ladis_example() -> Story:
     """LADIS 2008, section 2: w2 of the first leader is delivered after w3 of the second one."""
     story = ensemble(writes=1)

@@ -28,6 +28,18 @@ def quorum_committed_by_one_disk() -> Story:
 
 
 @violates("quorum durability")
+def quorum_without_the_one_that_delivers_later() -> Story:
+    """Nodes 1 and 2 hold 1:4 when it is first delivered. Node 3 delivers it, too, and has it on disk only after that."""
+    story = ensemble()
+    story.propose(to=[1, 2])
+    for node in (1, 2, 3):
+        story.deliver(node, (1, 4))
+    story.accept(3, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("quorum durability")
 def quorum_of_a_node_without_memory() -> Story:
     """Node 2 has lost its disk and is no member yet; its acknowledgement makes a quorum of two with the leader's own."""
     story = ensemble()

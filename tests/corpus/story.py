@@ -364,9 +364,9 @@ class Story:
 
     # ---- the end ----
 
-    def settle(self, *, converged: bool = True, seconds: float = 0.5) -> None:
-        """The workload ends, everything is healed, the nodes converge (or not)."""
-        self.milestone("workload-stopped")
+    def settle(self, *, converged: bool = True, seconds: float = 0.5, invoked: int | None = None) -> None:
+        """The workload ends, everything is healed, the nodes converge (or not). `invoked`: what the workload counted."""
+        self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
         last = self.servers[self.leader].delivered[-1:] if self.leader else []

@@ -20,24 +20,27 @@ class QuorumDurability(Checker):
 
     name = "quorum durability"
     source = "DSN 2011"
-    statement = "When a transaction is first delivered, a quorum holds it durably, including the node that delivers it."
+    statement = "When a transaction is first delivered, a quorum holds it durably. So does every node that delivers it."
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._held_by: dict[int, list[tuple[Delivery, list[int]]]] = {}  # by how many disks held it: the first few
         self._counts: dict[int, int] = {}
 
-    def on_news(self, delivery: Delivery) -> None:
-        if not delivery.fresh:
-            return
-        self.checked += delivery.fresh
-        event, digests = delivery.event, delivery.digests[-delivery.fresh :]
-        first = delivery.last - delivery.fresh + 1
-        if not self.facts.nodes[event.node].disk.log.holds(first, digests):
+    def on_deliver(self, delivery: Delivery) -> None:
+        event, first = delivery.event, delivery.first
+        if not self.facts.nodes[event.node].disk.log.holds(first, delivery.digests):
             self.found.add(
                 f"node {event.node} delivered {span(first, delivery.last)}, which was not durable on its own disk",
                 [event],
             )
+
+    def on_news(self, delivery: Delivery) -> None:
+        if not delivery.fresh:
+            return
+        self.checked += delivery.fresh
+        digests = delivery.digests[-delivery.fresh :]
+        first = delivery.last - delivery.fresh + 1
         holders = [node.id for node in self.facts.nodes.values() if _holds(node, first, digests)]
         number = len(holders)
         seen = self._counts[number] = self._counts.get(number, 0) + 1
