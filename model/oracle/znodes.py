@@ -1,11 +1,13 @@
 """The znodes as the delivered transactions make them: the judge's own tree. It shares nothing with the nodes'."""
 
+import re
 from collections.abc import Sequence
 
 from zab_chaos.model.events import Effect, Invoke, Step
 
 Asked = Invoke | Step
 ROOT = "/"
+_PLAIN = re.compile(r"(/[\w-][\w.-]*)+", re.ASCII)
 DIGITS = 10  # of the number in a sequential znode's name, at least
 
 NO_NODE, NODE_EXISTS, NO_PARENT = "no node", "node exists", "no parent"
@@ -142,6 +144,11 @@ def name_of(path: str) -> str:
 def _numbered(path: str, number: int) -> str:
     """The name of a sequential znode."""
     return f"{path}{number:0{DIGITS}d}"
+
+
+def is_plain(path: str) -> bool:
+    """Whether anybody would take `path` for a znode's. There are others that are none the worse."""
+    return _PLAIN.fullmatch(path) is not None
 
 
 def is_numbered(path: str, asked: str) -> bool:

@@ -120,6 +120,42 @@ def values_another_value_read() -> Story:
 
 
 @violates("values and versions")
+def values_missing_znode_refused_to_who_asks_for_it() -> Story:
+    """Whether there is a /b is a question; "no node" is no answer, though there is none."""
+    story = ensemble()
+    story.read(op="exists", path="/b", outcome="failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_good_path_refused() -> Story:
+    """A read of /b, which does not exist, is refused as if /b could not exist."""
+    story = ensemble()
+    story.read(path="/b", error="bad path")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_bad_path_refused() -> Story:
+    """A read of /b/ is refused: no znode can be called that."""
+    story = ensemble()
+    story.read(path="/b/", error="bad path")
+    story.settle()
+    return story
+
+
+@violates("client order")
+def values_refusal_without_a_state() -> Story:
+    """A client that has written is told that there is no /b, and not in which state."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="get", path="/b"), outcome="failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_dirty_read() -> Story:
     """A read shows version 3, of 1:4, which is on its way, and says that the state is that of 1:3."""
     story = ensemble()

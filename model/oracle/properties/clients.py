@@ -9,6 +9,7 @@ from zab_chaos.model.events import Boot, Complete, Invoke, packed
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.znodes import OF_THE_STATE
 from zab_chaos.node.tree.refusal import SUPERSEDED
 
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
@@ -29,9 +30,10 @@ class ClientOrder(Checker):
     Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
     transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
     seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
-    later ones; no read or refusal shows an older state than an earlier answer did; no transaction answers two writes; and a
-    write is refused as superseded only if something of its client with a seq at least as high took effect or was answered.
-    For each node, over all its lives: a read that was invoked when an answer of that node was known is not older than that
+    later ones; no read or refusal shows an older state than an earlier answer did, and no read is refused by a state
+    before the first transaction; no transaction answers two writes; and a write is refused as superseded only if something
+    of its client with a seq at least as high took effect or was answered. For each node, over all its lives: a read that
+    was invoked when an answer of that node was known is not older than that
     answer, unless the node has lost its disk in between. Does not verify the values that were read (values and versions
     does), nor, where `broadcast` does not say whose its transactions are, when unknown writes took effect.
     """
@@ -70,6 +72,12 @@ class ClientOrder(Checker):
             session.answered = event
         if event.zxid is not None:
             self._seen(session, event, question.op, packed(event.zxid))
+        elif question.op in READS and event.error in OF_THE_STATE and session.seen:
+            self.found.add(
+                f"client {event.client} was told {event.error!r} with seq {event.seq} ({question.op}) of a state without a "
+                f"zxid, after it had seen {show(session.seen)}",
+                [session.seen_in, event],
+            )
 
     def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
         if (op in READS or event.outcome == "failed") and zxid < session.seen:

@@ -8,7 +8,8 @@ from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes
+from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_plain
+from zab_chaos.node.tree.refusal import BAD_PATH
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 
@@ -20,10 +21,11 @@ class ValuesAndVersions(Checker):
     version 0, below a parent; each set raises its version by one; what is set, deleted or checked exists, and at the
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
-    true at exactly the zxid that it names, which the answering node must have delivered. And what was acknowledged
-    before another write was invoked has the lower zxid, and one that is refused was judged no earlier than that. Does not
-    verify refusals for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond their
-    CRC-32; and it judges nothing behind a transaction of which no `broadcast` says what it does.
+    true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
+    "-._" is refused as a bad one. And what was acknowledged before another write was invoked has the lower zxid, and one
+    that is refused was judged no earlier than that. Does not verify refusals for other reasons, nor that a read is up to
+    date (a node may be behind), nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no
+    `broadcast` says what it does.
     """
 
     name = "values and versions"
@@ -132,6 +134,8 @@ class ValuesAndVersions(Checker):
             complete = request.complete
             if complete is None or complete.outcome == "unknown":
                 continue
+            if complete.error == BAD_PATH and all(is_plain(step.path) for step in request.invoke.asked):
+                self._wrong(request, f"is {BAD_PATH!r}, and no path in it is wrong")
             read = request.invoke.op in READS
             if (read and complete.outcome == "ok") or complete.error in OF_THE_STATE:
                 found.append((self._point(request.zxid or 0), request))
@@ -176,8 +180,9 @@ class ValuesAndVersions(Checker):
         op, path = request.invoke.op, request.invoke.path
         znode = self._state.at.get(path)
         if znode is None:
-            missing = complete.version is None if op == "exists" else complete.error == NO_NODE
-            if not missing:
+            if op == "exists" and complete.error is not None:
+                self._wrong(request, f"is {complete.error!r}, though it asks just that")
+            elif complete.version is not None or (op != "exists" and complete.error != NO_NODE):
                 self._wrong(request, f"shows {path}, which does not exist at {show(zxid)}")
         elif complete.error is not None:
             self._wrong(request, f"is {complete.error!r}, but {path} exists at {show(zxid)}")
