@@ -174,7 +174,8 @@ class Draw:
         return Delete(self._created.popleft(), version)
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
-        """Two to five steps. Now and then one must be refused: then nothing of those before it may be seen."""
+        """Two to nine steps. Now and then one must be refused: then nothing of those before it may be seen. Some of those
+        that are done leave nothing behind but the counter of the key's children."""
         child = f"{path}/{self._client}-{self._count}"
         steps: list[Step] = [Set(path, data, version)]
         if self._details.random() < REFUSED:
@@ -183,15 +184,21 @@ class Draw:
                 (Set(f"{child}/none", data),),
                 (Create(path, data),),
                 (Create(f"{child}.", data), Delete(path)),  # it has a child now
+                (Create(f"{child}./none/none", data),),
+                (Create(f"{child}.", data), Set(f"{child}.", data + b","), Delete(f"{child}.", 0)),
+                (Create(f"{child}.", data), Create(f"{child}./1", data), Set(f"{child}.", data), Delete(f"{child}.")),
             )
             steps.extend(self._details.choice(refused))
-        shape = self._details.randrange(4)
+        shape = self._details.randrange(5)
         if shape == 0:
             steps.insert(0, Check(path, ANY))
         elif shape == 1:
             steps.append(self._create(path, data))
         elif shape == 2 and self._created:
             steps.append(Delete(self._created.popleft()))
+        elif shape == 3:
+            steps += [Create(f"{child}.", data + b"."), Create(f"{child}./1", data + b",")]
+            steps += [Delete(f"{child}./1"), Delete(f"{child}.", 0)]
         else:
             steps.append(Set(path, data + b"."))
         return Multi(steps)
