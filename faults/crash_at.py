@@ -8,7 +8,11 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.process import DISK_EXIT, ENOUGH, NodeDown, came_up, named, start_dead
-from zab_chaos.node.crash_points import parse
+from zab_chaos.faults.rules import choice
+from zab_chaos.node.crash_points import CUTS, DISK_STEPS, parse
+
+PLAIN = "plain"
+LEAVES = (PLAIN, *CUTS)
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
@@ -31,7 +35,14 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            self.cluster.control(node, "arm", point=self.point, action=self.action)
+            self.cluster.control(node, "arm", point=self.point, **self._what())
+
+    def _what(self) -> dict[str, Any]:
+        """What is to happen there. At a step of the messages, and on a disk that loses nothing, every crash is the same."""
+        leaves = self.params.get("leaves", PLAIN)
+        if leaves == PLAIN or not self.cluster.faithful or parse(self.point).step not in DISK_STEPS:
+            return {"action": self.action}
+        return {"action": leaves, "seed": self.scene.random.getrandbits(32)}
 
     def injected(self) -> Confirmation:
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
@@ -218,11 +229,22 @@ KINDS = (
         doc="SIGKILL at a named point of the protocol or the disk; healed by a restart",
         make=CrashAt,
         needs=frozenset({Ability.CRASH_POINTS}),
-        keys=(Key(name="point", rule=point(), doc="the crash point"), ENOUGH),
+        keys=(
+            Key(name="point", rule=point(), doc="the crash point"),
+            Key(
+                name="leaves",
+                rule=choice(*LEAVES),
+                default=PLAIN,
+                needs=Ability.UNSYNCED,
+                doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
+                "(killed)",
+            ),
+            ENOUGH,
+        ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"point": DrawnPoint("crash"), "enough": "none"},
+        draw=lambda random: {"point": DrawnPoint("crash"), "leaves": random.choice(LEAVES), "enough": "none"},
     ),
     Kind(
         name="fail-at",

@@ -9,7 +9,7 @@ from typing import Any
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.crash_points import BadPoint, check_action
+from zab_chaos.node.crash_points import CUTS, BadPoint, check_action
 from zab_chaos.node.replica import Replica
 
 MS = 1_000_000
@@ -100,8 +100,12 @@ class Commands:
             "unsynced_bytes": self._disk.unsynced_bytes,
         }
 
-    def arm(self, point: str, action: str = "crash") -> None:
+    def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:
+        """`seed`: of what a crash leaves that is also a power cut."""
         check_action(action, point)
+        if action in CUTS:
+            self._disk.faults.check_variant(action)
+            self._crash.cut = lambda variant: self._disk.cut(variant, seed)
         self._arming.append((self._clock.now_ns() + ARMING, point, action))
 
     def disarm(self, point: str | None = None) -> None:

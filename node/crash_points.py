@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.store.disk_faults import Variant
 
 DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after-rename")
 SEND_STEPS = ("before-send", "after-send")
@@ -19,7 +20,8 @@ FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
 REPLY = "REPLY"  # answers for one client
 MESSAGES = (*NAMES.values(), REPLY)
-ACTIONS = ("crash", "pause", "fail")
+CUTS: tuple[Variant, ...] = ("torn", "reordered", "pages", "killed")  # how a crash may leave what was not synced
+ACTIONS = ("crash", "pause", "fail", *CUTS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
 
@@ -80,10 +82,13 @@ def check_action(action: str, point: object) -> None:
         raise BadPoint(f"{action!r} is nothing that happens at a point", ", ".join(ACTIONS), action, ACTIONS)
     if action == "fail" and step not in FAIL_STEPS:
         raise BadPoint(f"no disk fails at {step}", ", ".join(FAIL_STEPS), step, FAIL_STEPS)
+    if action in CUTS and step not in DISK_STEPS:
+        raise BadPoint(f"no disk is written at {step}", ", ".join(DISK_STEPS), step, DISK_STEPS)
 
 
 class CrashPoints:
-    """What is armed, and what happens there: `crash` (SIGKILL of itself), `pause` (SIGSTOP of itself), `fail` (EIO)."""
+    """What is armed, and what happens there: `crash` (SIGKILL of itself), `pause` (SIGSTOP of itself), `fail` (EIO), or a
+    crash that leaves some of what was not synced (`zab_chaos.node.store.disk_faults.Variant`)."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report  # (point, "armed" | "fired" | "lifted"), traced before anything happens
@@ -92,6 +97,7 @@ class CrashPoints:
         self.pausing = False  # at some point the process would stop itself
         self.settle: Callable[[], None] = lambda: None  # returns when what was sent so far has left the process
         self.die: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        self.cut: Callable[[str], None] = lambda variant: self.die()  # as `die`, and the disk keeps what `variant` says
         self.pause: Callable[[], None] = lambda: os.kill(os.getpid(), signal.SIGSTOP)
 
     @property
@@ -143,4 +149,4 @@ class CrashPoints:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         else:
             self.settle()
-            self.die()
+            self.cut(action) if action in CUTS else self.die()

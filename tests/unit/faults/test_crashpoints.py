@@ -6,7 +6,17 @@ from zab_chaos.faults.crashpoints import point
 from zab_chaos.faults.rules import WrongError
 from zab_chaos.faults.scenario import ScenarioError
 from zab_chaos.faults.scenario import parse as parse_scenario
-from zab_chaos.node.crash_points import FAIL_STEPS, STEPS, BadPoint, CrashPoint, CrashPoints, parse, subjects
+from zab_chaos.node.crash_points import (
+    CUTS,
+    DISK_STEPS,
+    FAIL_STEPS,
+    STEPS,
+    BadPoint,
+    CrashPoint,
+    CrashPoints,
+    parse,
+    subjects,
+)
 
 
 def test_every_point_is_read_and_written_back() -> None:
@@ -86,3 +96,27 @@ def test_a_file_is_told_where_a_disk_can_fail() -> None:
 def test_enough_needs_a_point_to_get_to() -> None:
     told = mistakes('do = "restart"\ntarget = "all"\nenough = "one"')
     assert "enough says how many targets must reach the point of crash-at, but crash-at is not given" in told
+
+
+def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_written() -> None:
+    left: list[str] = []
+    points = CrashPoints(lambda _point, _state: None)
+    points.die = lambda: left.append("nothing")
+    for variant in CUTS:
+        points.arm("after-write:TRUNC", variant)
+        points.hit("after-write", "TRUNC")
+    points.cut = left.append
+    for variant in CUTS:
+        points.arm("before-sync:NEWLEADER", variant)
+        points.hit("before-sync", "NEWLEADER")
+    assert left == ["nothing"] * len(CUTS) + list(CUTS)
+    with pytest.raises(BadPoint, match="no disk is written at after-send") as raised:
+        points.arm("after-send:COMMIT", "torn")
+    assert raised.value.allowed == ", ".join(DISK_STEPS)
+
+
+@pytest.mark.parametrize("leaves", ["torn", "reordered", "pages", "killed"])
+def test_a_file_says_what_a_crash_at_a_point_leaves(leaves: str) -> None:
+    step = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\n'
+    (fault,) = parse_scenario(f'[scenario]\nname = "x"\n{step}leaves = "{leaves}"\n').faults
+    assert fault.params["leaves"] == leaves
