@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from zab_chaos.model.events import (
+    TRACES,
     Abort,
     Accept,
     AcceptedEpoch,
@@ -42,7 +43,8 @@ from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
 from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
-DAMAGES = frozenset({"corrupt", "truncate-file"})  # part of what a disk held may be gone or changed afterwards
+FLIPS = "corrupt"  # one bit of what a disk held is another one
+DAMAGES = frozenset({FLIPS, "truncate-file"})  # part of what a disk held may be gone or changed afterwards
 WIPE = "wipe"  # the disk is lost
 DISK_FAULTS = DAMAGES | {WIPE}
 KILLS = (
@@ -398,8 +400,10 @@ class Facts:
         return any(takes_disk(inject, new.node) for inject in self._between(old, new))
 
     def disk_damaged(self, old: Boot, new: Boot) -> bool:
-        """Whether a fault took or changed something that the node's disk held, between two of its starts."""
-        return any(inject.do in DISK_FAULTS and new.node in inject.nodes for inject in self._between(old, new))
+        """Whether a fault took something that the node's disk held, between two of its starts, or changed it so that the
+        node need not notice. A flipped bit it has to: our own nodes refuse such a disk, or read what they had written."""
+        excused = DISK_FAULTS - {FLIPS} if self.run.evidence == TRACES else DISK_FAULTS
+        return any(inject.do in excused and new.node in inject.nodes for inject in self._between(old, new))
 
     def _between(self, old: Boot, new: Boot) -> list[Inject]:
         return [inject for inject in self.injects if old.t <= inject.t <= new.t]

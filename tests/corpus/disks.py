@@ -553,6 +553,18 @@ def disk_accepted_and_forgotten() -> Story:
 
 
 @violates("disk")
+def disk_cut_off_at_a_flipped_bit() -> Story:
+    """A fault flipped one bit of node 2's log. The node took that for a torn end, and cut off what had been durable."""
+    story = ensemble()
+    story.crash(2, do="corrupt")
+    story.servers[2].log.pop()
+    story.boot(2, "torn")
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_of_another_node_was_damaged() -> Story:
     """A fault truncated node 3's log. That node 2's ends earlier than it did is not excused by it."""
     story = ensemble()
