@@ -130,6 +130,7 @@ def _limits(random: Random, given: Limits) -> Limits:
         "segment_bytes": random.choice((2**12, 2**13, 2**16, 2**18)),
         "outstanding": random.choice((1, 10, 1000, 1000)),
         "counter_max": random.choice((5, 20, 100, given.counter_max, given.counter_max, given.counter_max)),
+        "waiting": random.choice((12, 40, given.waiting, given.waiting, given.waiting)),
     }
     names = type(given).__struct_fields__
     return Limits(**({name: getattr(given, name) for name in names} | changes))

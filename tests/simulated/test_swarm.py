@@ -33,6 +33,12 @@ def test_what_is_drawn_is_a_scenario_file(name: str, shipped: Callable[[str], Sc
     assert replace(parse(drawn.source), source="") == replace(drawn, source="")
 
 
+def test_some_nodes_have_too_much_to_do(shipped: Callable[[str], Scenario]) -> None:
+    """What is refused for that is refused in its turn too."""
+    drawn = {swarm.draw_swarm(shipped("long-mix"), seed).limits.waiting for seed in range(1, 40)}
+    assert drawn == {12, 40, Limits().waiting}
+
+
 def test_what_is_drawn_is_told(shipped: Callable[[str], Scenario]) -> None:
     drawn = swarm.draw_swarm(shipped("long-mix"), 7)
     assert drawn != swarm.draw_swarm(shipped("long-mix"), 8)
