@@ -162,7 +162,6 @@ class Facts:
         self.writes_due = array("q")
         self.writes_done = array("q")  # when a write succeeded
         self.refusals = array("q")  # when a write was refused for what it asked
-        self._waited: list[tuple[int, int, int]] = []
         self.faults_due = 0  # at least so many injections must be on record
         self.injects: list[Inject] = []
         self.injected: set[int | str] = set()  # their ids
@@ -313,8 +312,8 @@ class Facts:
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
-        if write and operation.outcome != "ok":
-            self._unfulfilled(operation, question)
+        if write and operation.outcome == "failed" and operation.error not in UNSERVED:
+            self.refusals.append(operation.t)
         if operation.outcome == "ok":
             self.latencies.append(operation.t - question.due)
             if write:
@@ -323,16 +322,20 @@ class Facts:
                     self.acked.append(Write(request.zxid, question, operation))
         return question
 
-    def _unfulfilled(self, operation: Complete, question: Invoke) -> None:
-        if operation.outcome == "failed" and operation.error not in UNSERVED:
-            self.refusals.append(operation.t)
-        elif question.node is not None:
-            self._waited.append((question.node, question.t, operation.t))
-
     def waited(self) -> list[tuple[int, int, int]]:
-        """The writes that were not done: the node that was asked, when that was, and when the client gave up."""
-        pending = [(it.node, it.t, FOREVER) for it in self.unanswered() if it.op in WRITES and it.node is not None]
-        return self._waited + pending
+        """The writes that were not done: the node that was asked, when that was, and when the client gave up, or went on to
+        another node."""
+        found = []
+        next_asked: dict[int, tuple[int | None, int, int]] = {}  # by client: the node, when, and when another one was
+        for request in reversed(self.requests.values()):
+            question, answer = request.invoke, request.complete
+            node, t, other = next_asked.get(question.client, (question.node, 0, FOREVER))
+            other = other if question.node == node else t
+            next_asked[question.client] = question.node, question.t, other
+            done = answer and (answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in UNSERVED))
+            if question.op in WRITES and question.node is not None and not done:
+                found.append((question.node, question.t, min(other, answer.t) if answer else other))
+        return found
 
     # ---- the faults ----
 

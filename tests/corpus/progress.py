@@ -45,6 +45,35 @@ def progress_nobody_could_be_asked() -> Story:
     return story
 
 
+def _asked_of(story: Story, node: int) -> None:
+    """A client asks node 1 for a write, and the given one for the next. 6 s later it has heard nothing."""
+    seqs = [story.invoke(node=1), story.invoke(node=node)]
+    story.t += 6 * SECOND
+    for seq in seqs:
+        story.complete(1, seq, None, "unknown")
+    story.heal()
+    story.write()
+    story.settle()
+
+
+@legal("progress")
+def progress_the_client_waits_elsewhere() -> Story:
+    """A client goes on from node 1 to node 3 at once, and node 3 is paused. Nobody waits for nodes 1 and 2."""
+    story = _linked()
+    story.inject("pause", [3])
+    _asked_of(story, 3)
+    return story
+
+
+@violates("progress")
+def progress_the_client_waits_at_the_next_node() -> Story:
+    """The same, but it goes on to node 2, which reaches node 1."""
+    story = _linked()
+    story.inject("pause", [3])
+    _asked_of(story, 2)
+    return story
+
+
 @violates("progress")
 def progress_a_star_does_not_elect() -> Story:
     """Nodes 1 to 4 do not reach each other, but all reach node 5: it could lead, and does not for 6 s."""
