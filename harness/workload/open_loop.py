@@ -17,11 +17,11 @@ from typing import Protocol
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
 from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, nodes_named
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from zab_chaos.node.tree.refusal import NODE_EXISTS
+from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request
 
 WINDOW_NS = 1_000_000_000
-SETUP_WINDOW = 1000  # creations in flight while the keys are made
+SETUP_WINDOW = 1000  # creations in flight while the keys are made; half as many each time that is too much for a node
 AGAIN_NS = 50_000_000  # after a creation that failed, until the next one: a node without a leader refuses at once
 
 
@@ -82,6 +82,7 @@ class OpenLoop:
         self._start_ns = 0
         self._missing = deque(range(load.keys))
         self._again_ns = 0  # no key is asked for before
+        self._window = SETUP_WINDOW
         self._draw = Draw(load, seed, client=0)
 
     def submit_due(self, lane: Lane, now: int) -> int | None:
@@ -139,7 +140,7 @@ class OpenLoop:
             return None
         if self._missing and now < self._again_ns:
             return self._again_ns
-        while self._missing and lane.has_room(SETUP_WINDOW):
+        while self._missing and lane.has_room(self._window):
             self._make_key(lane, self._missing.popleft(), now)
         if self._missing or lane.client.outstanding:
             return None
@@ -151,6 +152,9 @@ class OpenLoop:
             self._complete(lane, operation, outcome, operation.submitted_ns)
             if not (isinstance(outcome, Ok) or (isinstance(outcome, Failed) and outcome.error == NODE_EXISTS)):
                 self._missing.append(key)
+                full = not (isinstance(outcome, Failed) and outcome.error == NO_LEADER)
+                if full and operation.completed_ns >= self._again_ns:  # the first one of those that failed together
+                    self._window = max(1, self._window // 2)
                 self._again_ns = operation.completed_ns + AGAIN_NS
 
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)

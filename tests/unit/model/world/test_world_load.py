@@ -4,9 +4,11 @@ from zab_chaos.faults.scenario import Scenario, Workload, load
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.explore.exploration import Task, try_seed
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model.world.machine import SimNode
+from zab_chaos.node.config import Limits
 
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
@@ -24,6 +26,14 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     for machine in machines[1:]:
         machine.spawn()
     assert deployment.world.until(lambda: load.wait_begun(0), 5_000_000_000)
+
+
+def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
+    """The load asked for a thousand at once, was turned away, and asked again, until the run was given up."""
+    scenario = Scenario(
+        name="narrow", about="no faults", duration=1.0, workload=Workload(clients=1, keys=100), limits=Limits(waiting=12)
+    )
+    assert simulate(scenario, 1, None).verdict.verdict == "PASS"
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
