@@ -12,7 +12,7 @@ from zab_chaos.faults.rules import choice
 from zab_chaos.node.crash_points import CUTS, DISK_STEPS, parse
 
 PLAIN = "plain"
-LEAVES = (PLAIN, *CUTS)
+VARIANTS = (PLAIN, *CUTS)
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
@@ -35,14 +35,16 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            self.cluster.control(node, "arm", point=self.point, **self._what())
+            self.cluster.control(node, "arm", point=self.point, **self._what(node))
 
-    def _what(self) -> dict[str, Any]:
-        """What is to happen there. At a step of the messages, and on a disk that loses nothing, every crash is the same."""
-        leaves = self.params.get("leaves", PLAIN)
-        if leaves == PLAIN or not self.cluster.faithful or parse(self.point).step not in DISK_STEPS:
+    def _what(self, node: int) -> dict[str, Any]:
+        """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
+        is the same."""
+        variant = self.params.get("variant", PLAIN)
+        own = self.cluster.faithful and self.cluster.disk_state(node) is None
+        if variant == PLAIN or not own or parse(self.point).step not in DISK_STEPS:
             return {"action": self.action}
-        return {"action": leaves, "seed": self.scene.random.getrandbits(32)}
+        return {"action": variant, "seed": self.scene.random.getrandbits(32)}
 
     def injected(self) -> Confirmation:
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
@@ -232,19 +234,19 @@ KINDS = (
         keys=(
             Key(name="point", rule=point(), doc="the crash point"),
             Key(
-                name="leaves",
-                rule=choice(*LEAVES),
+                name="variant",
+                rule=choice(*VARIANTS),
                 default=PLAIN,
                 needs=Ability.UNSYNCED,
                 doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
-                "(killed)",
+                '(killed); with disk = "fuse" plain only',
             ),
             ENOUGH,
         ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"point": DrawnPoint("crash"), "leaves": random.choice(LEAVES), "enough": "none"},
+        draw=lambda random: {"point": DrawnPoint("crash"), "variant": random.choice(VARIANTS), "enough": "none"},
     ),
     Kind(
         name="fail-at",

@@ -465,6 +465,9 @@ class _Reader:
                 self._wrong(
                     (*place, "do"), "a power cut loses unsynced bytes", '[scenario] disk = "faithful" or "fuse"'
                 )
+            if step.do == "crash-at" and step.params["variant"] != "plain" and scenario.disk != "faithful":
+                wrong = f'a part of what was not synced can be left on a faithful disk only, not with disk = "{scenario.disk}"'
+                self._wrong((*place, "variant"), wrong, 'plain, or [scenario] disk = "faithful"')
         self._whole_operations(scenario)
         for index, wrong in contradictions(scenario.faults, scenario.nodes):
             self._wrong(places[index], wrong)

@@ -130,6 +130,19 @@ class ConditionIgnored(Primary):
         return super()._check(msgspec.structs.replace(step, version=ANY), draft)
 
 
+class UnorderedRefusals(Application):
+    """The primary refuses by its own state, and nobody has to follow it for that."""
+
+    ordered = frozenset()
+
+
+class LateRefusals(Sessions):
+    """Refusals are told when the whole batch is applied. The reads behind one see more than the next one rests on."""
+
+    def _tell_refusals(self, zxid: int) -> None:
+        self._refused.pop(zxid, None)
+
+
 class WrongVersionTold(Sessions):
     """The client of a set is told the version before it."""
 

@@ -25,8 +25,10 @@ from zab_chaos.node.tree.txns import Origin, Summary
 class Application:
     """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail.
 
-    `share`: by what the tree computes its digest.
+    `share`: by what the tree computes its digest. `ordered`, a hook for a known bug: the refusals that become transactions.
     """
+
+    ordered = BY_STATE
 
     def __init__(
         self, node: int, life: int, layers: "Layers", *, share: Hash, waiting: int, request_bytes: int, patience: int
@@ -134,7 +136,7 @@ class Application:
             origin, write = self._waiting.popleft()
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):
-                if prepared.error in BY_STATE:
+                if prepared.error in self.ordered:
                     txns.append(self.primary.fence(origin))
                 self._refuse(origin, prepared, self._outstanding_last(last, len(txns)))
             else:

@@ -55,9 +55,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
         self._watched: dict[int, Session] = {}  # those that some delivery may set going: held, or with refusals
-        self._refused: dict[
-            int, list[Session]
-        ] = {}  # refusals that rest on a zxid not yet delivered: whose, by that zxid
+        self._refused: dict[int, list[Session]] = {}  # whose refusals rest on a zxid that is not delivered yet, by that
         self._unfenced: dict[int, Session] = {}  # whose fence the present leader has not been asked for
         self._unpassed: list[tuple[int, Entry]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}

@@ -115,8 +115,17 @@ def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_
     assert raised.value.allowed == ", ".join(DISK_STEPS)
 
 
-@pytest.mark.parametrize("leaves", ["torn", "reordered", "pages", "killed"])
-def test_a_file_says_what_a_crash_at_a_point_leaves(leaves: str) -> None:
+@pytest.mark.parametrize("variant", ["torn", "reordered", "pages", "killed"])
+def test_a_file_says_what_a_crash_at_a_point_leaves(variant: str) -> None:
     step = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\n'
-    (fault,) = parse_scenario(f'[scenario]\nname = "x"\n{step}leaves = "{leaves}"\n').faults
-    assert fault.params["leaves"] == leaves
+    (fault,) = parse_scenario(f'[scenario]\nname = "x"\n{step}variant = "{variant}"\n').faults
+    assert fault.params["variant"] == variant
+
+
+@pytest.mark.parametrize("disk", ["ordinary", "fuse"])
+def test_a_part_is_left_on_a_faithful_disk_only(disk: str) -> None:
+    head = f'[scenario]\nname = "x"\ndisk = "{disk}"\n'
+    step = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "after-write:TXN"\nvariant = '
+    with pytest.raises(ScenarioError, match="on a faithful disk only"):
+        parse_scenario(f'{head}{step}"torn"\n')
+    assert parse_scenario(f'{head}{step}"plain"\n').faults

@@ -30,9 +30,8 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
 
 def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
     """The load asked for a thousand at once, was turned away, and asked again, until the run was given up."""
-    scenario = Scenario(
-        name="narrow", about="no faults", duration=1.0, workload=Workload(clients=1, keys=100), limits=Limits(waiting=12)
-    )
+    few, limits = Workload(clients=1, keys=100), Limits(waiting=12)
+    scenario = Scenario(name="narrow", about="no faults", duration=1.0, workload=few, limits=limits)
     assert simulate(scenario, 1, None).verdict.verdict == "PASS"
 
 
