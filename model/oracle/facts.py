@@ -15,6 +15,7 @@ from zab_chaos.model.events import (
     AcceptedEpoch,
     Boot,
     Broadcast,
+    Channel,
     Complete,
     CurrentEpoch,
     Deliver,
@@ -153,6 +154,7 @@ class Facts:
         self.leads: list[Role] = []  # a node began to lead
         self.members: list[Member] = []
         self.links: list[Link] = []
+        self.heard: dict[tuple[int, int], Channel] = {}  # by (node, life): the first that tells of frames of that life
         self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
         self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
         self.acked: list[Write] = []
@@ -276,6 +278,8 @@ class Facts:
                 self.members.append(event)
             case Link():
                 self.links.append(event)
+            case Channel():
+                self.heard.setdefault((event.peer, event.incarnation), event)
             case Exit():
                 node.exit = event
             case Established():

@@ -37,7 +37,6 @@ class Oracle:
         self._evidence = evidence
         self._traced = evidence != HISTORY
         self.checkers: list[Checker] = [kind(self.facts) for kind in BY_EVIDENCE[evidence]]
-        self._heard: dict[tuple[int, int], ev.Channel] = {}  # the lives that a channel came from; the first one of each
         self._watching: dict[str, list[Callable[..., None]]] = {}
         for checker in self.checkers:
             for name in dir(checker):
@@ -149,8 +148,6 @@ class Oracle:
         self._tell("snapshot", event, self.facts.snapshot(event))
 
     def _other(self, event: ev.Event) -> None:
-        if isinstance(event, ev.Channel):
-            self._heard.setdefault((event.peer, event.incarnation), event)
         if not isinstance(event, ev.Other):
             self.facts.at(event)
             self._tell(str(event.__struct_config__.tag), event)
@@ -217,7 +214,7 @@ class Oracle:
                 0,
                 f"is missing: node {event.node} took frames of that life",
             )
-            for (peer, life), event in sorted(self._heard.items())
+            for (peer, life), event in sorted(self.facts.heard.items())
             if (peer, life) not in self.facts.lives
         ]
 

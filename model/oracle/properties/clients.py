@@ -33,9 +33,9 @@ class ClientOrder(Checker):
     later ones; no read or refusal shows an older state than an earlier answer did, and no read is refused by a state
     before the first transaction; no transaction answers two writes; and a write is refused as superseded only if something
     of its client with a seq at least as high took effect or was answered. For each node, over all its lives: a read that
-    was invoked when an answer of that node was known is not older than that
-    answer, unless the node has lost its disk in between. Does not verify the values that were read (values and versions
-    does), nor, where `broadcast` does not say whose its transactions are, when unknown writes took effect.
+    was invoked when an answer of that node was known is not older than that answer, unless the node has lost its disk in
+    between. Does not verify the values that were read (values and versions does), nor, where `broadcast` does not say
+    whose its transactions are, when unknown writes took effect.
     """
 
     name = "client order"

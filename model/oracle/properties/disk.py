@@ -15,11 +15,11 @@ class DiskKeeps(Checker):
     Verifies, for every boot of a node that has lived before, against what its traces said was durable: f.p, f.a and the
     log's end are not lower, unless a fault took this node's disk or cut its files between the two starts; a flipped bit
     excuses nothing, except with nodes that are not ours (a log may also end earlier where the boot shows that a later
-    epoch was joined, but never before what this node had delivered on this disk). What
-    is there beyond that must have been on its way: an epoch that its leader had promised, a transaction that its primary
-    had broadcast. The log has nothing of an epoch later than f.a: an initial history is durable with its epoch, or not at
-    all (step f.2.1). A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else
-    excuses it. Does not verify the first boot of a node, nor the bytes that were recovered: the deliveries show them.
+    epoch was joined, but never before what this node had delivered on this disk). What is there beyond that must have been
+    on its way: an epoch that its leader had promised, a transaction that its primary had broadcast. The log has nothing of
+    an epoch later than f.a: an initial history is durable with its epoch, or not at all (step f.2.1). A start on an empty
+    disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else excuses it. Does not verify the first boot
+    of a node, nor the bytes that were recovered: the deliveries show them.
     """
 
     name = "disk"
