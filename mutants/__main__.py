@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mutants.planting import ROOT, Mutant, Stale, own, planted
+from mutants.planting import ROOT, WRITTEN, Mutant, Stale, planted, written
 
 SCENARIO = "long-mix"
 KILLER = Path(__file__).parent / "killer.py"
@@ -77,15 +77,17 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
     def seeds_for(equivalent: str) -> int:
         return arguments.seeds if arguments.equivalent or not equivalent else 0
 
-    def of_own(mutant: Mutant) -> Callable[[], Result]:
+    def of_written(mutant: Mutant) -> Callable[[], Result]:
         seeds = seeds_for(mutant.equivalent)
         return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent)
 
-    wanted = [
-        one for one in own() if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
+    found = [
+        of_written(one)
+        for folder in WRITTEN
+        for one in (written(folder) if arguments.which in (folder, "all") else ())
+        if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
     ]
-    found = [of_own(one) for one in wanted] if arguments.which != "generated" else []
-    if arguments.which != "own":
+    if arguments.which in ("generated", "all"):
         from mutants.generated import Generated, equivalents, sample
 
         def of_generated(one: Generated) -> Callable[[], Result]:
@@ -102,7 +104,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
 def _stale() -> int:
     """Name the mutants whose place is gone; how many there are is the exit code."""
     found = 0
-    for mutant in own():
+    for mutant in [one for folder in WRITTEN for one in written(folder)]:
         try:
             mutant.text()
         except Stale as error:
@@ -126,7 +128,7 @@ def summary(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("only", nargs="*", help="words that a mutant's room/name must hold one of")
-    parser.add_argument("--which", choices=("own", "generated", "all"), default="all")
+    parser.add_argument("--which", choices=(*WRITTEN, "generated", "all"), default="all")
     parser.add_argument("--generated", type=int, default=100, help="how many of the generated ones")
     parser.add_argument("--seeds", type=int, default=300, help="explored at most, of each")
     parser.add_argument("--jobs", type=int, default=2)
@@ -135,7 +137,7 @@ def main() -> None:
     parser.add_argument(
         "--equivalent", action="store_true", help="explore also those that nobody is said to tell from the original"
     )
-    parser.add_argument("--stale", action="store_true", help="only say which of the own ones no longer fit their files")
+    parser.add_argument("--stale", action="store_true", help="only say which no longer fit their files")
     arguments = parser.parse_args()
     if arguments.stale:
         sys.exit(_stale())

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parent.parent
-OWN = Path(__file__).parent / "own"
+WRITTEN = ("own", "outside")  # the folders of those that are written by hand
 COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
 
 
@@ -39,10 +39,10 @@ class Mutant:
         return content.replace(self.old, self.new)
 
 
-def own() -> list[Mutant]:
-    """Those that are written by hand, room by room."""
+def written(folder: str) -> list[Mutant]:
+    """Those of one of the folders, file by file."""
     found = []
-    for path in sorted(OWN.glob("*.toml")):
+    for path in sorted((Path(__file__).parent / folder).glob("*.toml")):
         for table in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
             found.append(Mutant(room=path.stem, **table))
     return found
