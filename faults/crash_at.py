@@ -1,7 +1,7 @@
 """Faults at a named point: the node dies, stops, or its disk fails when it reaches that point."""
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, get_args
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
@@ -9,10 +9,10 @@ from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.process import DISK_EXIT, ENOUGH, NodeDown, came_up, named, start_dead
 from zab_chaos.faults.rules import choice
-from zab_chaos.node.crash_points import CUTS, DISK_STEPS, parse
+from zab_chaos.node.crash_points import DISK_STEPS, parse
+from zab_chaos.node.store.disk_faults import Variant
 
-PLAIN = "plain"
-VARIANTS = (PLAIN, *CUTS)
+VARIANTS = get_args(Variant)
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
@@ -40,9 +40,9 @@ class CrashAt(NodeDown):
     def _what(self, node: int) -> dict[str, Any]:
         """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
         is the same."""
-        variant = self.params.get("variant", PLAIN)
+        variant = self.params.get("variant", "plain")
         own = self.cluster.faithful and self.cluster.disk_state(node) is None
-        if variant == PLAIN or not own or parse(self.point).step not in DISK_STEPS:
+        if variant == "plain" or not own or parse(self.point).step not in DISK_STEPS:
             return {"action": self.action}
         return {"action": variant, "seed": self.scene.random.getrandbits(32)}
 
@@ -236,7 +236,7 @@ KINDS = (
             Key(
                 name="variant",
                 rule=choice(*VARIANTS),
-                default=PLAIN,
+                default="plain",
                 needs=Ability.UNSYNCED,
                 doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
                 '(killed); with disk = "fuse" plain only',

@@ -83,8 +83,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
 
     found = [
         of_written(one)
-        for folder in WRITTEN
-        for one in (written(folder) if arguments.which in (folder, "all") else ())
+        for one in written(*(folder for folder in WRITTEN if arguments.which in (folder, "all")))
         if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
     ]
     if arguments.which in ("generated", "all"):
@@ -104,7 +103,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
 def _stale() -> int:
     """Name the mutants whose place is gone; how many there are is the exit code."""
     found = 0
-    for mutant in [one for folder in WRITTEN for one in written(folder)]:
+    for mutant in written(*WRITTEN):
         try:
             mutant.text()
         except Stale as error:

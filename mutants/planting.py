@@ -39,12 +39,13 @@ class Mutant:
         return content.replace(self.old, self.new)
 
 
-def written(folder: str) -> list[Mutant]:
-    """Those of one of the folders, file by file."""
+def written(*folders: str) -> list[Mutant]:
+    """Those of these folders, file by file."""
     found = []
-    for path in sorted((Path(__file__).parent / folder).glob("*.toml")):
-        for table in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
-            found.append(Mutant(room=path.stem, **table))
+    for folder in folders:
+        for path in sorted((Path(__file__).parent / folder).glob("*.toml")):
+            for table in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
+                found.append(Mutant(room=path.stem, **table))
     return found
 
 

@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from zab_chaos.node.core.messages import NAMES
 from zab_chaos.node.store.disk_faults import Variant
@@ -20,7 +20,7 @@ FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
 RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
 REPLY = "REPLY"  # answers for one client
 MESSAGES = (*NAMES.values(), REPLY)
-CUTS: tuple[Variant, ...] = ("torn", "reordered", "pages", "killed")  # how a crash may leave what was not synced
+CUTS = tuple(one for one in get_args(Variant) if one != "plain")  # how a crash may leave what was not synced
 ACTIONS = ("crash", "pause", "fail", *CUTS)
 GRAMMAR = "<step>:<what>[#k], for example after-sync:TXN, before-send:ACK-LD or after-send:COMMIT#1"
 
@@ -149,4 +149,7 @@ class CrashPoints:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         else:
             self.settle()
-            self.cut(action) if action in CUTS else self.die()
+            if action in CUTS:
+                self.cut(action)
+            else:
+                self.die()

@@ -316,7 +316,7 @@ class Facts:
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
-        if write and operation.outcome == "failed" and operation.error not in UNSERVED:
+        if write and operation.outcome == "failed" and _judged(operation):
             self.refusals.append(operation.t)
         if operation.outcome == "ok":
             self.latencies.append(operation.t - question.due)
@@ -336,7 +336,7 @@ class Facts:
             node, t, other = next_asked.get(question.client, (question.node, 0, FOREVER))
             other = other if question.node == node else t
             next_asked[question.client] = question.node, question.t, other
-            done = answer and (answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in UNSERVED))
+            done = answer is not None and _judged(answer)
             if question.op in WRITES and question.node is not None and not done:
                 found.append((question.node, question.t, min(other, answer.t) if answer else other))
         return found
@@ -426,6 +426,11 @@ class Facts:
         return bool(forced) or any(
             node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
+
+
+def _judged(answer: Complete) -> bool:
+    """Whether the request was done, or refused for what it asked."""
+    return answer.outcome == "ok" or (answer.outcome == "failed" and answer.error not in UNSERVED)
 
 
 def takes_disk(inject: Inject, node: int) -> bool:

@@ -10,7 +10,7 @@ from mutants.planting import ROOT, WRITTEN, Mutant, Stale, planted, written
 
 
 def test_there_are_many_in_all_rooms_and_each_says_why() -> None:
-    found = [one for folder in WRITTEN for one in written(folder)]
+    found = written(*WRITTEN)
     assert len(found) >= 300
     assert len({(one.room, one.name) for one in found}) == len(found)
     assert all(one.why and one.old != one.new for one in found)
