@@ -86,7 +86,7 @@ class _Exploration:
         if self.summary.due():
             tell(self.summary.to_dict(), self.out, json=False)
             if not self.quiet:
-                self.console.print(self.summary.line(), highlight=False)
+                self.console.print(self.summary.line(), highlight=False, soft_wrap=True)
         if found.failed:
             self.failing = self.failing or used
 

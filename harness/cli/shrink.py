@@ -54,7 +54,7 @@ class _Progress:
     def tried(self, search: Search) -> None:
         if not self.quiet and time.monotonic() - self.printed > PERIOD:
             self.printed = time.monotonic()
-            self.console.print(f"{search.tries} tries: {self.words}", highlight=False)
+            self.console.print(f"{search.tries} tries: {self.words}", highlight=False, soft_wrap=True)
 
 
 def shrink_command(
