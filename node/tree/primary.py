@@ -109,10 +109,17 @@ class Primary:
     def _judge(self, request: Write) -> tuple[Change | MultiTxn | Refusal, dict[str, Outlook]]:
         """The change that the request becomes in the light of all outstanding ones, and the paths as it leaves them."""
         draft: dict[str, Outlook] = {}
+        invalid = self._invalid(request)
+        if invalid is not None:
+            return invalid, draft
+        return self._multi(request, draft) if type(request) is Multi else self._step(request, draft), draft
+
+    def _invalid(self, request: Write) -> Refusal | None:
+        """Why the request is refused in every state. A leader that was deposed may say so, too: no state is looked at."""
         if weight(request) > self._limit:
             words = f"the request has {weight(request)} bytes of paths and data; at most {self._limit}"
-            return Refusal(TOO_LARGE, words), draft
-        return self._multi(request, draft) if type(request) is Multi else self._step(request, draft), draft
+            return Refusal(TOO_LARGE, words)
+        return _bad_multi(request) if type(request) is Multi else _bad_path(request)
 
     def _prepared(self, origin: Origin, change: Change | MultiTxn | FenceTxn, draft: dict[str, Outlook]) -> bytes:
         data = encode(Txn(origin, change))
@@ -152,13 +159,11 @@ class Primary:
         return Outlook(True, node.version, node.sequence, len(node.children))
 
     def _multi(self, request: Multi, draft: dict[str, Outlook]) -> MultiTxn | Refusal:
-        if not request.steps:
-            return Refusal(BAD_REQUEST, "a multi needs at least one step")
         changes: list[Change] = []
         for number, step in enumerate(request.steps, 1):
             change = self._step(step, draft)
             if isinstance(change, Refusal):
-                return Refusal(change.error, f"step {number} of {len(request.steps)}: {change.words}")
+                return _of_step(number, request, change)
             changes.append(change)
         return MultiTxn(changes)
 
@@ -186,10 +191,6 @@ class Primary:
         return CheckTxn(step.path, seen.version)
 
     def _create(self, step: Create, draft: dict[str, Outlook]) -> CreateTxn | Refusal:
-        # A sequential create may end with '/': its name is the number alone.
-        fault = flaw(step.path + "0" if step.sequential else step.path)
-        if fault:
-            return Refusal(BAD_PATH, fault)
         if step.path == ROOT and not step.sequential:
             return Refusal(NODE_EXISTS, "the root always exists")
         above = parent_of(step.path)
@@ -208,8 +209,6 @@ class Primary:
         seen = self._see(step.path, draft)
         if not seen.exists or (step.version != ANY and step.version != seen.version):
             return _unmet(step, seen)
-        if step.path == ROOT:
-            return Refusal(BAD_PATH, "the root cannot be deleted")
         if seen.children:
             return Refusal(NOT_EMPTY, f"{step.path} has {seen.children} children; a znode with children is not deleted")
         above = parent_of(step.path)
@@ -219,9 +218,31 @@ class Primary:
         return DeleteTxn(step.path)
 
 
+def _bad_path(step: Step) -> Refusal | None:
+    """What is wrong with a step's path, whatever there is. A sequential create's may end with '/', since digits follow."""
+    fault = flaw(step.path + "0" if type(step) is Create and step.sequential else step.path)
+    if fault is None and type(step) is Delete and step.path == ROOT:
+        fault = "the root cannot be deleted"
+    return Refusal(BAD_PATH, fault) if fault is not None else None
+
+
+def _bad_multi(request: Multi) -> Refusal | None:
+    if not request.steps:
+        return Refusal(BAD_REQUEST, "a multi needs at least one step")
+    for number, step in enumerate(request.steps, 1):
+        refusal = _bad_path(step)
+        if refusal is not None:
+            return _of_step(number, request, refusal)
+    return None
+
+
+def _of_step(number: int, multi: Multi, refusal: Refusal) -> Refusal:
+    """The refusal of a multi for one of its steps."""
+    return Refusal(refusal.error, f"step {number} of {len(multi.steps)}: {refusal.words}")
+
+
 def _unmet(step: Set | Check | Delete, seen: Outlook) -> Refusal:
     """Why a condition does not hold: the path names nothing, or the version is another one."""
     if seen.exists:
         return bad_version(step.path, step.version, seen.version)
-    fault = flaw(step.path)
-    return Refusal(BAD_PATH, fault) if fault else no_node(step.path)
+    return no_node(step.path)

@@ -191,6 +191,22 @@ def test_what_is_refused_and_why(leader: Leader, request_: Write, error: str) ->
     assert leader.prepare(request_) == error
 
 
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        Delete("/", version=7),
+        Multi([Check("/a", version=7), Create("a")]),
+        Multi([Check("/a", version=7), Delete("/")]),
+        Multi([Create("/no/child"), Set("/a/", b"")]),
+    ],
+)
+def test_an_invalid_request_is_refused_alike_in_every_state(leader: Leader, invalid: Write) -> None:
+    """That refusal is not ordered: if it told of a state, a deposed leader would tell of one that others have left."""
+    before = leader.prepare(invalid)
+    leader.done(Create("/a"))
+    assert leader.prepare(invalid) == before == "bad path"
+
+
 def test_the_limit_itself_is_allowed(leader: Leader) -> None:
     assert leader.prepare(Set("/", bytes(999))) == SetTxn("/", bytes(999), 1)
 
