@@ -151,6 +151,13 @@ def is_plain(path: str) -> bool:
     return _PLAIN.fullmatch(path) is not None
 
 
+def is_impossible(asked: Asked) -> bool:
+    """Whether no state would do this step, for its path. There are other such paths."""
+    path = asked.path
+    ends_badly = path.endswith("/") and path != ROOT and not asked.sequential
+    return not path.startswith(ROOT) or "//" in path or ends_badly or (asked.op == "delete" and path == ROOT)
+
+
 def is_numbered(path: str, asked: str) -> bool:
     """Whether `path` is `asked` with a sequential znode's number behind it."""
     number = path[len(asked) :]

@@ -146,6 +146,36 @@ def values_bad_path_refused() -> Story:
     return story
 
 
+def _multi_with_a_bad_path(error: str, zxid: tuple[int, int] | None = None) -> Story:
+    """A multi whose first step asks for another version than /a has, and whose second one for a path that is none."""
+    story = ensemble()
+    steps = [{"op": "check", "path": "/a", "version": 7}, {"op": "create", "path": "b", "value": 1}]
+    story.complete(1, story.invoke(op="multi", path="b", steps=steps), zxid, "failed", error=error)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_bad_path_refused_for_the_state() -> Story:
+    """A multi that no state would do is refused for the version of /a: then "bad path" would tell that the version is right."""
+    return _multi_with_a_bad_path("bad version", (1, 3))
+
+
+@legal("values and versions")
+def values_bad_path_refused_in_any_state() -> Story:
+    """The same, refused for the path."""
+    return _multi_with_a_bad_path("bad path")
+
+
+@violates("values and versions")
+def values_root_not_deleted_for_its_version() -> Story:
+    """The root can't be deleted, and who tries is told of its version."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="delete", path="/", version=7), (1, 3), "failed", error="bad version")
+    story.settle()
+    return story
+
+
 @violates("client order")
 def values_refusal_without_a_state() -> Story:
     """A client that has written is told that there is no /b, and not in which state."""

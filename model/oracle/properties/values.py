@@ -8,7 +8,7 @@ from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_plain
+from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
 from zab_chaos.node.tree.refusal import BAD_PATH
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
@@ -22,10 +22,10 @@ class ValuesAndVersions(Checker):
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
     true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
-    "-._" is refused as a bad one. And what was acknowledged before another write was invoked has the lower zxid, and one
-    that is refused was judged no earlier than that. Does not verify refusals for other reasons, nor that a read is up to
-    date (a node may be behind), nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no
-    `broadcast` says what it does.
+    "-._" is refused as a bad one, and no write with a path that can't be one is refused for a reason of the state. And
+    what was acknowledged before another write was invoked has the lower zxid, and one that is refused was judged no
+    earlier than that. Does not verify refusals for other reasons, nor that a read is up to date (a node may be behind),
+    nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no `broadcast` says what it does.
     """
 
     name = "values and versions"
@@ -137,10 +137,19 @@ class ValuesAndVersions(Checker):
             if complete.error == BAD_PATH and all(is_plain(step.path) for step in request.invoke.asked):
                 self._wrong(request, f"is {BAD_PATH!r}, and no path in it is wrong")
             read = request.invoke.op in READS
+            if not read and self._tells_of_a_state(request, complete):
+                self._wrong(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
             if (read and complete.outcome == "ok") or complete.error in OF_THE_STATE:
                 found.append((self._point(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
         return found
+
+    def _tells_of_a_state(self, request: Request, complete: Complete) -> bool:
+        """Whether a write that no state would do is refused for a reason of the state. Then "bad path", which is not ordered,
+        tells of a state, too: that nothing else was wrong. ZooKeeper's servers judge step by step."""
+        if self.facts.run.evidence != TRACES or complete.error not in OF_THE_STATE:
+            return False
+        return any(is_impossible(step) for step in request.invoke.asked)
 
     def _point(self, zxid: int) -> int:
         """Where the ledger stands at the zxid that an answer names. Before the first transaction of an epoch ZooKeeper's
