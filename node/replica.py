@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.clients.application import FRAME_SHARE, Layers
 from zab_chaos.node.clients.claims import Claims
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import HASHES
@@ -94,6 +94,7 @@ class Replica:
             share=HASHES[config.digest],
             waiting=limits.waiting,
             request_bytes=limits.request_bytes,
+            flight=limits.frame_bytes // FRAME_SHARE,
             patience=timing.timeout_ms * MS,
         )
         self.claims = Claims(timing.timeout_ms * MS)

@@ -6,7 +6,7 @@ import msgspec
 
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.clients.session import Entry, Session
-from zab_chaos.node.clients.sessions import Passed, Sessions
+from zab_chaos.node.clients.sessions import FORWARD_BYTES, Passed, Sessions
 from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
@@ -166,9 +166,9 @@ class FailedTakesEffect(Sessions):
         ]
         super()._fail(session, open_, words)
 
-    def writes(self) -> list[Passed]:
+    def writes(self, size: int = FORWARD_BYTES) -> list[Passed]:
         kept, self._kept = self._kept, []
-        return kept + super().writes()
+        return kept + super().writes(size)
 
 
 class AnswerBeforeDelivery(Application):

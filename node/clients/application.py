@@ -21,17 +21,29 @@ from zab_chaos.node.tree.requests import Asked, Fence
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import Origin, Summary
 
+FRAME_SHARE = 8  # of a frame may be in flight: a follower may lack twice that, and what is logged between snapshots
+
 
 class Application:
     """One life's application. `patience` (nanoseconds): how long writes wait for a leader before they fail.
 
+    `flight`: bytes of what is passed on to a leader at once, and of what a leader has proposed and not delivered.
     `share`: by what the tree computes its digest. `ordered`, a hook for a known bug: the refusals that become transactions.
     """
 
     ordered = BY_STATE
 
     def __init__(
-        self, node: int, life: int, layers: "Layers", *, share: Hash, waiting: int, request_bytes: int, patience: int
+        self,
+        node: int,
+        life: int,
+        layers: "Layers",
+        *,
+        share: Hash,
+        waiting: int,
+        request_bytes: int,
+        flight: int,
+        patience: int,
     ) -> None:
         self.tree = layers.tree(share)
         self.sessions = layers.sessions(node, life, self.tree, waiting)
@@ -39,6 +51,7 @@ class Application:
         self._node = node
         self._life = life
         self._limit = waiting
+        self._flight = flight
         self._patience = patience
         self._iteration = -1
         self._leaderless_since: int | None = None
@@ -91,7 +104,9 @@ class Application:
         """Whether there is something to pass on now: after a delivery, what has waited for it."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return False
-        return self.sessions.unpassed or bool(self._waiting and machine.primary and machine.primary.room)
+        return self.sessions.unpassed or bool(
+            self._waiting and machine.primary and machine.primary.room and not self._full
+        )
 
     def summaries(self) -> list[Summary]:
         """What the transactions do that `pass_on` gave out last."""
@@ -101,7 +116,7 @@ class Application:
         """This node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return None, []
-        writes: list[Passed] = self.sessions.writes()
+        writes: list[Passed] = self.sessions.writes(self._flight)
         primary = machine.primary
         if primary is None:
             return (Forward(self._life, writes) if writes else None), []
@@ -123,6 +138,11 @@ class Application:
             else:
                 self._waiting.append((Origin(node, life, client, seq), write))
 
+    @property
+    def _full(self) -> bool:
+        """Whether so many bytes are in flight that the next transaction must wait."""
+        return self.primary.outstanding_bytes >= self._flight
+
     def _prepare(self, primary: Broadcasting) -> list[bytes]:
         """The transactions for as many waiting writes as there is room for.
 
@@ -132,7 +152,7 @@ class Application:
         room = primary.room
         txns: list[bytes] = []
         last = Zxid(primary.next_zxid() - 1)
-        while self._waiting and len(txns) < room:
+        while self._waiting and len(txns) < room and not self._full:
             origin, write = self._waiting.popleft()
             prepared = self.primary.prepare(write, origin)
             if isinstance(prepared, Refusal):

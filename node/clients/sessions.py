@@ -29,6 +29,7 @@ from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
 
 Passed = tuple[int, int, Asked]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
 Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
+FORWARD_BYTES = 2**24  # of requests that are passed on at once
 SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
 
 
@@ -126,19 +127,25 @@ class Sessions:
         self._advance(session)
         return None
 
-    def writes(self) -> list[Passed]:
-        """The writes to pass on to the leader now, in order; before them, the fences.
+    def writes(self, size: int = FORWARD_BYTES) -> list[Passed]:
+        """The writes to pass on to the leader now, in order; before them, the fences. When they come to `size` bytes, the
+        rest waits for the next call.
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._look_again()
         passed: list[Passed] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
         self._unfenced.clear()
+        taken = 0
         for client, entry in self._unpassed:
+            taken += 1
             if entry.outcome is None:
                 entry.passed = True
                 passed.append((client, entry.seq, cast("Write", entry.request)))
-        self._unpassed.clear()
+                size -= entry.size
+                if size <= 0:
+                    break
+        del self._unpassed[:taken]
         return passed
 
     def deliver(self, first: Zxid, txns: list[bytes]) -> None:

@@ -70,6 +70,7 @@ class Primary:
     def __init__(self, tree: Tree, request_bytes: int = 2**20) -> None:
         self._tree = tree
         self._limit = request_bytes
+        self.outstanding_bytes = 0  # of transactions prepared and not yet delivered
         self._outlooks: dict[str, Outlook] = {}
         self._queue: deque[tuple[bytes, list[str]]] = deque()
         self._judged: dict[int, int] = {}  # client -> the highest seq that was prepared or refused
@@ -128,6 +129,7 @@ class Primary:
             outlook.outstanding = before.outstanding + 1 if before is not None else 1
             self._outlooks[path] = outlook
         self._queue.append((data, list(draft)))
+        self.outstanding_bytes += len(data)
         self._summaries.append(summary(origin, change))
         return data
 
@@ -135,6 +137,7 @@ class Primary:
         """The transaction `data` was applied to the tree. One that another primary prepared is passed over."""
         if not self._queue or self._queue[0][0] != data:
             return
+        self.outstanding_bytes -= len(data)
         for path in self._queue.popleft()[1]:
             outlook = self._outlooks[path]
             outlook.outstanding -= 1
@@ -145,6 +148,7 @@ class Primary:
         """Forget all outstanding transactions: leadership was lost, and whoever leads next decides about them."""
         self._outlooks.clear()
         self._queue.clear()
+        self.outstanding_bytes = 0
         self._judged.clear()
         self._summaries.clear()
 

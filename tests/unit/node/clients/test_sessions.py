@@ -52,6 +52,17 @@ def test_writes_are_passed_on_once_and_in_order() -> None:
     assert sessions.answers() == []
 
 
+def test_writes_beyond_a_size_wait_for_the_next_call() -> None:
+    """As many as come to the size, and so always one: nothing that is taken up is too large for ever."""
+    sessions = make()
+    sessions.receive(ME, [(seq, Set("/k", bytes(8))) for seq in (1, 2, 3, 4)])
+    assert [seq for _, seq, _ in sessions.writes(11)] == [1, 2]
+    assert sessions.unpassed
+    assert [seq for _, seq, _ in sessions.writes(1)] == [3]
+    assert [seq for _, seq, _ in sessions.writes(10)] == [4]
+    assert not sessions.unpassed
+
+
 def test_a_read_sees_its_clients_earlier_writes_and_none_of_its_later_ones() -> None:
     """All in one batch of deliveries: the reads are executed between two transactions of it."""
     sessions = make()
