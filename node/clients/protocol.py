@@ -5,6 +5,8 @@ ANSWERS the other, in the same order. Whatever a node does not accept is answere
 is forgotten: it may begin again with HELLO. BYE ends politely.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from zab_chaos.node.core.messages import Wire
@@ -18,6 +20,8 @@ VERSION = 2
 HEARTBEAT_MS = 500
 SILENCE_MS = 2000
 
+Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no larger integer
+
 
 class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     """`client` is a u64 that the client chose; `seen` the last zxid it knows of: it is shown nothing older.
@@ -29,15 +33,15 @@ class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     """
 
     version: int
-    client: int
-    seen: Zxid
-    fence: int = 0
+    client: Unsigned
+    seen: Annotated[Zxid, msgspec.Meta(ge=0)]
+    fence: Unsigned = 0
 
 
 class Requests(Wire, frozen=True, tag="REQUESTS"):
     """(seq, request), with ascending seq. The client chooses them; they come back with the answers."""
 
-    items: list[tuple[int, Request]]
+    items: list[tuple[Unsigned, Request]]
 
 
 class Bye(Wire, frozen=True, tag="BYE"):
