@@ -125,8 +125,8 @@ class Disk:
     `accepted_in`, `current_in`, `last_in`: the lines that say so. `amnesiac` as long as it keeps its node out of quorums.
     `admitted`: by what it is known that its node was a member again, when it had lost the disk before; the boot, if a life was
     killed before it could say so. `untold`: the boot that found a promise which no life had told of: the power was cut when
-    it was on the disk. `top`: the highest delivery of a life on this disk, which ends at `top_last`. `successor`:
-    the first boot on the disk that took its place.
+    it was on the disk. `top`: the highest delivery of a life on this disk, which ends at `top_last`. `cut_from`:
+    where the log ended before it was truncated last. `successor`: the first boot on the disk that took its place.
     """
 
     amnesiac: bool = False
@@ -138,6 +138,7 @@ class Disk:
     last_in: Line | None = None
     top: Deliver | None = None
     top_last: int = 0
+    cut_from: int = 0
     successor: Boot | None = None
     promises: dict[int, list[Promised]] = field(default_factory=dict)  # by epoch
     untold: dict[int, Boot] = field(default_factory=dict)  # by epoch
@@ -172,6 +173,7 @@ class Disk:
             self.last_in = event
 
     def truncate(self, event: Truncate) -> None:
+        self.cut_from = self.log.last
         self.log.cut(packed(event.keep))
         self.last_in = event
 

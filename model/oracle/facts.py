@@ -242,8 +242,12 @@ class Facts:
     def broadcast(self, event: Broadcast) -> Step:
         return self.broadcasts.add(event, self.nodes[event.node].place.last)
 
-    def accept(self, event: Accept) -> None:
-        self.nodes[event.node].disk.accept(event)
+    def accept(self, event: Accept) -> int:
+        """Returns where the node's log ended before."""
+        disk = self.nodes[event.node].disk
+        before = disk.log.last
+        disk.accept(event)
+        return before
 
     def snapshot(self, event: Snapshot) -> bool:
         """A snapshot. False if it was to replace the node's state and is no point of the ledger."""

@@ -137,7 +137,9 @@ class Oracle:
                 handler(step)
 
     def _accept(self, event: ev.Accept) -> None:
-        self.facts.accept(event)
+        before = self.facts.accept(event)
+        if event.zxid != before + 1 and event.digests:
+            self._tell("jump", event, before)
         for handler in self._on_accept:
             handler(event)
 

@@ -183,7 +183,7 @@ def local_order_up_to_the_limit() -> Story:
     return story
 
 
-@violates("local primary order")
+@violates("local primary order", "disk")
 def local_order_epoch_begins_in_the_middle() -> Story:
     """The primary of epoch 2 broadcasts 2:2 first, and all deliver it."""
     story = ensemble()
@@ -271,7 +271,7 @@ def _new_primary_broadcasts_early(said: tuple[int, int]) -> Story:
     return story
 
 
-@violates("primary integrity")
+@violates("primary integrity", "disk")
 def primary_integrity_not_caught_up() -> Story:
     """The primary of epoch 2 broadcasts 2:1 before it has delivered the initial history, which others had."""
     return _new_primary_broadcasts_early((0, 0))

@@ -267,7 +267,7 @@ def promises_established_without_a_quorum() -> Story:
     return _established_with([2])
 
 
-@violates("promises")
+@violates("promises", "disk")
 def promises_established_with_half_a_history() -> Story:
     """Node 1 says that it has joined epoch 2 up to 1:4, the end of its leader's history; its log ends at 1:3."""
     story = ensemble()
@@ -694,6 +694,7 @@ def _killed_while_synchronizing(current_epoch: int) -> Story:
     story.crash(3)
     story.boot(3, last_zxid=[2, 1], current_epoch=current_epoch)
     story.servers[3].current_epoch = current_epoch
+    story.servers[3].log = list(story.servers[2].log)
     story.join(3)
     story.write()
     story.settle()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import Boot, Line, packed
+from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Line, Pair, Truncate, packed
 from zab_chaos.model.oracle.disks import Found
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
@@ -16,10 +16,11 @@ class DiskKeeps(Checker):
     log's end are not lower, unless a fault took this node's disk or cut its files between the two starts; a flipped bit
     excuses nothing, except with nodes that are not ours (a log may also end earlier where the boot shows that a later
     epoch was joined, but never before what this node had delivered on this disk). What is there beyond that must have been
-    on its way: an epoch that its leader had promised, a transaction that its primary had broadcast. The log has nothing of
-    an epoch later than f.a: an initial history is durable with its epoch, or not at all (step f.2.1). A start on an empty
-    disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing else excuses it. Does not verify the first boot
-    of a node, nor the bytes that were recovered: the deliveries show them.
+    on its way: an epoch that its leader had promised, a transaction that its primary had broadcast. Within a life, what is
+    accepted continues the log where it ends (an epoch, where its primary's history ended), and a truncation and a joined
+    epoch name that end. The log has nothing of an epoch later than f.a: an initial history is durable with its epoch, or
+    not at all (step f.2.1). A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing
+    else excuses it. Does not verify the first boot of a node, nor the bytes that were recovered: the deliveries show them.
     """
 
     name = "disk"
@@ -43,6 +44,29 @@ class DiskKeeps(Checker):
             return
         self._epochs(found)
         self._log(found)
+
+    def on_jump(self, event: Accept, before: int) -> None:
+        if event.first > 1 or not self._precedes(before, event.epoch):
+            words = f"node {event.node} accepted {show(event.zxid)}, which does not continue its log: that ended at"
+            self.found.add(f"{words} {show(before)}", [event])
+
+    def _precedes(self, last: int, epoch: int) -> bool:
+        """Whether a primary of the epoch, as far as one is known, had delivered up to there when it began."""
+        primaries = self.facts.broadcasts.epochs.get(epoch)
+        return not primaries or any(packed(it.events[0].delivered) == last for it in primaries)
+
+    def on_truncate(self, event: Truncate) -> None:
+        self._ends(event, "truncated its log from", event.last, self.facts.nodes[event.node].disk.cut_from)
+
+    def on_current_epoch(self, event: CurrentEpoch) -> None:
+        who = f"joined epoch {event.epoch} with a history up to"
+        self._ends(event, who, event.last_zxid, self.facts.nodes[event.node].disk.log.last)
+
+    def _ends(self, event: Truncate | CurrentEpoch, did: str, said: Pair, last: int) -> None:
+        """What it says of the end of its log must be what its events have made of it."""
+        self.checked += 1
+        if packed(said) != last:
+            self.found.add(f"node {event.node} {did} {show(said)}, but its log ended at {show(last)}", [event])
 
     def at_end(self) -> None:
         for found in self._new_disks:
