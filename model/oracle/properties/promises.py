@@ -15,8 +15,9 @@ class Promises(Checker):
     node that it names had promised it this epoch and had made it their current one, with a log that really ended where
     the leader says that its history ends, not being amnesiac; and they are a quorum. That history ends where the best one
     of some quorum that promised ended then, by (f.a, last zxid) (step l.1.2). A node that starts on an empty disk,
-    having held something on the one that it lost, is amnesiac, until it has joined an epoch. When it is a member again, a
-    quorum of others had promised that epoch, and none of them a later one before the node had joined it. Does not verify
+    having held something on the one that it lost, is amnesiac, until it has joined an epoch. When it is a member again, the
+    leader of that epoch was established, a quorum of others had promised it, and none of them a later one before the node had
+    joined it. Does not verify
     that their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it
     could trace, nor who confirmed a member that was killed before it could say so.
     """
@@ -127,6 +128,8 @@ class Promises(Checker):
         self.checked += 1
         self._quorums.append((event, set(event.quorum) - {event.node}))
         who = f"node {event.node} became a member in epoch {event.epoch}"
+        if not any(it.epoch == event.epoch for it in self.facts.established):
+            self.found.add(f"{who}, for which no leader had been established", [event])
         joined = self.facts.nodes[event.node].disk.joined.get(event.epoch)
         if joined is None or joined.event.life != event.life:
             self.found.add(f"{who}, which it had not joined in this life", [event])
