@@ -1,6 +1,7 @@
 """What the delivered transactions did: the ledger, held together with what the primaries broadcast."""
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
 from zab_chaos.model.events import Broadcast, Summary
 from zab_chaos.model.oracle.broadcasts import Broadcasts, Primary
@@ -29,11 +30,10 @@ class Effects:
         for zxid, txn in zip(ledger.zxids, self.txns, strict=True):
             if txn is None:
                 continue
-            client, seq, steps = txn
-            if len(steps) == 1 and steps[0][0] == FENCE:
+            if _is_fence(txn):
                 self.fences.add(zxid)
             else:
-                self.first.setdefault((client, seq), zxid)
+                self.first.setdefault((txn[0], txn[1]), zxid)
 
     def broadcast(self, zxid: int) -> Broadcast | None:
         """The event that broadcast a transaction of the ledger."""
@@ -42,6 +42,15 @@ class Effects:
             return None
         primary = self._author(zxid, self._ledger.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
         return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
+
+    def proposed(self) -> Iterator[tuple[Broadcast | None, Summary]]:
+        """What was broadcast at the end of its epoch and never delivered, fences left out; with the event that did it."""
+        for epoch, primaries in self._broadcasts.epochs.items():
+            done = self._ledger.below((epoch + 1) << 32) - self._ledger.below(epoch << 32)
+            for primary in primaries:
+                for counter, txn in enumerate(primary.txns[done:], done + 1):
+                    if txn is not None and not _is_fence(txn):
+                        yield primary.event_of(counter), txn
 
     def missing(self) -> int | None:
         """The first delivered zxid of which no `broadcast` says what it does; None if all is known."""
@@ -76,3 +85,7 @@ class Effects:
             if place < len(primary.digests) and primary.digests[place] == digest:
                 return primary
         return None
+
+
+def _is_fence(txn: Summary) -> bool:
+    return len(txn[2]) == 1 and txn[2][0][0] == FENCE

@@ -14,10 +14,11 @@ class ExactlyOnce(Checker):
 
     Verifies, with what `broadcast` says of the delivered transactions: no request (client, seq) has two of them; a
     failed one has none, whichever error it was told; each was asked for by a client, with these operations, paths and
-    values; and a write that succeeded took effect at exactly the zxid, path and version that its client was told, when
-    the node that answered had delivered it. Delivering the same zxid again is legal, and so is an unknown write with or
-    without effect. Does not verify conditions and versions against the state (values and versions does), requests of
-    clients that connected to a node and kept no record, nor which life of a node had delivered before it answered.
+    values, and so was each that was proposed and not delivered; and a write that succeeded took effect at exactly the zxid,
+    path and version that its client was told, when the node that answered had delivered it. Delivering the same zxid again
+    is legal, and so is an unknown write with or without effect. Does not verify conditions and versions against the state
+    (values and versions does), requests of clients that connected to a node and kept no record, nor which life of a node
+    had delivered before it answered.
     """
 
     name = "exactly once"
@@ -56,10 +57,19 @@ class ExactlyOnce(Checker):
             elif key not in self.facts.before and (txn[0] in recorded or txn[0] not in self._connected):
                 words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
                 self._absent(words, [effects.broadcast(zxid)])
+        self._proposed()
         for key, request in requests.items():
             complete = request.complete
             if key not in first and complete is not None and complete.outcome == "ok" and request.invoke.op in ORDERED:
                 self._acknowledged(request, complete, None)
+
+    def _proposed(self) -> None:
+        """What was broadcast and never delivered took no effect, but somebody had asked for it, too."""
+        for broadcast, (client, seq, steps) in self.facts.effects.proposed():
+            request = self.facts.requests.get((client, seq))
+            if request is not None and not _fits(request.invoke.asked, steps):
+                words = f"{_name(request)} was proposed with other operations, paths or values than were asked for"
+                self.found.add(words, [request.invoke, broadcast])
 
     def _twice(self, key: tuple[int, int], zxid: int, request: Request | None) -> None:
         effects = self.facts.effects
