@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from zab_chaos.model import manifest
 from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.verdict import Outcome, Verdict
 
+_IN_ORDER = threading.Lock()  # lines of harness.jsonl come from several threads, and are in the order of their times
 PARTS = ("trace", "log", "record", "data", "config")
 FACTS: dict[str, Any] = {  # the types of those fields of run.json that are shown; the others are only passed on
     "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
@@ -40,8 +42,8 @@ class RunFolder:
 
     def milestone(self, event: str, **fields: Any) -> None:
         """Append one line to harness.jsonl, with the time at which it is written."""
-        line = json.dumps({"t": time.monotonic_ns(), "event": event, **fields})
-        with self.file("harness.jsonl").open("a", encoding="utf-8") as file:
+        with _IN_ORDER, self.file("harness.jsonl").open("a", encoding="utf-8") as file:
+            line = json.dumps({"t": time.monotonic_ns(), "event": event, **fields})
             file.write(line + "\n")
 
     def write_run(self, facts: dict[str, Any]) -> None:
