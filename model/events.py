@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from zab_chaos.node.core import digest as dg
 
@@ -49,12 +49,15 @@ class TraceEvent(Line, kw_only=True, tag_field="event"):
 
 
 class Boot(TraceEvent, kw_only=True, tag="boot"):
-    disk: str
+    disk: Literal["fresh", "recovered", "torn", "amnesiac"]
     accepted_epoch: int
     current_epoch: int
     last_zxid: Pair
     snapshot_zxid: Pair = (0, 0)
     digest: Hex64 | None = None  # running digest at `snapshot_zxid`
+    faithful: bool | None = None
+    nodes: int | None = None
+    defect: str | None = None
     pid: int | None = None
 
     @property
@@ -69,12 +72,12 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
 
 
 class Role(TraceEvent, kw_only=True, tag="role"):
-    role: str
+    role: Literal["LOOKING", "FOLLOWING", "LEADING"]
     leader: int | None = None
 
 
 class Phase(TraceEvent, kw_only=True, tag="phase"):
-    phase: str
+    phase: Literal["ELECTION", "DISCOVERY", "SYNCHRONIZATION", "BROADCAST"]
     epoch: int = 0
 
 
@@ -149,7 +152,7 @@ class Truncate(TraceEvent, kw_only=True, tag="truncate"):
 
 
 class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
-    kind: str
+    kind: Literal["taken", "installed", "restored"]
     zxid: Pair
     digest: Hex64 | None = None
     tree: Hex64 | None = None
@@ -168,7 +171,7 @@ class Channel(TraceEvent, kw_only=True, tag="channel"):
     session: int
     first: int
     last: int
-    ended: str
+    ended: Literal["closed", "gap", "session", "exit"]
 
 
 class Member(TraceEvent, kw_only=True, tag="member"):
@@ -181,7 +184,7 @@ class Member(TraceEvent, kw_only=True, tag="member"):
 class Client(TraceEvent, kw_only=True, tag="client"):
     """A client came to this node, or left it."""
 
-    state: str
+    state: Literal["connected", "gone"]
     client: int
 
 
@@ -227,6 +230,7 @@ Judged = (
     | Exit
 )
 Event = Judged | Other
+OTHERS = frozenset({"vote", "refused", "work", "recovery", "fault"})
 JUDGED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Judged))
 
 
@@ -255,7 +259,7 @@ class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
 class Invoke(Operation, kw_only=True, tag="invoke"):
     """`steps`: a multi's; its `path` and so on are those of the last step."""
 
-    op: str
+    op: Literal["create", "set", "delete", "check", "multi", "get", "exists", "children"]
     due: int
     path: str = ""
     value: int | None = None
@@ -381,6 +385,15 @@ class Milestone(Line, kw_only=True):
     seconds: float | None = None
     invoked: int | None = None  # of `workload-stopped`, with `ok`: the operations that the workload counted
     ok: int | None = None
+    failed: int | None = None
+    unknown: int | None = None
+    seed: int | None = None  # of `started`
+    leader: int | None = None  # of `established`, with `epoch`
+    epoch: int | None = None
+    zxid: Pair | None = None  # of `converged`
+    node: int | None = None  # of `ended`, with `life` and `code`
+    life: int | None = None
+    code: int | None = None
     runs: list[tuple[int, int, str, list[Summary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property
@@ -416,12 +429,16 @@ LOGS: Literal["logs"] = "logs"
 
 class Run(Struct, kw_only=True):
     """What the judge wants to know of run.json. `evidence`: what there is to judge by, the nodes' own traces, traces made of
-    servers' logs, or only the clients' history."""
+    servers' logs, or only the clients' history. `dump`: the sha256 of dump.bin."""
 
     nodes: Annotated[int, Meta(ge=1, le=1000)]  # far more than any ensemble has; each is looked for
     outcome: str = "finished"
     expect: dict[str, Any] = {}
     evidence: Literal["traces", "history", "logs"] = TRACES
+    seed: int | UnsetType = UNSET  # as far as it is known, like the following
+    defect: str | UnsetType | None = UNSET
+    disk: str | UnsetType = UNSET
+    dump: str | None = None
 
 
 def trace_name(node: int, life: int) -> str:
@@ -440,8 +457,8 @@ def event_from_json(line: bytes) -> Event:
         return _digests_checked(_json_event.decode(line))
     except msgspec.ValidationError:
         other = _json_other.decode(line)
-        if other.event in JUDGED:
-            raise  # the line claims to be an event that is judged, and does not have its form
+        if other.event not in OTHERS:
+            raise  # the line claims to be an event that is judged, and does not have its form; or no node writes it
         return other
 
 

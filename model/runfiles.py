@@ -79,10 +79,10 @@ class Reader:
         return self._lines("sessions.jsonl")
 
     def faults(self) -> Iterator[Inject | Heal]:
-        return self._lines("faults.jsonl")
+        return self._ascending(self._lines("faults.jsonl"))
 
     def milestones(self) -> Iterator[Milestone]:
-        return self._lines("harness.jsonl")
+        return self._ascending(self._lines("harness.jsonl"))
 
     def _lives(self) -> dict[int, list[int]]:
         """Node -> its lives that left a trace, ascending. Missing ones are damage."""
@@ -98,16 +98,21 @@ class Reader:
         return dict(sorted(lives.items()))
 
     def _trace(self, node: int, life: int) -> Iterator[Event]:
-        latest = 0
-        for event in self._lines(trace_name(node, life), node):
-            if (event.node, event.life) != (node, life):
-                what = f"is of node {event.node}, life {event.life}"
-                self._damaged(Damage(trace_name(node, life), event.line, what, node))
+        for event in self._ascending(self._lines(trace_name(node, life), node), node):
+            if (event.node, event.life) == (node, life):
+                yield event
                 continue
-            if event.t < latest:
-                self._damaged(Damage(event.file, event.line, "is earlier than the line before it", node))
-            latest = max(latest, event.t)
-            yield event
+            what = f"is of node {event.node}, life {event.life}"
+            self._damaged(Damage(trace_name(node, life), event.line, what, node))
+
+    def _ascending(self, lines: Iterator[_L], node: int | None = None) -> Iterator[_L]:
+        """Lines that one process wrote, one after the other: their times ascend."""
+        latest = 0
+        for line in lines:
+            if line.t < latest:
+                self._damaged(Damage(line.file, line.line, "is earlier than the line before it", node))
+            latest = max(latest, line.t)
+            yield line
 
     def _lines(self, name: str, node: int | None = None) -> Iterator[Any]:
         """Each line of a file. An incomplete last line is damage too, but a kill excuses it."""

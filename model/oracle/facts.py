@@ -105,6 +105,7 @@ class Life:
 
     boot: Boot | None
     last: Event
+    exit: Exit | None = None
     acted_unborn: bool = False  # took part in something before it had written `boot`
 
 
@@ -170,6 +171,7 @@ class Facts:
         self.heals: list[Heal] = []
         self.healed: set[int | str] = set()
         self.milestones: dict[str, Milestone] = {}  # the last of each name
+        self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): the harness saw that it ended by itself
         self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start
         self.damages: list[Damage] = []
         self.run = Run(nodes=1)
@@ -285,7 +287,7 @@ class Facts:
             case Channel():
                 self.heard.setdefault((event.peer, event.incarnation), event)
             case Exit():
-                node.exit = event
+                node.exit = self.lives[event.node, event.life].exit = event
             case Established():
                 self.established.append(event)
                 self.highest_established = max(self.highest_established, event.epoch)
@@ -299,6 +301,8 @@ class Facts:
         if key in self.requests:
             self.damages.append(Damage(operation.file, operation.line, "invokes an operation a second time"))
             return
+        if operation.t < operation.due:
+            self.damages.append(Damage(operation.file, operation.line, "sends a request before it was due"))
         if operation.seq < self.last_seq.get(operation.client, 0):
             self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
         self.last_seq[operation.client] = operation.seq
@@ -315,6 +319,8 @@ class Facts:
             )
             return None
         request.complete, question = operation, request.invoke
+        if operation.t < question.t:
+            self.damages.append(Damage(operation.file, operation.line, "answers a request before it was sent"))
         if operation.zxid is not None:
             request.zxid = packed(operation.zxid)
         write = question.op in WRITES

@@ -24,6 +24,10 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_property, worst
 
 _NOBODY: tuple[()] = ()
+DUMP = "dump.bin"
+ONCE = frozenset(
+    {"started", "established", "workload-started", "workload-stopped", "safety-ended", "converged", "stopped"}
+)
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
 
 
@@ -105,7 +109,11 @@ class Oracle:
             self._tell("heal", fault)
 
     def take_milestone(self, milestone: ev.Milestone) -> None:
+        if milestone.event in self.facts.milestones and milestone.event in ONCE:
+            self.damaged(Damage(milestone.file, milestone.line, f"tells of `{milestone.event}` a second time"))
         self.facts.milestones[milestone.event] = milestone
+        if milestone.event == "ended" and milestone.node is not None and milestone.life is not None:
+            self.facts.ended[milestone.node, milestone.life] = milestone
         for event in milestone.before_the_start():
             self.facts.broadcasts.add(event, ev.packed(event.delivered))
             self.facts.before.update((client, seq) for client, seq, _ in event.txns)
@@ -326,6 +334,9 @@ def _hold_against_manifest(oracle: Oracle, folder: Path, run: ev.Run) -> None:
     sealed, damages = manifest.check(folder)
     for damage in damages:
         oracle.damaged(damage)
+    dump = sealed.files.get(DUMP) if sealed is not None else None
+    if dump is not None and run.dump is not None and dump.sha256 != run.dump:
+        oracle.damaged(Damage(DUMP, 0, "is not the one that run.json names"))
     if sealed is not None and run.outcome == "finished":
         oracle.facts.faults_due = sealed.faults_due
 

@@ -12,11 +12,21 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a script, only this folder would be importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.corpus import conduct, delivery, disks, progress, promises, requests, sessions, values
+from tests.corpus import conduct, delivery, disks, edited, progress, promises, requests, sessions, values
 from tests.corpus.cases import CASES, Case
 from zab_chaos.model import manifest
 
-FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions)  # importing them fills the register
+FILES = (
+    delivery,
+    promises,
+    disks,
+    progress,
+    conduct,
+    requests,
+    values,
+    sessions,
+    edited,
+)  # importing them fills the register
 
 
 def write(case: Case, out: Path) -> Path:

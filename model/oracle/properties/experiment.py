@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from zab_chaos.model.events import Heal, Inject
+from zab_chaos.model.events import TRACES, Heal, Inject
+from zab_chaos.model.oracle.copies import disagreements
 from zab_chaos.model.oracle.facts import crossings, killed, tampered
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.shown import contradictions
 from zab_chaos.model.verdict import Judgement
 
 
@@ -14,8 +16,9 @@ class FaultTookEffect(Checker):
     Verifies that every fault's injection and, in a run that finished, its healing is on record and was confirmed; that
     nobody but the harness changed the links, as far as a comparison before each healing and at the end shows it; that
     every process which was to be killed has an exit status, wrote nothing after the fault was healed, and nothing after
-    its node's next life had begun; and that no frame crossed a cut link (the receiver's counters are equal at injection
-    and at healing). Does not verify that unsynced bytes are gone after a power cut: that is the disk's own test.
+    its node's next life had begun; that no frame crossed a cut link (the receiver's counters are equal at injection
+    and at healing); and that all records agree on nodes, links and processes (`zab_chaos.model.oracle.shown`). Does not
+    verify that unsynced bytes are gone after a power cut: that is the disk's own test.
     """
 
     name = "fault took effect"
@@ -46,6 +49,8 @@ class FaultTookEffect(Checker):
     def at_end(self) -> None:
         for event, boot in self.facts.zombies:
             self.found.add(f"node {event.node}, life {event.life}, went on after life {boot.life} began", [boot, event])
+        for words, lines in contradictions(self.facts):
+            self.found.add(words, lines)
         heals = {heal.id: heal for heal in self.facts.heals}
         for inject in self.facts.injects:
             heal = heals.get(inject.id)
@@ -84,8 +89,10 @@ class TraceIntegrity(Checker):
     """A judge can only say what the records say.
 
     Verifies that every line can be read, that each life's events are numbered without gaps from `boot` on, that no life
-    is missing, and that an incomplete last line stands only where a process was killed. Does not verify that nodes
-    write the truth.
+    is missing, that an incomplete last line stands only where a process was killed, and that the files agree on what they
+    all tell: the nodes' settings, the seed, what the workload counted, who led first and where the run converged; and
+    that all lies between the run's start and its end. Does not verify that nodes write the truth, nor what no property
+    looks at (votes, counters of work).
     """
 
     name = "trace integrity"
@@ -97,3 +104,6 @@ class TraceIntegrity(Checker):
         self.checked = len(self.facts.lives) or len(self.facts.requests)
         for damage in self.facts.damages:
             self.found.add(str(damage), [])
+        if self.facts.run.evidence == TRACES:
+            for words, lines in disagreements(self.facts):
+                self.found.add(words, lines)

@@ -1,0 +1,323 @@
+"""Runs in which somebody has changed something afterwards, so that the folder says something else."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.corpus.cases import leaves_unknown, legal, violates
+from tests.corpus.story import STEP, Story, ensemble
+
+Line = dict[str, Any]
+
+
+def edit(lines: list[str], change: Callable[[list[Line]], None], *, numbered: bool = False) -> None:
+    """Change the lines of a file in place. `numbered`: they are a trace's, and are numbered anew."""
+    said = [json.loads(line) for line in lines]
+    change(said)
+    for number, line in enumerate(said, 1):
+        line |= {"n": number} if numbered else {}
+    lines[:] = [json.dumps(line) + "\n" for line in said]
+
+
+def place(lines: list[Line], **said: Any) -> int:
+    """Where the last line is that says this."""
+    return max(number for number, line in enumerate(lines) if said.items() <= line.items())
+
+
+def drop(lines: list[Line], **said: Any) -> None:
+    del lines[place(lines, **said)]
+
+
+def put(new: Line, **said: Any) -> Callable[[list[Line]], None]:
+    """The edit that puts `new` into the last line that says the rest."""
+    return lambda lines: lines[place(lines, **said)].update(new)
+
+
+def eventful() -> Story:
+    """Node 1 leads epoch 1 and dies with 1:4 on its disk alone; nodes 2 and 3 go on in epoch 2; node 1 truncates and joins."""
+    story = ensemble()
+    story.propose(to=[1])
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write()
+    story.boot(1)
+    story.join(1)
+    story.write()
+    story.settle()
+    return story
+
+
+def changed(file: str, change: Callable[[list[Line]], None]) -> Story:
+    """The eventful run, with an edit of a file."""
+    story = eventful()
+    edit(story.files[file], change)
+    return story
+
+
+def retraced(node: int, life: int, change: Callable[[list[Line]], None]) -> Story:
+    """The eventful run, with an edit of a trace."""
+    story = eventful()
+    edit(story.traces[node, life], change, numbered=True)
+    return story
+
+
+# ---- a node's log ----
+
+
+@legal("disk")
+def edited_not_at_all() -> Story:
+    """The run that the following ones are made of."""
+    return eventful()
+
+
+@violates("disk")
+def edited_truncation_dropped() -> Story:
+    """Node 1 joins epoch 2 and goes on with 2:1 where its log has 1:4, as if it had never truncated that."""
+    return retraced(1, 2, lambda lines: drop(lines, event="truncate"))
+
+
+@violates("disk")
+def edited_truncation_of_more() -> Story:
+    """Node 1 says that its log ended at 1:5 before it truncated it, and that was 1:4."""
+    return retraced(1, 2, put({"last": [1, 5]}, event="truncate"))
+
+
+@violates("disk")
+def edited_joined_with_less() -> Story:
+    """Node 1, which no leader needed any more, says that it has joined epoch 2 with the history up to 1:3."""
+    return retraced(1, 2, put({"last_zxid": [1, 3]}, event="current_epoch"))
+
+
+# ---- what a primary says, and what clients asked for ----
+
+
+@violates("primary integrity")
+def edited_delivered_in_mid_epoch() -> Story:
+    """The primary broadcasts 2:2, and says that it had delivered up to 1:3, though it had delivered 2:1."""
+    return retraced(2, 1, put({"delivered": [1, 3]}, event="broadcast", first=2))
+
+
+@violates("promises")
+def edited_member_of_nobody() -> Story:
+    """Node 3, which lost its disk, becomes a member of epoch 2, and no leader of that epoch was ever established."""
+    story = ensemble()
+    story.wipe(3)
+    story.elect(2, epoch=2, members=[1, 2], deliver=False)
+    edit(story.traces[2, 1], lambda lines: drop(lines, event="established"), numbered=True)
+    story.servers[2].n -= 1
+    for node in (1, 2):
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+    story.boot(3, "amnesiac")
+    story.join(3)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def edited_value_that_nobody_read() -> Story:
+    """1:4 was proposed and is lost: the leader's broadcast names another value than its client had asked to write."""
+
+    def change(lines: list[Line]) -> None:
+        lines[place(lines, event="broadcast", first=4)]["txns"][0][2][0][3] += 1
+
+    return retraced(1, 1, change)
+
+
+# ---- evidence of faults ----
+
+
+@leaves_unknown("fault took effect")
+def edited_evidence_of_another_node() -> Story:
+    """Node 1 was paused, and the evidence is that node 2 slept."""
+    story = ensemble()
+    story.inject("pause", [1], evidence={"2": {"state": "stopped"}})
+    story.heal(evidence={"1": {"state": "running"}})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_evidence_of_another_process() -> Story:
+    """The evidence names a process that node 1 never had."""
+    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
+
+
+@leaves_unknown("fault took effect")
+def edited_kill_of_the_dead() -> Story:
+    """The second fault is to have killed the process that the first one had killed, long before."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.crash(3, evidence={"3": {"pid": 3001, "exit": -9}})
+    story.boot(3)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_killed_with_another_status() -> Story:
+    """The process that was killed is to have ended with 0, and its trace has no exit."""
+    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": 0}}}, type="inject"))
+
+
+@leaves_unknown("fault took effect")
+def edited_ended_before_it_was_killed() -> Story:
+    """The harness saw that node 1 had ended by itself, with 70; then it is to have been killed."""
+    story = ensemble()
+    story.milestone("ended", node=1, life=1, code=70, armed=False)
+    story.crash(1)
+    story.boot(1)
+    story.elect(2, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_evidence_of_other_links() -> Story:
+    """The links between nodes 1 and 2 were cut, and the frames that were counted are those of another link."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2], [2, 1]])
+    story.heal(evidence={"links": [{"from": 3, "to": 2, "at_inject": 7, "at_heal": 7}]})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_confirmed_against_its_evidence() -> Story:
+    """A partition is confirmed, though frames went on."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2], [2, 1]], evidence={"how": "timeout", "quiet": False})
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_node_that_is_none() -> Story:
+    """A fault of node 9, in an ensemble of three."""
+    story = ensemble()
+    story.inject("slow-disk", [9])
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_end_of_a_life() -> Story:
+    """Node 3, which nobody killed, ends without an exit."""
+    return retraced(3, 1, lambda lines: drop(lines, event="exit"))
+
+
+@leaves_unknown("fault took effect")
+def edited_life_after_its_end() -> Story:
+    """Node 3 says that it has ended, and goes on."""
+
+    def change(lines: list[Line]) -> None:
+        lines.append({**lines[-1], "event": "vote"})
+
+    return retraced(3, 1, change)
+
+
+# ---- what is told twice, and in an order ----
+
+
+@leaves_unknown("trace integrity")
+def edited_settings_of_a_node() -> Story:
+    """Node 2 started in an ensemble of five, and run.json says three."""
+    return retraced(2, 1, put({"nodes": 5}, event="boot"))
+
+
+@leaves_unknown("trace integrity")
+def edited_defect_in_the_description() -> Story:
+    """run.json names a defect that the nodes did not have."""
+    story = eventful()
+    story.run["defect"] = "early-ready"
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_disk_in_the_description() -> Story:
+    """run.json says that the disk was an ordinary one; the nodes started on a faithful one."""
+    story = eventful()
+    story.run["disk"] = "ordinary"
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_seed() -> Story:
+    """The run began with another seed than run.json names."""
+    story = eventful()
+    story.run["seed"] = 7
+    edit(story.files["harness.jsonl"], put({"seed": 8}, event="started"))
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_times_of_faults() -> Story:
+    """A fault is healed before it was injected."""
+    return changed("faults.jsonl", put({"t": STEP}, type="heal"))
+
+
+@leaves_unknown("trace integrity")
+def edited_start_of_the_run() -> Story:
+    """The run starts when its nodes have long been there."""
+    story = eventful()
+    edit(story.files["harness.jsonl"], lambda lines: lines[0].update(t=lines[1]["t"]))
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_milestone_twice() -> Story:
+    """The workload stops a second time."""
+    return changed("harness.jsonl", lambda lines: lines.insert(1, dict(lines[1])))
+
+
+@leaves_unknown("trace integrity")
+def edited_first_leader() -> Story:
+    """Node 3 is to have been the first leader; no trace shows it."""
+    story = eventful()
+    edit(
+        story.files["harness.jsonl"],
+        lambda lines: lines.insert(1, {"t": lines[0]["t"], "event": "established", "leader": 3, "epoch": 1}),
+    )
+    return story
+
+
+@leaves_unknown("trace integrity")
+def edited_convergence() -> Story:
+    """The nodes are to have converged at 2:9, which nobody has delivered."""
+    return changed("harness.jsonl", put({"zxid": [2, 9]}, event="converged"))
+
+
+@leaves_unknown("trace integrity")
+def edited_counts() -> Story:
+    """The workload counted three writes that failed; ops.jsonl has none."""
+    return changed("harness.jsonl", put({"failed": 3}, event="workload-stopped"))
+
+
+@leaves_unknown("trace integrity")
+def edited_answer_before_its_question() -> Story:
+    """A client is answered before it asks."""
+    return changed("ops.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"] - 1))
+
+
+@leaves_unknown("trace integrity")
+def edited_request_before_it_was_due() -> Story:
+    """A client asks before the workload wants it to."""
+    return changed("ops.jsonl", lambda lines: lines[-2].update(due=lines[-2]["t"] + 1))
+
+
+@leaves_unknown("trace integrity")
+def edited_node_that_was_asked() -> Story:
+    """A client asks node 9 of three."""
+    return changed("ops.jsonl", lambda lines: lines[-2].update(node=9))
+
+
+@leaves_unknown("trace integrity")
+def edited_name_of_an_event() -> Story:
+    """A node writes an event that there is not."""
+    return retraced(3, 1, put({"event": "exited"}, event="exit"))
