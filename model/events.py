@@ -50,8 +50,8 @@ class TraceEvent(Line, kw_only=True, tag_field="event"):
 
 class Boot(TraceEvent, kw_only=True, tag="boot"):
     disk: Literal["fresh", "recovered", "torn", "amnesiac"]
-    accepted_epoch: int
-    current_epoch: int
+    accepted_epoch: U32
+    current_epoch: U32
     last_zxid: Pair
     snapshot_zxid: Pair = (0, 0)
     digest: Hex64 | None = None  # running digest at `snapshot_zxid`

@@ -191,6 +191,8 @@ class Facts:
             self._gap(event, life.last.n + 1)
         life.last = event
         if type(event) is Boot:
+            if n != 1:
+                self.damages.append(Damage(event.file, event.line or n, "boots in the middle of a life"))
             life.boot = event
         elif life.boot is None and not self._before_boot(life, event):
             return False

@@ -321,3 +321,15 @@ def edited_node_that_was_asked() -> Story:
 def edited_name_of_an_event() -> Story:
     """A node writes an event that there is not."""
     return retraced(3, 1, put({"event": "exited"}, event="exit"))
+
+
+@leaves_unknown("trace integrity")
+def edited_second_boot() -> Story:
+    """Node 3 starts twice in one life, as the same process."""
+    return retraced(3, 1, lambda lines: lines.insert(1, dict(lines[0])))
+
+
+@leaves_unknown("trace integrity")
+def edited_epoch_below_all() -> Story:
+    """Node 3 starts with an epoch of -1."""
+    return retraced(3, 1, put({"current_epoch": -1}, event="boot"))
