@@ -90,14 +90,16 @@ def _first_leader(facts: Facts) -> Iterator[Disagreement]:
 
 
 def _converged(facts: Facts) -> Iterator[Disagreement]:
-    told = facts.milestones.get("converged")
-    if told is not None and told.zxid is not None and packed(told.zxid) != _last(told, facts):
-        words = (
-            f"the nodes converged at {show(told.zxid)}, but by then they had delivered up to {show(_last(told, facts))}"
-        )
-        yield words, [told]
+    """Where the nodes came together is where they were at some time after the faults; a late write may have come behind it."""
+    since, told = facts.milestones.get("safety-ended"), facts.milestones.get("converged")
+    if told is None or told.zxid is None:
+        return
+    first, last = _last(since, facts) if since is not None else 0, _last(told, facts)
+    if not first <= packed(told.zxid) <= last:
+        there = show(last) if first == last else f"{show(first)}, and later {show(last)}"
+        yield f"the nodes converged at {show(told.zxid)}, but they had delivered up to {there}", [told]
 
 
-def _last(told: Milestone, facts: Facts) -> int:
-    length = facts.ledger.length_at(told.t)
+def _last(at: Milestone, facts: Facts) -> int:
+    length = facts.ledger.length_at(at.t)
     return facts.ledger.zxids[length - 1] if length else 0
