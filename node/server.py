@@ -88,8 +88,8 @@ class Server:
         self.control.register(self.poller)
 
     def stop(self, why: str) -> None:
-        """End after this round."""
-        self.stopping = why
+        """End after this round. Of several reasons the first counts."""
+        self.stopping = self.stopping or why
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The control port's handler."""

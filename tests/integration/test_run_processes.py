@@ -130,6 +130,8 @@ def test_a_steady_run_passes_and_leaves_only_its_results(zab: Callable[..., Zab]
     assert not (run.folder / "data").exists()
     assert not any(path.exists() for path in keys.files_in(run.folder / "config"))
     assert sorted(path.name for path in (run.folder / "trace").iterdir()) == [f"node-{n}-1.jsonl" for n in (1, 2, 3)]
+    last = [run.lines(f"trace/node-{n}-1.jsonl")[-1] for n in (1, 2, 3)]
+    assert [(line["event"], line["why"]) for line in last] == [("exit", "SIGTERM")] * 3
     made = [run.folder, *run.folder.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     others = [path for path in made if path.is_file() and path.parent.name != "config"]

@@ -84,15 +84,15 @@ class Life(ABC):
         return status
 
     def ask(self) -> None:
-        """Ask it to end by itself: released, and sent SIGTERM; a paused one is woken first. Once is enough."""
+        """Ask it to end by itself: sent SIGTERM, and released; a paused one is woken first. Once is enough."""
         if self.ending:
             return
         self.ending = True
         if self.alive and self.stopped:
             self.resume()
-        self.release()
         if self.alive:
-            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGTERM)  # before the release, which a node would take for the end of its harness
+        self.release()
 
     def end(self, seconds: float) -> int:
         """Ask, and kill it if it is still there after `seconds`. Returns the exit status."""

@@ -71,6 +71,20 @@ def test_a_paused_process_ends_by_itself_when_asked(lives: list[ProcessLife], tm
     assert not life.alive
 
 
+def test_a_node_is_asked_to_end_before_its_stdin_closes(
+    lives: list[ProcessLife], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = run(lives, STUBBORN, tmp_path)
+    stdin = life.process.stdin
+    assert stdin is not None
+    open_when_asked: list[bool] = []
+    monkeypatch.setattr(life, "signal", lambda number: open_when_asked.append(not stdin.closed))
+    life.ask()
+    assert open_when_asked == [True]
+    assert stdin.closed
+    monkeypatch.undo()
+
+
 def test_a_process_that_does_not_end_is_killed(lives: list[ProcessLife], tmp_path: Path) -> None:
     assert run(lives, STUBBORN, tmp_path).end(0.05) == -signal.SIGKILL
 
