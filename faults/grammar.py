@@ -62,13 +62,14 @@ def named_nodes() -> Rule:
 
 
 MOST_NODES = 15
+NAME = r"(?=.{1,100}\Z)[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*"
 VERSION = r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?"
 LONGEST = 24 * 3600.0
 DRAWABLE: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.draw is not None)
 
 TABLES: dict[str, dict[str, Rule]] = {
     "scenario": {
-        "name": text(100),
+        "name": matching(NAME, "1 to 100 small letters, digits, - and /"),
         "about": text(),
         "nodes": whole(1, MOST_NODES, "nodes"),
         "seed": whole(0, 2**63 - 1),
@@ -148,7 +149,6 @@ ALL_TABLES = (
     "scenario", "workload", "operation", "disk", "timing", "limits", "fault", "nemesis", "expect", "zookeeper", "ticket",
 )  # fmt: skip
 STEP_KEYS = ("at", "do", "target", "for", "until", "as", "awaits")
-NAME = re.compile(r"[a-z0-9][a-z0-9-]*(/[a-z0-9][a-z0-9-]*)*")
 
 
 def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> Scenario:
@@ -231,8 +231,6 @@ class _Reader:
         head = self._table("scenario")
         if "name" not in self._raw("scenario"):
             self._wrong(("scenario",), "the key name is missing", TABLES["scenario"]["name"].allowed)
-        if "name" in head and not NAME.fullmatch(head["name"]):
-            self._wrong(("scenario", "name"), f"{head['name']!r} is no name", "small letters, digits, - and /")
         if nodes is not None:
             self._value((), Key(name="--nodes", rule=TABLES["scenario"]["nodes"], doc=""), nodes)
             head["nodes"] = nodes if 1 <= nodes <= MOST_NODES else 3

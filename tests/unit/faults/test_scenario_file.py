@@ -84,6 +84,13 @@ def test_all_mistakes_are_reported_at_once_with_their_lines() -> None:
         assert f"Did you mean {near}?" in told
 
 
+@pytest.mark.parametrize("name", ['"My Scenario"', '"../up"', '"a//b"', '""', "3", f'"{"x" * 101}"'])
+def test_a_name_that_is_none_is_told_what_one_is(name: str) -> None:
+    ((line, words),) = mistakes_of(f"[scenario]\nname = {name}\n")
+    assert line == 2
+    assert words.endswith("Allowed: 1 to 100 small letters, digits, - and /.")
+
+
 def test_a_key_in_the_wrong_place_is_told_its_table() -> None:
     text = 'nodes = 3\n[scenario]\nname = "x"\nrate = 5\n[[step]]\nat = 1\n[[step]]\nat = 2\n'
     found = dict(mistakes_of(text))
