@@ -30,11 +30,11 @@ class Interrupted(Exception):
     """The user stopped one of several runs, and the others are not started: exit 2."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest names, or all of them when none is near."""
+def did_you_mean(name: str, known: Iterable[str], elsewhere: str = "") -> str:
+    """The nearest names. When none is near: `elsewhere`, which says where they are listed, or else all of them."""
     names = sorted(known)
     stem = Path(name).stem if name.endswith(".toml") else name
     near = difflib.get_close_matches(stem, names, n=3, cutoff=0.5)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"Known: {', '.join(names) or '(none)'}."
+    return elsewhere or f"Known: {', '.join(names) or '(none)'}."

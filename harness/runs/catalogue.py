@@ -27,6 +27,7 @@ def find(name: str) -> Path:
         return known[name]
     if Path(name).is_file():
         return Path(name)
+    hint = did_you_mean(name, known, "`zab scenarios` lists those that are included.")
     if name.endswith(".toml") or "/" in name:
-        raise BadInput(f"no scenario file at {name}. {did_you_mean(name, known)}")
-    raise BadInput(f"no scenario is called {name!r}. {did_you_mean(name, known)}")
+        raise BadInput(f"no scenario file at {name}. {hint}")
+    raise BadInput(f"no scenario is called {name!r}. {hint}")
