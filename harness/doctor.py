@@ -15,7 +15,6 @@ from typing import Any, Literal
 import psutil
 import zmq
 from rich.console import Console
-from rich.table import Table
 
 from zab_chaos.faults.filesystem.mount import lacking
 from zab_chaos.harness.backends.toxiproxy import server
@@ -25,6 +24,7 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
 from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.report.tables import folding
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
@@ -75,7 +75,8 @@ def as_json(findings: list[Finding]) -> dict[str, Any]:
 
 def show(findings: list[Finding], console: Console) -> None:
     """Print a table, then the commands that fix what is missing."""
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = folding("", "", "")
+    table.show_header = False
     colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
     for finding in findings:
         table.add_row(finding.name, f"[{colours[finding.state]}]{finding.state}[/]", finding.found)

@@ -63,8 +63,8 @@ def _show(entries: list[Entry], last: int, results: Path, console: Console) -> N
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right")
-    for name in ("made (UTC)", "verdict"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("made (UTC)", min_width=10)  # a date; on a narrow terminal the time is below it
+    table.add_column("verdict", no_wrap=True)
     for name in ("scenario", "run"):
         table.add_column(name, overflow="fold")  # what identifies a row is never cut off
     for number, one in enumerate(entries[:last], 1):

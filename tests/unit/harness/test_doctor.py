@@ -42,6 +42,13 @@ def test_a_toxiproxy_of_another_version_is_a_warning(monkeypatch: pytest.MonkeyP
     assert "2.1.4" in finding.found
 
 
+def test_a_long_path_is_shown_whole() -> None:
+    path = "/a-folder/with-a-name-that-is-longer-than-the-terminal-is-wide/toxiproxy-server"
+    out = io.StringIO()
+    doctor.show([doctor.Finding("toxiproxy", "ok", f"2.12.0 at {path}")], Console(file=out, width=60))
+    assert path in "".join(out.getvalue().split())
+
+
 def test_what_is_missing_is_followed_by_its_remedy() -> None:
     findings = [
         doctor.Finding("go", "absent", "not here", "get go"),
