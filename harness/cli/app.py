@@ -84,6 +84,11 @@ def start(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
+    show_help_alone(context)
+
+
+def show_help_alone(context: typer.Context) -> None:
+    """What a group of commands does when none of them is named."""
     if context.invoked_subcommand is None:
         print(context.get_help())  # noqa: T201
 
@@ -613,9 +618,13 @@ app.command()(lab)
 
 zookeeper = typer.Typer(
     help="Apache ZooKeeper's releases: which are known, getting one, and what of their known bugs is seen.",
-    no_args_is_help=True,
 )
 app.add_typer(zookeeper, name="zookeeper")
+
+
+@zookeeper.callback(invoke_without_command=True)
+def help_of_zookeeper(context: typer.Context) -> None:
+    show_help_alone(context)
 
 
 @zookeeper.command("list")

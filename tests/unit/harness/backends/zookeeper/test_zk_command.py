@@ -15,6 +15,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_without_a_command_it_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zookeeper"]) == 0
+    shown = capsys.readouterr()
+    assert "fetch" in shown.out
+    assert shown.err == ""
+
+
 def test_the_list_says_which_releases_are_here(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (cache / "zookeeper" / "3.8.4").mkdir(parents=True)
     assert main(["zookeeper", "list", "--json"]) == 0
