@@ -18,7 +18,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.html.campaign import csv_of, from_verdict
+from zab_chaos.harness.report.html.campaign import csv_of, from_verdict, how_many
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
 from zab_chaos.harness.report.tables import folding
 from zab_chaos.harness.results.final_state import judge_records
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 SHOWN = 30  # runs in the table
 NUMBERS = {
     "nodes": "nodes",
-    "acked": "acked",
-    "acked_per_second": "acked/s",
+    "acked": "ok",
+    "acked_per_second": "ok/s",
     "latency_p50_ms": "p50 ms",
     "latency_p99_ms": "p99 ms",
     "longest_unavailability_s": "longest pause s",
@@ -141,7 +141,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
         console.print(f"... and {len(runs) - SHOWN} more, none of them worse", style="dim")
     for run in [run for run in runs if run["reasons"]][:SHOWN]:
         _show_reasons(run, console)
-    console.print(f"\n{_totals(runs)}; {analysis.read} were new or changed", highlight=False)
+    console.print(f"\n{_totals(runs)}; new or changed: {analysis.read}", highlight=False)
     console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
 
 
@@ -167,7 +167,7 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
     """How many runs there are, of which verdict, and how many copies of them."""
     verdicts = ", ".join(f"{number} {name}" for name, number in Counter(run["verdict"] for run in runs).items())
     copies = sum(len(run["copies"]) for run in runs)
-    return f"{len(runs)} runs: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
+    return f"{how_many(len(runs))}: {verdicts}" + (f"; {copies} copies of these were left out" if copies else "")
 
 
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:

@@ -63,6 +63,11 @@ class Run:
         return self.verdict == ("VIOLATION" if self.defect else self.expected)
 
 
+def how_many(runs: int) -> str:
+    """`1 run`, `2 runs`."""
+    return "1 run" if runs == 1 else f"{runs} runs"
+
+
 def read_campaign(root: Path) -> list[Run]:
     """Every run at any depth below `root`, by scenario and time; one that links lead to is counted once."""
     folders = {path.parent.resolve() for path in root.glob("**/run.json")}

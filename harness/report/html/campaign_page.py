@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from zab_chaos.harness.report.html.campaign import NOT_JUDGED, Run
+from zab_chaos.harness.report.html.campaign import NOT_JUDGED, Run, how_many
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.numbers import catching_up, numbers
@@ -32,7 +32,7 @@ def campaign_page(runs: list[Run], title: str, place: Path, summary: dict[str, A
     meanings = [element("p", badge(word), f" {MEANINGS[word]}") for word in sorted(verdicts) if word in MEANINGS]
     header = element(
         "header",
-        element("h1", f"{len(runs)} runs"),
+        element("h1", how_many(len(runs))),
         element("p", *counts),
         *meanings,
         element("p", title),
@@ -50,7 +50,7 @@ def campaign_page(runs: list[Run], title: str, place: Path, summary: dict[str, A
         _all(runs, place),
         element("div", id="tip", role="status", aria_live="polite", hidden=True),
     )
-    return document(f"{len(runs)} runs", header, main, scripts=("tips.js", "tables.js"))
+    return document(how_many(len(runs)), header, main, scripts=("tips.js", "tables.js"))
 
 
 def _surprises(runs: list[Run], place: Path) -> Html:
@@ -194,4 +194,4 @@ def _slowest(runs: Iterable[Run], place: Path) -> Html | None:
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
     rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]
     heads = ("scenario", "verdict", "longest pause, s", "again", "report")
-    return table(f"The {len(rows)} runs with the longest pauses of writes", heads, rows, [2]) if rows else None
+    return table("The runs with the longest pauses of writes", heads, rows, [2]) if rows else None

@@ -62,11 +62,14 @@ def violations(story: RunData) -> Html | None:
     if not story.judged.findings:
         return None
     first, *others = (_violated(story, item, findings) for item, findings in story.judged.findings)
+    violated = any(item.verdict is Judgement.VIOLATION for item, _ in story.judged.findings)
     names = ", ".join(item.name for item, _ in story.judged.findings[1:])
-    rest = element("details", element("summary", f"Also not kept: {names}"), *others) if others else None
+    also = f"Also {'not kept' if violated else 'uncertain'}: {names}"
+    rest = element("details", element("summary", also), *others) if others else None
+    title = "What was violated, and what shows it" if violated else "What is uncertain, and why"
     numbers = element("p", "The lines that show it are numbered; their numbers and red lines are in the pictures, too.")
     return element(
-        "section", element("h2", "What was violated, and what shows it"), numbers, first, rest, id="violations"
+        "section", element("h2", title), numbers if story.judged.marks else None, first, rest, id="violations"
     )
 
 

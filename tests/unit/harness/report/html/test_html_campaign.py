@@ -79,6 +79,11 @@ def test_the_page_names_what_to_look_at_and_how_to_repeat_it(root: Path) -> None
     assert text.count("<script") == 1  # the page's own, which its policy names by its hash
 
 
+def test_one_run_is_not_called_runs(root: Path) -> None:
+    text = campaign_page(read_campaign(root / "good"), "good", root / "campaign.html")
+    assert "<h1>1 run</h1>" in text
+
+
 def test_folders_of_garbage_and_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     for name, facts in (("a", '{"scenario": "' + hostile + '", "expect": [1], "defect": 7}'), ("b", "?"), ("c", "[]")):

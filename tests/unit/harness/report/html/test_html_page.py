@@ -178,6 +178,7 @@ def test_every_known_run_good_or_bad_has_a_report_that_says_its_verdict(case: Ca
     for item in verdict.properties:
         assert item.statement in found.text
         assert all(violation.words in found.text for violation in item.violations)
+    assert ("What was violated" in found.text) is bool(verdict.violated)
     cited = {(one.file, one.line) for item in verdict.properties for v in item.violations for one in v.evidence}
     assert {(mark.file, mark.line) for mark in story.judged.marks} == cited
     assert all(f"{file}:{line}" in found.text for file, line in cited)
