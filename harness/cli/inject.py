@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from zab_chaos.faults.kind import REQUIRED
+from zab_chaos.faults.kind import REQUIRED, Key
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
@@ -101,13 +101,20 @@ def _show(faults: Sequence[dict[str, Any]]) -> None:
     console.print(table, highlight=False)
 
 
+def _typed(key: Key) -> str:
+    """A key as it is typed, with its default; one that has none stands alone."""
+    if key.default is None:
+        return key.name
+    shown = str(key.default).lower() if isinstance(key.default, bool) else key.default
+    return f"{key.name}={'...' if key.default is REQUIRED else shown}"
+
+
 def _kinds(*, json: bool) -> int:
     if json:
         print_json({name: {"about": kind.doc, "keys": [key.name for key in kind.keys]} for name, kind in KINDS.items()})
         return Exit.PASS
     table = folding("fault", "what it does", "keys")
     for kind in KINDS.values():
-        own = [f"{key.name}={'...' if key.default is REQUIRED else key.default}" for key in kind.keys]
-        table.add_row(kind.name, kind.doc, " ".join(own))
+        table.add_row(kind.name, kind.doc, " ".join(_typed(key) for key in kind.keys))
     console_for(json=False).print(table, highlight=False)
     return Exit.PASS

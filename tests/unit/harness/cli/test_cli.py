@@ -169,3 +169,13 @@ def test_a_reader_that_goes_away_changes_no_exit_code(json_too: list[str]) -> No
             stdout=closed, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[4],
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_list_of_faults_shows_keys_as_they_are_typed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["inject", "--list"]) == 0
+    told = capsys.readouterr().out
+    assert "keeps_cache=false crash-at enough=all" in told
+    assert "None" not in told
