@@ -18,7 +18,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, Deployment
-from zab_chaos.harness.errors import HarnessError, Interrupted
+from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import GRACE, Forced, Interrupt, Stopped
 from zab_chaos.harness.report.progress import Display, Quiet, display
@@ -167,7 +167,7 @@ def judge_within(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict
 
 def reason(error: Exception) -> str:
     """What people are told: our own errors speak for themselves, the operating system's and bugs need a place."""
-    if isinstance(error, HarnessError | ClusterError | NetworkError | WorkloadError):
+    if isinstance(error, BadInput | HarnessError | ClusterError | NetworkError | WorkloadError):
         return str(error)
     return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
 

@@ -138,7 +138,8 @@ def jars_of(repository: Repository, version: str) -> list[str]:
         repository.text(root.path("pom"))
     except MavenError as error:
         if "404" in str(error):
-            raise BadInput(f"there is no ZooKeeper {version} at {repository.url}; `zab zookeeper list`") from error
+            hint = "`zab zookeeper list` shows the versions that are known"
+            raise BadInput(f"there is no ZooKeeper {version} at {repository.url}. {hint}") from error
         raise
     needed = closure(repository, root, lambda _, name: name in PROVIDED)
     artifacts = [one for one in needed if one.group not in ABSENT]
