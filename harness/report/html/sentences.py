@@ -74,6 +74,10 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
     "member": lambda line: f"counts again since epoch {line['epoch']}: it had lost its disk",
     "link": lambda line: f"link to node {line['peer']} {line['state']}",
+    "channel": lambda line: (
+        f"had taken frames {line['first']} to {line['last']} of session {line['session']} from node {line['peer']}"
+        f" when it ended ({line['ended']})"
+    ),
     "abort": lambda line: f"stopped itself: {line['why']}",
     "exit": lambda line: f"ended with code {line['code']}" + (f": {line['why']}" if line.get("why") else ""),
     "fault": lambda line: f"fault {line['do']} {line['state']} {line.get('detail', '')}".rstrip(),
