@@ -43,8 +43,8 @@ class Claims:
 
     A leader's messages arrive in order, and a follower that hears nothing new for the timeout leaves its leader. So what
     an honest client has seen is in the log of a node that has been in broadcast for `patience` (nanoseconds) since the
-    client came, and a claim is false if it is still ahead when all of that log is delivered. Where messages are under way for longer
-    than `patience`, as on a very slow link, an honest client is accused, too: it goes on at another node.
+    client came, and a claim is false if it is still ahead when all of that log is delivered. Where messages are under way
+    for longer than `patience`, as on a very slow link, an honest client is accused, too: it goes on at another node.
     """
 
     def __init__(self, patience: int) -> None:
