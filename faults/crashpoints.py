@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from zab_chaos.faults.rules import Rule, WrongError, suggest
-from zab_chaos.node.crash_points import FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
+from zab_chaos.node.crash_points import ANY, FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
 
 OFTEN = (
     "TXN",
@@ -17,6 +17,7 @@ OFTEN = (
 )  # what comes again and again: so the first one is one of many
 COUNTS = (1, 1, 1, 2, 3)
 MANY = (1, 2, 5, 10, 30)
+OF_ANY = (1, 2, 3, 4, 6, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class DrawnPoint:
         """`weights`: of points; 1 for one that is not in it."""
         points = [one for one in POINTS if self.action != "fail" or one.split(":")[0] in FAIL_STEPS]
         (drawn,) = random.choices(points, [weights.get(one, 1.0) for one in points])
-        count = random.choice(MANY if drawn.split(":")[1] in OFTEN else COUNTS)
+        what = drawn.split(":")[1]
+        count = random.choice(OF_ANY if what == ANY else MANY if what in OFTEN else COUNTS)
         return f"{drawn}#{count}" if count > 1 else drawn
 
 

@@ -13,11 +13,14 @@ from typing import NamedTuple, get_args
 from zab_chaos.node.core.messages import NAMES
 from zab_chaos.node.store.disk_faults import Variant
 
-DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after-rename")
+DISK_STEPS = ("before-write", "after-write", "before-sync", "after-sync", "after-rename", "after-remove")
+FILE_STEPS = ("after-rename", "after-remove")
 SEND_STEPS = ("before-send", "after-send")
 STEPS = (*DISK_STEPS, *SEND_STEPS)
 FAIL_STEPS = ("before-write", "before-sync")  # where a disk may say no
-RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT")
+RECORDS = ("EPOCH", "TXN", "TRUNC", "SNAP", "NEWLEADER", "MEMBER", "SNAPSHOT", "SEGMENT")
+FILES = ("SNAPSHOT", "SEGMENT")  # what is renamed into place when it is durable, and removed
+ANY = "ANY"  # whatever is written, synced, renamed or removed next
 REPLY = "REPLY"  # answers for one client
 MESSAGES = (*NAMES.values(), REPLY)
 CUTS = tuple(one for one in get_args(Variant) if one != "plain")  # how a crash may leave what was not synced
@@ -48,10 +51,10 @@ class CrashPoint(NamedTuple):
 
 
 def subjects(step: str) -> tuple[str, ...]:
-    """What may stand behind the colon. Only a snapshot is renamed into place; log segments are never renamed."""
+    """What may stand behind the colon."""
     if step in SEND_STEPS:
         return MESSAGES
-    return ("SNAPSHOT",) if step == "after-rename" else RECORDS
+    return (*(FILES if step in FILE_STEPS else RECORDS), ANY)
 
 
 POINTS = tuple(f"{step}:{what}" for step in STEPS for what in subjects(step))
@@ -133,14 +136,17 @@ class CrashPoints:
 
         Raises OSError if the disk is to fail here.
         """
-        entry = self._armed.get((step, what))
-        if entry is None:
-            return
-        point, k, action = entry
+        for subject in (what, ANY):
+            if (step, subject) in self._armed:
+                self._come((step, subject))
+
+    def _come(self, place: tuple[str, str]) -> None:
+        """One time less to go, or the last one."""
+        point, k, action = self._armed[place]
         if k > 1:
-            self._armed[step, what] = (point, k - 1, action)
+            self._armed[place] = (point, k - 1, action)
             return
-        del self._armed[step, what]
+        del self._armed[place]
         self._changed()
         self._report(point, "fired")
         if action == "pause":

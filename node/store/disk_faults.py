@@ -15,10 +15,11 @@ Variant = Literal["plain", "torn", "reordered", "pages", "killed"]
 - reordered: a proper subset of the writes, each whole, and a prefix of the changes.
 - pages: for each file a subset of the 4 KiB pages, and a subset of the changes: a file may be there without its bytes, a
   later change without an earlier one.
-- killed: no power cut. The process alone dies, in the middle of a write: a strict prefix of the bytes is in the page
-  cache, and all the changes; the next life sees them, and none is durable.
+- killed: no power cut. The process alone dies: the bytes are in the page cache, or a strict prefix of them, as of one that
+  dies in the middle of a write; and all the changes. The next life sees them, and none is durable.
 """
 PAGE = 4096
+WHOLE = 0.5  # how often a process that is killed had written all that it was about to
 Failing = Literal["write", "sync"]
 _File = TypeVar("_File")
 _Change = TypeVar("_Change")
@@ -96,7 +97,7 @@ def surviving_writes(
         return list(_pages(writes, random))
     if variant == "reordered":
         return random.sample(writes, random.randrange(len(writes)))
-    left = random.randrange(total)
+    left = total if variant == "killed" and random.random() < WHOLE else random.randrange(total)
     torn = []
     for file, offset, data in writes:
         if left > 0 and data:

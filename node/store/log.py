@@ -8,7 +8,7 @@ left for a new one, so a segment can be begun only when everything before it is 
 from zab_chaos.node.core.ready import Record
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store import frame, segment
-from zab_chaos.node.store.crash import CrashHook
+from zab_chaos.node.store.crash import CrashHook, crash_points, remove_durably, write_durably
 from zab_chaos.node.store.disk import Disk, DiskFile
 from zab_chaos.node.store.errors import DiskFailed, disk_work
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
@@ -51,8 +51,7 @@ class Log:
         Whatever lies before the newest segment was synced before that was made.
         """
         file = self._disk.open(self._name, 0)
-        file.write(good)
-        file.sync()
+        write_durably(file, good, (len(good),), crash_points(self.crash, "SEGMENT"))
         self._disk.sync_directory()
         return file
 
@@ -128,7 +127,7 @@ class Log:
             last=self.state.outline.last,
             amnesiac=self.state.amnesiac,
         )
-        file = segment.create(self._disk, checkpoint)
+        file = segment.create(self._disk, checkpoint, self.crash)
         self.close()
         self._file = file
         self._segments.append((number, checkpoint.last))
@@ -143,8 +142,7 @@ class Log:
         while len(self._segments) > 1 and any(last <= snapshot for _, last in self._segments[1:]):
             name = segment_name(self._segments[0][0])
             with disk_work(f"removing {name}"):
-                self._disk.remove(name)
-                self._disk.sync_directory()
+                remove_durably(self._disk, [name], crash_points(self.crash, "SEGMENT"))
             del self._segments[0]
 
     def close(self) -> None:

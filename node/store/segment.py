@@ -13,6 +13,7 @@ from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.store import frame
+from zab_chaos.node.store.crash import CrashHook, crash_points, rename_durably, write_durably
 from zab_chaos.node.store.disk import Disk, DiskFile
 from zab_chaos.node.store.errors import disk_work
 
@@ -79,13 +80,13 @@ class Checkpoint:
         )
 
 
-def create(disk: Disk, checkpoint: Checkpoint) -> DiskFile:
+def create(disk: Disk, checkpoint: Checkpoint, crash: CrashHook | None) -> DiskFile:
     """The new segment, durably linked, open behind its CHECKPOINT. Raises DiskFailed."""
     name = segment_name(checkpoint.number)
+    data, ends = frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)
+    point = crash_points(crash, "SEGMENT")
     with disk_work(f"beginning {name}"):
         file = disk.create(name + TEMPORARY, checkpoint.size)
-        file.write(frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)[0])
-        file.sync()
-        disk.rename(name + TEMPORARY, name)
-        disk.sync_directory()
+        write_durably(file, data, ends, point)
+        rename_durably(disk, name + TEMPORARY, name, point)
     return file

@@ -12,7 +12,7 @@ from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store.crash import CrashHook, crash_points
+from zab_chaos.node.store.crash import CrashHook, crash_points, rename_durably, write_durably
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.errors import CorruptSnapshot, OtherDigest, disk_work
 from zab_chaos.node.store.segment import TEMPORARY
@@ -43,17 +43,10 @@ def write_snapshot(
     data = b"".join((head, state, _CRC.pack(crc32(state, crc32(head)))))
     point = crash_points(crash, "SNAPSHOT")
     with disk_work(f"writing {name}"):
-        point("before-write")
         file = disk.create(name + TEMPORARY)
-        file.write_all(data, (len(head), len(head) + len(state), len(data)))
-        point("after-write")
-        point("before-sync")
-        file.sync()
-        point("after-sync")
+        write_durably(file, data, (len(head), len(head) + len(state), len(data)), point)
         file.close()
-        disk.rename(name + TEMPORARY, name)
-        point("after-rename")
-        disk.sync_directory()
+        rename_durably(disk, name + TEMPORARY, name, point)
 
 
 def read_snapshot(disk: Disk, zxid: Zxid, algorithm: Algorithm | None = None) -> tuple[Zxid, int, bytes]:

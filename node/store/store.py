@@ -19,7 +19,7 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
 )
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store.crash import CrashHook
+from zab_chaos.node.store.crash import CrashHook, crash_points, remove_durably
 from zab_chaos.node.store.disk import Disk
 from zab_chaos.node.store.errors import DiskFailed, disk_work
 from zab_chaos.node.store.log import Log
@@ -73,13 +73,13 @@ class Store:
             state = found.state
         log = cls.log_type(disk, segment_bytes, state, crash)
         if found is None:
-            _remove(disk, recovery.superfluous(None))
+            _remove(disk, recovery.superfluous(None), crash)
             log.roll()
             recovered = Recovered(amnesiac=state.amnesiac)
             report = Report(kind="amnesiac" if state.amnesiac else "fresh")
             return cls(disk, log, digest), recovered, report
         log.resume(found.segments, found.size, found.good, found.batch)
-        _remove(disk, found.superfluous)  # a snapshot that replaces them has been made durable
+        _remove(disk, found.superfluous, crash)  # a snapshot that replaces them has been made durable
         if found.sealed:
             log.roll()
         return cls(disk, log, digest), found.recovered, found.report
@@ -166,17 +166,16 @@ class Store:
     def purge_snapshots(self, newest: Zxid) -> None:
         with disk_work("listing the folder"):
             snapshots = [z for name in self.disk.list() if (z := snapshot_zxid(name)) is not None]
-        _remove(self.disk, [snapshot_name(z) for z in snapshots if z < newest])
+        _remove(self.disk, [snapshot_name(z) for z in snapshots if z < newest], self.crash)
 
     def close(self) -> None:
         """Let go of the disk. What was not synced is not written."""
         self.log.close()
 
 
-def _remove(disk: Disk, names: list[str]) -> None:
+def _remove(disk: Disk, names: list[str], crash: CrashHook | None) -> None:
+    """Snapshots, and temporary files: what nothing depends on."""
     if not names:
         return
     with disk_work(f"removing {', '.join(names)}"):
-        for name in names:
-            disk.remove(name)
-        disk.sync_directory()
+        remove_durably(disk, names, crash_points(crash, "SNAPSHOT"))

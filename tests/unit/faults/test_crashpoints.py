@@ -70,6 +70,21 @@ def test_a_point_fails_once_and_at_its_count() -> None:
     points.hit("before-write", "TRUNC")
 
 
+def test_whatever_comes_next_is_a_point_too() -> None:
+    died: list[str] = []
+    points = CrashPoints(lambda point, state: died.append(point) if state == "fired" else None)
+    points.die = lambda: None
+    points.arm("before-sync:ANY#3")
+    points.arm("before-sync:EPOCH#2")
+    for what in ("EPOCH", "SNAPSHOT"):
+        points.hit("after-sync", what)
+        points.hit("before-sync", what)
+    assert died == []
+    points.hit("before-sync", "EPOCH")
+    assert died == ["before-sync:EPOCH#2", "before-sync:ANY#3"]
+    assert points.armed == []
+
+
 def test_one_point_is_lifted_and_the_others_stay_armed() -> None:
     told: list[tuple[str, str]] = []
     points = CrashPoints(lambda point, state: told.append((point, state)))
