@@ -1,13 +1,14 @@
 """Faults at a named point: the node dies, stops, or its disk fails when it reaches that point."""
 
 from collections.abc import Mapping, Sequence, Sized
+from random import Random
 from typing import Any, get_args
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from zab_chaos.faults.process import DISK_EXIT, ENOUGH, NodeDown, came_up, named, start_dead
+from zab_chaos.faults.process import DISK_EXIT, ENOUGH, RELAPSE, NodeDown, came_up, draw_relapse, named, start_dead
 from zab_chaos.faults.rules import choice
 from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
@@ -56,20 +57,23 @@ class CrashAt(NodeDown):
                 self.pids.pop(node, None)
 
     def watch(self, now: float) -> float | None:
+        self.note_exits()
+        return None
+
+    def note_exits(self) -> None:
         """Record the nodes that have reached the point, before a restart hides it."""
         for node in self.nodes:
             if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
                 exit_code = self.cluster.wait_exit(node, 0.0)
                 if exit_code is not None:
                     self.exits[node] = exit_code
-        return None
 
     def heal(self) -> None:
-        self.watch(0.0)
+        self.note_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
                 self._disarm(node)
-        self.watch(0.0)  # one may have got there meanwhile, and its restart would hide it
+        self.note_exits()  # one may have got there meanwhile, and its restart would hide it
         super().heal()
 
     def recovered(self) -> Confirmation:
@@ -89,7 +93,7 @@ class CrashAt(NodeDown):
 
     def _armed(self, node: int) -> bool:
         """Whether the point is armed, or was reached already; then the node does not answer any more."""
-        self.watch(0.0)
+        self.note_exits()
         if node in self.exits:
             return True
         status = self.cluster.status(node)
@@ -129,7 +133,7 @@ class CrashAtStart(CrashAt):
     def injected(self) -> Confirmation:
         """Started with the point armed: it answers, or has got there already."""
         came_up(self.scene, self.nodes)
-        self.watch(0.0)
+        self.note_exits()
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
 
 
@@ -152,6 +156,53 @@ class Relapse(CrashAtStart):
 
     def describe(self) -> str:
         return f"{self.before.describe()}, and started to {self.action} at {self.point}"
+
+
+class CrashAtTwice(CrashAt):
+    """A node that has reached the point is restarted at once, with another point armed from the start."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.again: dict[int, CrashAtStart] = {}
+
+    def watch(self, now: float) -> float | None:
+        super().watch(now)
+        for node, status in self.exits.items():
+            if node not in self.again and status in self.ends and not self.cluster.alive(node):
+                self.again[node] = CrashAtStart(self.scene, (node,), self.params)
+                self.again[node].inject()
+        for again in self.again.values():
+            again.note_exits()
+        return None
+
+    def taken_down(self, nodes: Sequence[int]) -> None:
+        super().taken_down(nodes)
+        for again in self.again.values():
+            again.taken_down(nodes)
+
+    def heal(self) -> None:
+        for again in self.again.values():
+            again.heal()
+        super().heal()
+
+    def settled(self) -> bool:
+        return super().settled() and enough(self, self._twice())
+
+    def over(self) -> bool:
+        """While a point is armed in a life that another fault has begun, there is something to lift."""
+        return len(self._twice()) == len(self.nodes) and super().over()
+
+    def describe(self) -> str:
+        return f"{super().describe()}, and started to {self.action} at {self.params['crash-at']}"
+
+    def _twice(self) -> list[int]:
+        return [node for node, again in self.again.items() if again.exits]
+
+    def _evidence(self) -> dict[str, Any]:
+        shown = super()._evidence()
+        for node, again in self.again.items():
+            shown[str(node)]["again"] = again._evidence()[str(node)]
+        return shown
 
 
 class FailAt(CrashAt):
@@ -215,6 +266,15 @@ class PauseAt(Fault):
         return f"{named(self.nodes)} to pause at {self.params['point']}"
 
 
+def _crash_at(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+    return (CrashAt if params["crash-at"] is None else CrashAtTwice)(scene, nodes, params)
+
+
+def _crash_at_drawn(random: Random) -> dict[str, Any]:
+    drawn = {"point": DrawnPoint("crash"), "variant": random.choice(VARIANTS), "enough": "none"}
+    return drawn | draw_relapse(random)
+
+
 KINDS = (
     Kind(
         name="pause-at",
@@ -229,7 +289,7 @@ KINDS = (
     Kind(
         name="crash-at",
         doc="SIGKILL at a named point of the protocol or the disk; healed by a restart",
-        make=CrashAt,
+        make=_crash_at,
         needs=frozenset({Ability.CRASH_POINTS}),
         keys=(
             Key(name="point", rule=point(), doc="the crash point"),
@@ -241,12 +301,13 @@ KINDS = (
                 doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
                 '(killed); with disk = "fuse" plain only',
             ),
+            RELAPSE,
             ENOUGH,
         ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"point": DrawnPoint("crash"), "variant": random.choice(VARIANTS), "enough": "none"},
+        draw=_crash_at_drawn,
     ),
     Kind(
         name="fail-at",

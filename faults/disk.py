@@ -8,7 +8,19 @@ from typing import Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster, ClusterError
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need
-from zab_chaos.faults.process import DISK_EXIT, Killed, by_node, came_up, named, start_dead
+from zab_chaos.faults.process import (
+    DISK_EXIT,
+    ENOUGH,
+    RELAPSE,
+    Killed,
+    by_node,
+    came_up,
+    draw_relapse,
+    enough_of_what,
+    named,
+    relapsing,
+    start_dead,
+)
 from zab_chaos.faults.rules import choice, whole
 
 COUNTS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
@@ -167,14 +179,15 @@ class SlowDisk(DiskFault):
 
 
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
-    return {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
+    drawn = {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
+    return drawn | draw_relapse(random)
 
 
 KINDS = (
     Kind(
         name="power-cut",
         doc="cut the power of all targets at one instant: unsynced bytes are lost; healed by a restart",
-        make=PowerCut,
+        make=relapsing(PowerCut),
         needs=frozenset({Ability.UNSYNCED}),
         keys=(
             Key(
@@ -190,10 +203,13 @@ KINDS = (
                 default=500,
                 doc="for torn, reordered and pages: the power fails after this time if no sync comes",
             ),
+            RELAPSE,
+            ENOUGH,
         ),
         need=Need.UP,
         leaves="down",
         order=HealOrder.DOWN,
+        check=enough_of_what,
         draw=_power_cut_drawn,
     ),
     Kind(

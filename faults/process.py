@@ -295,8 +295,8 @@ KINDS = (
                 rule=truth(),
                 default=False,
                 needs=Ability.UNSYNCED,
-                doc="die in the middle of the next write (or after 0.5 s): written bytes stay in the machine's page cache, "
-                "but are not durable. On the ordinary disk every crash does this",
+                doc="die at the next sync or in the middle of the write before it (or after 0.5 s): written bytes stay in the "
+                "machine's page cache, but are not durable. On the ordinary disk every crash does this",
             ),
             RELAPSE,
             ENOUGH,
@@ -305,7 +305,7 @@ KINDS = (
         leaves="down",
         order=HealOrder.DOWN,
         check=enough_of_what,
-        draw=lambda random: {"keeps_cache": random.random() < 0.25, **draw_relapse(random)},
+        draw=lambda random: {"keeps_cache": random.random() < 0.5, **draw_relapse(random)},
     ),
     Kind(
         name="restart",

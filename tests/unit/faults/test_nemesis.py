@@ -126,8 +126,8 @@ def test_crash_points_of_every_step_are_drawn_and_where_weights_say() -> None:
     assert all(parse(point) for point in points)
     assert all(check_action("fail", step.params["point"]) is None for step in steps if step.do == "fail-at")
     assert {step.params["enough"] for step in steps if "point" in step.params} == {"none"}
-    relapses = {step.params["crash-at"] is not None for step in steps if step.do == "wipe"}
-    assert relapses == {True, False}
+    for kind in ("wipe", "crash-at"):
+        assert {step.params["crash-at"] is not None for step in steps if step.do == kind} == {True, False}
     only = replace(aimed, points=dict.fromkeys(POINTS, 0.0) | {"after-sync:MEMBER": 1.0}, faults={"crash-at": 1.0})
     assert {step.params["point"].split("#")[0] for step in draw(only, 5, 60.0, 1)} == {"after-sync:MEMBER"}
 

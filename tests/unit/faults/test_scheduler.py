@@ -246,6 +246,39 @@ def test_a_crash_point_that_is_reached(play: Callable[..., Play]) -> None:
     assert p.cluster.alive(2)
 
 
+def die_in(p: Play, node: int) -> None:
+    os.kill(p.cluster.pid(node), signal.SIGKILL)
+    p.cluster.wait_exit(node, 5.0)
+
+
+TWICE = {"point": "after-write:TXN", "crash-at": "before-sync:ANY"}
+
+
+def test_who_reached_a_crash_point_reaches_another_one_in_its_next_life(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-2", 5, **TWICE))
+    p.scheduler.due(100.0)
+    die_in(p, 2)
+    p.scheduler.due(101.0)
+    assert (p.cluster.alive(2), p.cluster.armed[2]) == (True, ["before-sync:ANY"])
+    die_in(p, 2)
+    p.scheduler.due(102.0)
+    assert not p.cluster.alive(2), "it is down until the fault heals"
+    p.scheduler.due(105.0)
+    assert p.told() == [("inject", 1, True), ("heal", 1, True)]
+    assert (p.cluster.alive(2), p.cluster.armed[2]) == (True, [])
+
+
+def test_the_point_of_the_next_life_is_lifted_when_it_is_not_reached(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-2", 5, **TWICE))
+    p.scheduler.due(100.0)
+    die_in(p, 2)
+    for now in (101.0, 105.0):
+        p.scheduler.due(now)
+    assert (2, "disarm", {"point": "before-sync:ANY"}) in p.cluster.commands
+    heal = p.lines()[1]
+    assert (heal["confirmed"], heal["evidence"]["2"]["again"]["reached"]) == (False, False)
+
+
 def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", ["node-1", "node-2"], 5, point="after-sync:TXN"))
     p.scheduler.due(100.0)
