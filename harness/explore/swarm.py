@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from zab_chaos.faults.nemesis import draw
+from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
 from zab_chaos.node.config import Limits, Timing
-from zab_chaos.node.crash_points import POINTS
+from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
 
 # Of a nemesis' work, in seconds. Many short runs that differ reach more than few long ones: most of what a seed decides, it
 # decides at the start. Some stay long enough for histories and lives to add up. Never longer than the scenario.
@@ -57,6 +57,14 @@ YOUNG_WEIGHTS = Weights(
     points={point: 30.0 for point in POINTS if point.split(":")[1] in YOUNG_STEPS},
 )
 
+# What one life has left in the page cache, the next one must have built on when the power goes. So in some seeds disks break,
+# and soon again, and files are often begun, replaced and removed.
+DISKS = 0.3  # how often
+DISK_FAULTS = {"crash-at": 40.0, "crash": 20.0, "power-cut": 15.0, "disk-error": 5.0, "wipe": 5.0} | dict.fromkeys(
+    DAMAGE, 10.0
+)
+DISK_POINTS = {f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS}
+
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
     """Draw the scenario of a seed. A fixed schedule keeps its faults and number of nodes, listed operations are kept too."""
@@ -91,6 +99,9 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
                 nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
             )
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk)
+        breaks = Random(f"disks {seed}")
+        if breaks.random() < DISKS:
+            drawn = _with_disks_that_break(breaks, drawn, weights)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -132,8 +143,12 @@ def _limits(random: Random, given: Limits) -> Limits:
         "counter_max": random.choice((5, 20, 100, given.counter_max, given.counter_max, given.counter_max)),
         "waiting": random.choice((12, 40, given.waiting, given.waiting, given.waiting)),
     }
+    return _with(given, changes)
+
+
+def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
     names = type(given).__struct_fields__
-    return Limits(**({name: getattr(given, name) for name in names} | changes))
+    return Limits(**({name: getattr(given, name) for name in names} | dict(changes)))
 
 
 def _workload(random: Random, duration: float) -> Workload:
@@ -161,3 +176,22 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
     keeps = random.random() < KEEPS_QUORUM
     return replace(given, faults=faults, every=every, keep_quorum=keeps, points=weights.points)
+
+
+def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
+    """Mostly such faults, soon after one another, on disks that lose what is not synced; small files."""
+    assert drawn.nemesis is not None
+    weights = Weights(DISK_FAULTS, DISK_POINTS).times(weights)
+    limits = {
+        "snapshot_bytes": random.choice((2**9, 2**10, 2**11)),
+        "segment_bytes": random.choice((2**9, 2**10, 2**11, 2**12)),
+    }
+    nemesis = replace(
+        drawn.nemesis,
+        faults={**drawn.nemesis.faults, **{name: weights.faults[name] for name in DISK_FAULTS}},
+        points=weights.points,
+        every=random.choice(((0.1, 0.5), (0.2, 1.0))),
+        heal_after=random.choice(HEALS[:3]),
+    )
+    workload = replace(drawn.workload, burst=random.choice((1, 3, 10)))
+    return replace(drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
