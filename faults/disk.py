@@ -21,7 +21,7 @@ from zab_chaos.faults.process import (
     relapsing,
     start_dead,
 )
-from zab_chaos.faults.rules import choice, whole
+from zab_chaos.faults.rules import choice, truth, whole
 
 COUNTS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
 DONE = ("writes", "syncs")
@@ -152,6 +152,9 @@ class DiskError(DiskFault):
 
     def inject(self) -> None:
         self.on = {"op": self.params["op"]}
+        own = self.cluster.faithful and not disk_states(self.cluster, self.nodes)
+        if self.params["stays_readable"] and own:
+            self.on["stays_readable"] = True
         super().inject()
 
     def effective(self, counts: Mapping[str, int]) -> bool:
@@ -181,6 +184,17 @@ class SlowDisk(DiskFault):
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
     drawn = {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
     return drawn | draw_relapse(random)
+
+
+def _of_a_sync(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+    if params["stays_readable"] and params["op"] != "sync":
+        return ["stays_readable says what a failed sync leaves, but op is not sync"]
+    return []
+
+
+def _disk_error_drawn(random: Any) -> dict[str, Any]:
+    op, stays = random.choice(("write", "sync")), random.random() < 0.5
+    return {"op": op, "stays_readable": op == "sync" and stays}
 
 
 KINDS = (
@@ -226,10 +240,21 @@ KINDS = (
         doc="fail one kind of operation with EIO; the node exits with code 74; healed by a restart",
         make=DiskError,
         needs=frozenset({Ability.DISK_TROUBLE}),
-        keys=(Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),),
+        keys=(
+            Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),
+            Key(
+                name="stays_readable",
+                rule=truth(),
+                default=False,
+                needs=Ability.UNSYNCED,
+                doc="whether what a failed sync was to write stays readable for the next life and counts as clean, as on ext4, "
+                'until the power goes. On the ordinary disk and with disk = "fuse" the file system decides',
+            ),
+        ),
         leaves="maybe-down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"op": random.choice(("write", "sync"))},
+        check=_of_a_sync,
+        draw=_disk_error_drawn,
     ),
     Kind(
         name="slow-disk",

@@ -122,10 +122,12 @@ class Commands:
         self._disk.faults.full = bool(on)
         self._trace("disk-full", "armed" if on else "lifted", "")
 
-    def disk_error(self, op: str | None) -> None:
+    def disk_error(self, op: str | None, stays_readable: bool = False) -> None:
         if op not in (None, "write", "sync"):
             raise ValueError(f"op {op!r}: a disk fails at write or sync, or null lifts it")
-        self._disk.faults.error = op
+        if stays_readable and not self._disk.faults.can_cut_power:
+            raise ValueError("on an ordinary disk the file system decides what stays readable after a failed sync")
+        self._disk.faults.error, self._disk.faults.stays_readable = op, stays_readable
         self._trace("disk-error", "armed" if op else "lifted", op or "")
 
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:

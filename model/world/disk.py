@@ -31,12 +31,13 @@ class MemoryInode(Inode):
 
     def settle(self) -> None:
         self.put(self.joined())
-        self.unsynced.clear()
+        self.written()
         self.laid = self.reserve
 
     def lose(self) -> None:
         """All that is not durable."""
         self.unsynced.clear()
+        self.stale.clear()
         self.reserve = max(self.laid, len(self.kept))
 
     def image(self) -> bytes:
@@ -64,6 +65,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
         """What was wrong with the disk was wrong in the process that used it."""
         self.faults = VirtualFaults(can_cut_power=self.faithful, spend=self._spend)
         self.owed, self.paid = 0, False
+        self._kept = False
 
     def sync_time(self) -> int:
         """How long the next sync takes. Whoever asks lets it pass before the sync."""
@@ -89,6 +91,9 @@ class SimDisk(VolatileDisk[MemoryInode]):
 
     def _keep_cache(self) -> None:
         self._cached = True
+
+    def _drop_cache(self) -> None:
+        self._cached = False
 
     def _end(self) -> NoReturn:
         self._die()

@@ -32,6 +32,7 @@ class DiskFaults:
         self.slow_ms = 0.0  # every sync takes this much longer
         self.full = False  # writes and preallocations raise ENOSPC
         self.error: Failing | None = None  # this operation raises EIO
+        self.stays_readable = False  # what a sync was to write that has failed; and it counts as clean
         self.can_cut_power = can_cut_power
         self._power_cut: tuple[Variant, int] | None = None
 

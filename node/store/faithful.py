@@ -57,7 +57,7 @@ class FolderInode(Inode):
             self.laid_down = True
         self.put(self.joined())
         fdatasync(self.fd)
-        self.unsynced.clear()
+        self.written()
 
     def close(self) -> None:
         if self._fd is not None:
@@ -121,9 +121,12 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
             ),
         )
 
+    def _drop_cache(self) -> None:
+        page_cache.take(self.root)
+
     def _cached(self, inode: FolderInode) -> CachedInode:
         path = str(inode.path.relative_to(self.root))
-        return CachedInode(path, inode.reserve, inode.linked, inode.laid_down, inode.extents())
+        return CachedInode(path, inode.reserve, inode.linked, inode.laid_down, inode.extents(), inode.stale)
 
     def _see(self, cache: PageCache) -> None:
         """Go on where the process before was killed."""
@@ -134,6 +137,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
                 inode = FolderInode(self.root / saved.path, 0, linked=saved.linked, laid_down=False)
             inode.reserve, inode.laid_down = saved.reserve, saved.laid_down
             inode.unsynced = [(offset, data, (len(data),)) for offset, data in saved.unsynced]
+            inode.stale = saved.stale
             inodes.append(inode)
         self._names = {name: inodes[i] for name, i in cache.names.items()}
         self._changes = [Change(inodes[i], name, removes) for i, name, removes in cache.changes]

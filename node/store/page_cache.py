@@ -17,6 +17,7 @@ class CachedInode(msgspec.Struct, array_like=True):
     linked: bool
     laid_down: bool
     unsynced: list[tuple[int, bytes]]
+    stale: list[tuple[int, bytes]]
 
 
 class PageCache(msgspec.Struct, array_like=True):

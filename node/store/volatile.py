@@ -20,7 +20,7 @@ Extent = tuple[int, bytes]  # offset, data
 class Inode(ABC):
     """A file apart from its names."""
 
-    __slots__ = ("linked", "reserve", "unsynced")
+    __slots__ = ("linked", "reserve", "stale", "unsynced")
 
     def __init__(self, reserve: int, *, linked: bool) -> None:
         self.reserve = reserve  # what was preallocated; behind the content it is zeros
@@ -28,6 +28,7 @@ class Inode(ABC):
         self.unsynced: list[
             tuple[int, bytes, Sequence[int]]
         ] = []  # offset, what was handed over at once, its parts' ends
+        self.stale: list[Extent] = []  # seen and taken for clean, though a sync of it failed; with what came later
 
     @abstractmethod
     def durable(self) -> bytes:
@@ -43,6 +44,18 @@ class Inode(ABC):
 
     def close(self) -> None:  # noqa: B027 - there may be nothing to do
         """Nobody writes it any more."""
+
+    def written(self) -> None:
+        """All that was handed over is in `durable` now, and still seen above what is stale."""
+        if self.stale:
+            self.stale += self.joined()
+        self.unsynced.clear()
+
+    def fail(self, *, stays_readable: bool) -> None:
+        """A sync has failed: nobody will write any more what it was to write."""
+        if stays_readable:
+            self.stale += self.joined()
+        self.unsynced.clear()
 
     def extents(self) -> list[Extent]:
         """The unsynced writes in order."""
@@ -61,7 +74,7 @@ class Inode(ABC):
         """What a reader sees, durable or not."""
         seen = bytearray(self.durable())
         seen.extend(bytes(max(0, self.reserve - len(seen))))
-        for offset, data in self.joined():
+        for offset, data in (*self.stale, *self.joined()):
             overlay(seen, offset, data)
         return bytes(seen)
 
@@ -95,15 +108,17 @@ class VolatileFile:
         self.size += len(data)
 
     def sync(self) -> None:
-        """As `DiskFile.sync`. When it fails, what was written is gone, as some kernels have it; none keep it dirty."""
+        """As `DiskFile.sync`. When it fails, what was written is gone, as some kernels have it, or stays in the page cache and
+        counts as clean, as others do; none keep it dirty."""
         inode, faults = self._inode, self._disk.faults
         try:
             faults.before_sync()
         except OSError:
-            inode.unsynced.clear()
+            self._disk.sync_failed(inode)
             raise
         if faults.power_cut is not None and any(data for _, data in inode.extents()):
             self._disk.cut(*faults.power_cut)
+        self._disk.drop_cache()
         inode.settle()
 
     def close(self) -> None:
@@ -122,6 +137,7 @@ class VolatileDisk(ABC, Generic[_Inode]):
         self._names: dict[str, _Inode] = {}  # as the process sees them
         self._durable: dict[str, _Inode] = {}
         self._changes: list[Change[_Inode]] = []  # from the one to the other, in order
+        self._kept = False  # the page cache, for the next life
 
     # ---- where durable bytes are ----
 
@@ -136,6 +152,10 @@ class VolatileDisk(ABC, Generic[_Inode]):
     @abstractmethod
     def _keep_cache(self) -> None:
         """The process ends, and the machine does not: the next life is to see what this one did."""
+
+    @abstractmethod
+    def _drop_cache(self) -> None:
+        """The process goes on: the next life is not to see it."""
 
     @abstractmethod
     def _end(self) -> NoReturn:
@@ -184,6 +204,19 @@ class VolatileDisk(ABC, Generic[_Inode]):
         while self._changes:
             self._do(self._changes[0])
             del self._changes[0]
+
+    def sync_failed(self, inode: _Inode) -> None:
+        """The process will end by itself, and with `stays_readable` the next one reads what was not made durable."""
+        inode.fail(stays_readable=self.faults.stays_readable)
+        if self.faults.stays_readable:
+            self._keep_cache()
+            self._kept = True
+
+    def drop_cache(self) -> None:
+        """A process that goes on after a failed sync leaves nothing to the next one."""
+        if self._kept:
+            self._drop_cache()
+            self._kept = False
 
     def _inode(self, name: str) -> _Inode:
         if name not in self._names:

@@ -135,6 +135,46 @@ def test_faults_raise_what_a_real_disk_raises(start: Start) -> None:
     assert disk.read("a") in (b"yz", b"\0z")
 
 
+@pytest.mark.parametrize("start", ["faithful", "simulated faithful"], indirect=True)
+def test_what_a_failed_sync_leaves_readable_is_clean_and_goes_with_the_power(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    file.write(b"ab")
+    file.sync()
+    disk.sync_directory()
+    disk.faults.error, disk.faults.stays_readable = "sync", True
+    file.write(b"cd")
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+    file.close()
+    disk = start()
+    assert (disk.read("a"), disk.unsynced_bytes) == (b"abcd\0\0\0\0", 0)
+    file = disk.open("a", 4)
+    file.write(b"ef")
+    file.sync()
+    file.close()
+    assert disk.read("a") == b"abcdef\0\0"
+    disk = start()
+    assert disk.read("a") == b"ab\0\0ef\0\0"
+
+
+@pytest.mark.parametrize("start", ["faithful", "simulated faithful"], indirect=True)
+def test_who_goes_on_after_a_failed_sync_leaves_nothing_to_the_next_life(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    disk.faults.error, disk.faults.stays_readable = "sync", True
+    file.write(b"ab")
+    with pytest.raises(OSError, match="Input/output error"):
+        file.sync()
+    disk.faults.error = None
+    file.write(b"cd")
+    file.sync()
+    disk.sync_directory()
+    file.close()
+    assert disk.read("a") == b"abcd\0\0\0\0"
+    assert start().read("a") == b"\0\0cd\0\0\0\0"
+
+
 def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: Start) -> None:
     disk = start()
     file = disk.create("a", 8)

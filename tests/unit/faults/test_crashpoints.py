@@ -113,6 +113,11 @@ def test_enough_needs_a_point_to_get_to() -> None:
     assert "enough says how many targets must reach the point of crash-at, but crash-at is not given" in told
 
 
+def test_what_stays_readable_is_what_a_sync_was_to_write() -> None:
+    told = mistakes('do = "disk-error"\ntarget = "one"\nop = "write"\nstays_readable = true')
+    assert "stays_readable says what a failed sync leaves, but op is not sync" in told
+
+
 def test_a_crash_leaves_something_of_what_was_not_synced_only_where_the_disk_is_written() -> None:
     left: list[str] = []
     points = CrashPoints(lambda _point, _state: None)

@@ -403,6 +403,14 @@ def test_a_fault_has_its_whole_time_when_it_comes_late(play: Callable[..., Play]
     assert not p.cluster.paused(2)
 
 
+def test_the_disk_is_told_what_a_failed_sync_leaves(play: Callable[..., Play]) -> None:
+    p = play(step(0, "disk-error", "node-2", 2, op="sync", stays_readable=True))
+    for now in (100.0, 102.0):
+        p.scheduler.due(now)
+    told = [arguments for node, command, arguments in p.cluster.commands if command == "disk-error"]
+    assert told == [{"op": "sync", "stays_readable": True}, {"op": None}]
+
+
 def test_a_disk_of_which_the_node_dies(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 2), step(0, "disk-error", "node-2", 2, op="sync"))
     p.scheduler.due(100.0)

@@ -451,6 +451,21 @@ def test_a_failed_sync_loses_what_was_written(tmp_path: Path) -> None:
         recover(tmp_path)
 
 
+def test_what_a_failed_sync_has_left_readable_is_written_again(tmp_path: Path) -> None:
+    """The next life reads it, and no sync alone would make it durable."""
+    store = born(tmp_path, 4096)
+    base(store, Model())
+    store.disk.faults.error, store.disk.faults.stays_readable = "sync", True  # type: ignore[attr-defined]
+    store.append(EpochRecord(9))
+    with pytest.raises(DiskFailed):
+        store.sync()
+    store.close()
+    store, recovered, _ = Store.open(faithful(tmp_path), bootstrap=False, segment_bytes=4096)
+    store.close()
+    assert recovered.accepted_epoch == 9
+    assert recover(tmp_path) == told(recovered)
+
+
 @pytest.mark.parametrize("step", FAIL_STEPS)
 @pytest.mark.parametrize("what", RECORDS)
 def test_the_disk_can_fail_at_every_record(what: str, step: str, tmp_path: Path) -> None:
