@@ -20,7 +20,7 @@ from zab_chaos.faults.process import (
 )
 from zab_chaos.faults.rules import choice, truth, whole
 from zab_chaos.node.store.errors import CorruptLog
-from zab_chaos.node.store.frame import HEADER_BYTES
+from zab_chaos.node.store.frame import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import segment_number
 
@@ -80,13 +80,15 @@ class Wipe(AtRest):
 
 
 class Corrupt(AtRest):
-    """Flips one bit of what was written, at a random place."""
+    """Flips one bit of what was written, at a random place, or makes zeros of a sector."""
 
     ends = (-SIGKILL, CORRUPT_EXIT)
 
     def harm(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
         path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
+        if self.params["zeros"] and (sectors := readable_losses(path)):
+            return self._make_zeros(path, self.scene.random.choice(sectors))
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
         offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
@@ -98,8 +100,31 @@ class Corrupt(AtRest):
         path.write_bytes(content)
         return {"file": path.name, "offset": offset, "bit": bit}
 
+    def _make_zeros(self, path: Path, offset: int) -> dict[str, Any]:
+        with path.open("r+b") as file:
+            file.seek(offset)
+            file.write(bytes(SECTOR))
+        return {"file": path.name, "offset": offset, "zeros": SECTOR}
+
     def describe(self) -> str:
-        return f"{named(self.nodes)}: one bit flipped in the {self.params['file']}"
+        damage = "a sector of zeros" if self.params["zeros"] else "one bit flipped"
+        return f"{named(self.nodes)}: {damage} in the {self.params['file']}"
+
+
+def readable_losses(path: Path) -> list[int]:
+    """Offsets of the sectors of which a reader can tell that they were lost: anywhere in a snapshot; in a log only before the
+    last batch, for of that one a power cut may leave what it likes. None in a log that can't be read, or is ZooKeeper's."""
+    content = path.read_bytes()
+    number = segment_number(path.name)
+    if number is None:
+        ours = path.parent.name != VERSION_2
+        return list(range(0, len(content) - SECTOR, SECTOR)) if ours else []
+    try:
+        records = list(SegmentReader(number, content).records(None))
+    except CorruptLog:
+        return []
+    starts = [record.offset for record in records if record.batch == records[-1].batch]
+    return [at for at in range(0, starts[0], SECTOR) if at + SECTOR <= starts[-1]] if starts else []
 
 
 class TruncateFile(AtRest):
@@ -205,7 +230,7 @@ KINDS = (
     ),
     Kind(
         name="corrupt",
-        doc="kill the node and flip one bit of a file on its disk",
+        doc="kill the node and flip one bit of a file on its disk, or make zeros of a sector",
         make=Corrupt,
         needs=frozenset({Ability.DISK_FILES}),
         keys=(
@@ -215,12 +240,23 @@ KINDS = (
                 default="log",
                 doc=_NEWEST + "; record-header: the header of a record in the log",
             ),
+            Key(
+                name="zeros",
+                rule=truth(),
+                default=False,
+                doc="whether a sector becomes zeros, where a later sync shows that it was written. If there is none such, and "
+                "in ZooKeeper's files, one bit is flipped all the same",
+            ),
             REPLACE,
         ),
         need=Need.ANY,
         leaves="down",
         order=HealOrder.DOWN,
-        draw=lambda random: {"file": random.choice(("log", "any", "record-header")), "replace": True},
+        draw=lambda random: {
+            "file": random.choice(("log", "any", "record-header")),
+            "zeros": random.random() < 0.5,
+            "replace": True,
+        },
     ),
     Kind(
         name="remove-file",

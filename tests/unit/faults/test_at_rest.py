@@ -1,0 +1,80 @@
+"""Damage of disks at rest that a node has to notice."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.unit.node.store.shelf import Model, a_life, born, files, keep, lay_out, recover, txns
+from zab_chaos.faults.at_rest import Corrupt, newest_file, readable_losses
+from zab_chaos.faults.kind import Scene
+from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.store.errors import Corrupt as Refused
+from zab_chaos.node.store.frame import SECTOR
+
+
+def lose(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset : offset + SECTOR] = bytes(SECTOR)
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> dict[str, bytes]:
+    """The files of a disk with several batches in its newest segment."""
+    store, model = born(tmp_path / "whole", 8192), Model()
+    a_life(store, model)
+    for counter in range(4, 14):
+        keep(store, model, txns(zxid(2, counter), b"c" * 200))
+    store.close()
+    return files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("kind", ["log", "snapshot"])
+def test_every_lost_sector_of_which_a_reader_can_tell_is_refused(
+    kind: str, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    folder = lay_out(tmp_path / "copy", whole)
+    offsets = readable_losses(newest_file(folder, kind))
+    assert offsets
+    for offset in offsets:
+        path = newest_file(lay_out(folder, whole), kind)
+        lose(path, offset)
+        with pytest.raises(Refused):
+            recover(folder)
+
+
+def test_the_sector_of_the_last_batch_is_not_among_them(whole: dict[str, bytes], tmp_path: Path) -> None:
+    """It looks as if it had never been written: the log is cut off there, and nobody need notice."""
+    folder = lay_out(tmp_path / "copy", whole)
+    path = newest_file(folder, "log")
+    after = len(path.read_bytes().rstrip(b"\0")) // SECTOR * SECTOR
+    assert after not in readable_losses(path)
+    lose(path, after)
+    recover(folder)
+
+
+class Disks:
+    """As much of a cluster as a fault at rest asks for."""
+
+    faithful = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def disk_folder(self, _node: int) -> str:
+        return str(self.folder)
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+def test_a_sector_becomes_zeros_or_a_bit_flips(zeros: bool, whole: dict[str, bytes], tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "copy", whole)
+    cluster: Any = Disks(folder)
+    fault = Corrupt(Scene(cluster, None, Random(1)), [1], {"file": "log", "zeros": zeros})
+    evidence = fault.harm(1)
+    before, after = whole[evidence["file"]], (folder / evidence["file"]).read_bytes()
+    changed = [at for at, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    assert changed
+    assert (len(changed) == 1) is not zeros
+    assert all(after[at] == 0 and 0 <= at - evidence["offset"] < SECTOR for at in changed if zeros)
