@@ -14,6 +14,7 @@ from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
 
 VARIANTS = get_args(Variant)
+DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # what leaves the most different disks
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
@@ -271,7 +272,7 @@ def _crash_at(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> 
 
 
 def _crash_at_drawn(random: Random) -> dict[str, Any]:
-    drawn = {"point": DrawnPoint("crash"), "variant": random.choice(VARIANTS), "enough": "none"}
+    drawn = {"point": DrawnPoint("crash"), "variant": random.choice(DRAWN_VARIANTS), "enough": "none"}
     return drawn | draw_relapse(random)
 
 

@@ -59,11 +59,11 @@ YOUNG_WEIGHTS = Weights(
 
 # What one life has left in the page cache, the next one must have built on when the power goes. So in some seeds disks break,
 # and soon again, and files are often begun, replaced and removed.
-DISKS = 0.3  # how often
-DISK_FAULTS = {"crash-at": 40.0, "crash": 20.0, "power-cut": 15.0, "disk-error": 5.0, "wipe": 5.0} | dict.fromkeys(
-    DAMAGE, 10.0
-)
-DISK_POINTS = {f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS}
+DISKS = 0.3  # how often, in other seeds
+DISK_FAULTS = {"crash-at": 40.0, "crash": 20.0, "power-cut": 15.0, "disk-error": 5.0, "wipe": 10.0}
+DISK_POINTS = dict.fromkeys((point for point in POINTS if point.split(":")[1] in ("SNAP", "SNAPSHOT")), 5.0) | {
+    f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS
+}
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -75,11 +75,11 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         drawn_for = float(random.choice(DURATIONS))
         duration = min(duration, drawn_for if heals[0] < LONG else max(drawn_for, LONG_RUN))
     workload = _workload(random, duration)
-    if scenario.nemesis is not None:
-        young = Random(f"young {seed}")
-        if young.random() < YOUNG:
-            workload = replace(workload, rate=min(workload.rate, float(young.choice(YOUNG_RATES))))
-            weights = weights.times(YOUNG_WEIGHTS)
+    emphasis = Random(f"young {seed}")
+    lot = emphasis.random() if scenario.nemesis is not None else 1.0
+    if lot < YOUNG:
+        workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(YOUNG_RATES))))
+        weights = weights.times(YOUNG_WEIGHTS)
     drawn = replace(
         scenario,
         seed=seed,
@@ -99,9 +99,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
                 nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
             )
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk)
-        breaks = Random(f"disks {seed}")
-        if breaks.random() < DISKS:
-            drawn = _with_disks_that_break(breaks, drawn, weights)
+        if YOUNG <= lot < YOUNG + DISKS:
+            drawn = _with_disks_that_break(emphasis, drawn, weights)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -181,14 +180,15 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
 def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
     """Mostly such faults, soon after one another, on disks that lose what is not synced; small files."""
     assert drawn.nemesis is not None
-    weights = Weights(DISK_FAULTS, DISK_POINTS).times(weights)
+    damage = dict.fromkeys(DAMAGE, 60.0 if drawn.nemesis.keep_quorum else 0.0)
+    weights = Weights(DISK_FAULTS | damage, DISK_POINTS).times(weights)
     limits = {
-        "snapshot_bytes": random.choice((2**9, 2**10, 2**11)),
-        "segment_bytes": random.choice((2**9, 2**10, 2**11, 2**12)),
+        "snapshot_bytes": random.choice((2**9, 2**11, 2**13)),
+        "segment_bytes": random.choice((2**9, 2**10, 2**12)),
     }
     nemesis = replace(
         drawn.nemesis,
-        faults={**drawn.nemesis.faults, **{name: weights.faults[name] for name in DISK_FAULTS}},
+        faults={**drawn.nemesis.faults, **{name: weights.faults[name] for name in (*DISK_FAULTS, *DAMAGE)}},
         points=weights.points,
         every=random.choice(((0.1, 0.5), (0.2, 1.0))),
         heal_after=random.choice(HEALS[:3]),
