@@ -402,6 +402,19 @@ def test_a_snapshot_is_durable_before_what_it_replaces_is_removed(nth: int, tmp_
         assert recover(folder) == model.legal()
 
 
+def test_a_killed_process_had_written_everything_or_was_about_to(tmp_path: Path) -> None:
+    left = set()
+    for seed in range(20):
+        store = born(tmp_path / str(seed), 4096)
+        store.append(EpochRecord(7))
+        store.disk.faults.power_cut = ("killed", seed)  # type: ignore[attr-defined]
+        with pytest.raises(PowerGone):
+            store.sync()
+        store.close()
+        left.add(Recovery(faithful(tmp_path / str(seed))).run().state.accepted_epoch)
+    assert left == {0, 7}
+
+
 def test_what_a_life_was_told_is_durable_before_anything_else(tmp_path: Path) -> None:
     """Also if the segment can't be gone on with, so that no later sync would cover it."""
     for seed in range(30):
