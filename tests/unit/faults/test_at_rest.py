@@ -27,6 +27,7 @@ def whole(tmp_path: Path) -> dict[str, bytes]:
     a_life(store, model)
     for counter in range(4, 14):
         keep(store, model, txns(zxid(2, counter), b"c" * 200))
+    keep(store, model, txns(zxid(2, 14), *[b"d" * 300] * 5))
     store.close()
     return files(tmp_path / "whole")
 
