@@ -186,6 +186,8 @@ def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) ->
         "snapshot_bytes": random.choice((2**9, 2**11, 2**13)),
         "segment_bytes": random.choice((2**9, 2**10, 2**12)),
     }
+    if drawn.nemesis.keep_quorum:  # disks are damaged, and a lost sector shows only between two syncs of one segment
+        limits = {"snapshot_bytes": 2**13, "segment_bytes": 2**15}
     nemesis = replace(
         drawn.nemesis,
         faults={**drawn.nemesis.faults, **{name: weights.faults[name] for name in (*DISK_FAULTS, *DAMAGE)}},
