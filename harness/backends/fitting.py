@@ -69,15 +69,15 @@ def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
 
 
 def _points(backend: Backend, step: FaultStep) -> list[str]:
-    """The point of a fault that nodes there do not have."""
-    named = step.params.get("point") or step.params.get("crash-at")
-    if named is None or isinstance(named, DrawnPoint):
-        return []
+    """The points of a fault that nodes there do not have."""
+    named = [step.params.get(key) for key in ("point", "crash-at")]
     known = backend.points(_action(step.do))
-    if str(named).partition("#")[0] in known:
-        return []
     there = ", ".join(known) or "none"
-    return [f"{step.do} can't be done at {named} on {backend.name}; points there: {there}"]
+    return [
+        f"{step.do} can't be done at {one} on {backend.name}; points there: {there}"
+        for one in named
+        if one is not None and not isinstance(one, DrawnPoint) and str(one).partition("#")[0] not in known
+    ]
 
 
 def _action(kind: str) -> str:

@@ -82,6 +82,19 @@ def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
 
 
+def test_both_points_of_a_fault_must_be_there() -> None:
+    fault = '[[fault]]\nat = 1\ndo = "crash-at"\ntarget = "one"\npoint = "{}"\ncrash-at = "{}"\n'
+    here, elsewhere = "before-write:SNAPSHOT", "before-sync:ANY"
+
+    def wrong(point: str, again: str) -> list[str]:
+        return mistakes(registry.find("zookeeper"), parse(HEAD + fault.format(point, again)))
+
+    assert wrong(here, here) == []
+    for points in ((here, elsewhere), (elsewhere, here)):
+        (said,) = wrong(*points)
+        assert said.startswith(f"crash-at can't be done at {elsewhere} on zookeeper; points there: ")
+
+
 ONE_WAY = (
     'do = "partition"\ntarget = "leader"\nshape = "one-way"\n',
     'do = "partition"\nshape = "pairs"\npairs = "1,2"\n',
