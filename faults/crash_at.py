@@ -9,12 +9,13 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.process import DISK_EXIT, ENOUGH, RELAPSE, NodeDown, came_up, draw_relapse, named, start_dead
-from zab_chaos.faults.rules import choice
+from zab_chaos.faults.rules import choice, truth
 from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
 
 VARIANTS = get_args(Variant)
 DRAWN_VARIANTS = (*VARIANTS, "pages", "killed")  # what leaves the most different disks
+WIPED = 0.2  # how often a drawn one takes the disk
 
 
 def enough(fault: Fault, reached: Sized) -> bool:
@@ -33,6 +34,7 @@ class CrashAt(NodeDown):
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
         self.exits: dict[int, int] = {}  # of those that got there
+        self.to_wipe: list[int] = []
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
@@ -68,6 +70,7 @@ class CrashAt(NodeDown):
                 exit_code = self.cluster.wait_exit(node, 0.0)
                 if exit_code is not None:
                     self.exits[node] = exit_code
+                    self.to_wipe += [node] if self.params.get("wipe") else []
 
     def heal(self) -> None:
         self.note_exits()
@@ -90,7 +93,8 @@ class CrashAt(NodeDown):
         return reached and super().over()
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} to {self.action} at {self.point}"
+        lost = ", and the disk to be lost" if self.params.get("wipe") else ""
+        return f"{named(self.nodes)} to {self.action} at {self.point}{lost}"
 
     def _armed(self, node: int) -> bool:
         """Whether the point is armed, or was reached already; then the node does not answer any more."""
@@ -271,9 +275,21 @@ def _crash_at(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> 
     return (CrashAt if params["crash-at"] is None else CrashAtTwice)(scene, nodes, params)
 
 
+def _not_both(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+    wrong = []
+    if params["wipe"] and params["variant"] != "plain":
+        wrong.append(f"variant = {params['variant']!r} says what survives on the disk, but wipe = true loses all of it")
+    if params["wipe"] and params["crash-at"] is not None:
+        wrong.append("crash-at restarts the node on its disk, but wipe = true loses that; a wipe has a crash-at, too")
+    return wrong
+
+
 def _crash_at_drawn(random: Random) -> dict[str, Any]:
-    drawn = {"point": DrawnPoint("crash"), "variant": random.choice(DRAWN_VARIANTS), "enough": "none"}
-    return drawn | draw_relapse(random)
+    drawn = {"point": DrawnPoint("crash"), "variant": random.choice(DRAWN_VARIANTS), "wipe": False, "enough": "none"}
+    relapse = draw_relapse(random)
+    if random.random() < WIPED:
+        return drawn | {"variant": "plain", "wipe": True, "crash-at": None}
+    return drawn | relapse
 
 
 KINDS = (
@@ -302,12 +318,20 @@ KINDS = (
                 doc="at a step of the disk, what survives of the unsynced bytes: as of power-cut, or of crash with keeps_cache "
                 '(killed); with disk = "fuse" plain only',
             ),
+            Key(
+                name="wipe",
+                rule=truth(),
+                default=False,
+                needs=Ability.WIPE,
+                doc="whether the disk of a node that dies there is lost with it, as of wipe",
+            ),
             RELAPSE,
             ENOUGH,
         ),
         need=Need.UP,
         leaves="maybe-down",
         order=HealOrder.DOWN,
+        check=_not_both,
         draw=_crash_at_drawn,
     ),
     Kind(

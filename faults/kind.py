@@ -81,6 +81,7 @@ class Fault(ABC):
     ends: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
     pairs: Pairs = ()  # the links it touches
     refused: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
+    to_wipe: Sequence[int] = ()  # nodes that have died of it, and whose disks are to be lost with them
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         self.scene = scene

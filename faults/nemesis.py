@@ -36,6 +36,7 @@ BETWEEN = 1.5  # seconds from one lost disk's healing to the next loss, where no
 
 
 DAMAGE = ("corrupt", "truncate-file")
+LOSSES = ("wipe", *DAMAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def cost(step: FaultStep, nodes: int) -> int:
 
 
 def is_exclusive(step: FaultStep) -> bool:
-    """Whether it loses a disk."""
-    return step.do in ("wipe", *DAMAGE)
+    """Whether it loses a disk, or will when a node dies of it."""
+    return step.do in LOSSES or bool(step.params.get("wipe"))
 
 
 def _opened(step: FaultStep, nodes: int, keep_quorum: bool) -> _Open:
@@ -129,7 +130,7 @@ def _targets(kind: Kind, params: dict[str, object], nodes: int, keep_quorum: boo
         words.append("minority")
     if not keep_quorum and kind.name in ("crash", "power-cut", "pause", "stop", "crash-at", "pause-at"):
         words += ["majority", "all"]
-    if kind.name == "wipe" or kind.name in DAMAGE:
+    if kind.name in LOSSES or params.get("wipe"):
         words = ["one", "leader", "follower"] if nodes >= 3 else []
     if kind.name == "partition" and nodes < 3:
         words = ["one"] if nodes == 2 and params["shape"] != "majority-minority" else []

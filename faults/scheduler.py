@@ -18,7 +18,7 @@ from typing import Any
 from zab_chaos.faults.cluster import Cluster, ClusterError
 from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
-from zab_chaos.faults.nemesis import cost, is_exclusive
+from zab_chaos.faults.nemesis import LOSSES, cost, is_exclusive
 from zab_chaos.faults.network import Network, NetworkError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import SETTLE_SECONDS, FaultStep
@@ -197,6 +197,7 @@ class Scheduler:
         assert run.fault is not None
         try:
             next_call = run.fault.watch(now)
+            self._take_disks(run.fault)
             heals = (run.heals_at is not None and run.heals_at <= now) or self._lasted(run.step)
             if heals and self._sleeps(run):
                 return now + SOON
@@ -277,7 +278,7 @@ class Scheduler:
         fault = run.fault = kind.make(scene, nodes, step.params)
         self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
-        self._lost.update(nodes if is_exclusive(step) else ())
+        self._lost.update(nodes if step.do in LOSSES else ())
         started = self.host.now_ns()
         try:
             fault.inject()
@@ -318,14 +319,24 @@ class Scheduler:
         if run.fault.refused:
             self._replace(run.fault.refused)
 
+    def _take_disks(self, fault: Fault) -> None:
+        """Have nodes that died of it lose their disks. A drawn fault spares a disk that would be the second one."""
+        nodes, fault.to_wipe = fault.to_wipe, []
+        if nodes and not (self.drawn and self._missing()):
+            self._wipe(nodes)
+
     def _replace(self, nodes: Sequence[int]) -> None:
-        """Give nodes that refuse their disks new ones: a fault of its own, that is over at once."""
+        """Give nodes that refuse their disks new ones."""
+        self._heal(self._wipe(nodes))
+
+    def _wipe(self, nodes: Sequence[int]) -> FaultRun:
+        """Take the disks of nodes that are down: a fault of its own, which is over when they are up again."""
         kind, number = KINDS["wipe"], len(self.runs) + 1
         target = tuple(f"node-{node}" for node in nodes)
         params = {key.name: key.default for key in kind.keys}
-        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=0.0, params=params)
+        step = FaultStep(at=0.0, do=kind.name, target=target, lasts=None, params=params)
         self._inject(step, kind, number, list(nodes), Random(f"fault {self.seed} {number}"), self.host.now())
-        self._heal(self.runs[number - 1])
+        return self.runs[number - 1]
 
     def _wake_and_start(self) -> None:
         """Nodes that nobody is responsible for any more: a healing failed, or they ended by themselves."""

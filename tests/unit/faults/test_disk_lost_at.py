@@ -1,0 +1,115 @@
+"""A crash point that takes the disk as well: what is lost is lost at that moment, and at most one disk of a drawn schedule."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.faults.conftest import Play
+from zab_chaos.faults.nemesis import draw, is_exclusive
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, Nemesis, ScenarioError, parse
+from zab_chaos.faults.targets import size
+
+
+def lost_at(at: float, target: Any, lasts: float) -> FaultStep:
+    defaults = {key.name: key.default for key in KINDS["crash-at"].keys}
+    params = {**defaults, "point": "after-send:ACK-E", "wipe": True, "enough": "none"}
+    return FaultStep(at=at, do="crash-at", target=target, lasts=lasts, params=params)
+
+
+def reach(play: Play, *nodes: int) -> None:
+    """These nodes come to the point that is armed."""
+    for node in nodes:
+        (Path(play.cluster.disk_folder(node)) / "log-1").write_bytes(b"x")
+        os.kill(play.cluster.pid(node), signal.SIGKILL)
+        play.cluster.wait_exit(node, 5.0)
+
+
+def holds(play: Play, node: int) -> bool:
+    return Path(play.cluster.disk_folder(node)).exists()
+
+
+def test_the_disk_is_gone_when_the_point_is_reached_and_not_before(play: Callable[..., Play]) -> None:
+    p = play(lost_at(0, "node-2", 5))
+    p.scheduler.due(100.0)
+    assert holds(p, 2)
+    reach(p, 2)
+    p.scheduler.due(101.0)
+    assert not holds(p, 2)
+    assert not p.cluster.alive(2), "it is down until the fault heals"
+    p.scheduler.due(105.0)
+    assert p.cluster.alive(2)
+    assert p.told() == [("inject", 1, True), ("inject", 2, True), ("heal", 1, True), ("heal", 2, True)]
+    wipe = p.lines()[1]
+    assert (wipe["do"], wipe["nodes"], wipe["evidence"]) == ("wipe", [2], {"2": {"wiped": True}})
+
+
+def test_a_node_that_does_not_get_there_keeps_its_disk(play: Callable[..., Play]) -> None:
+    p = play(lost_at(0, ("node-1", "node-2"), 5))
+    (Path(p.cluster.disk_folder(1)) / "log-1").write_bytes(b"x")
+    p.scheduler.due(100.0)
+    reach(p, 2)
+    p.scheduler.due(101.0)
+    p.scheduler.due(105.0)
+    assert (holds(p, 1), holds(p, 2)) == (True, False)
+    assert [line["nodes"] for line in p.lines() if line.get("do") == "wipe"] == [[2]]
+
+
+def test_a_node_that_is_up_again_keeps_its_disk(play: Callable[..., Play]) -> None:
+    """Somebody else has started it before the scheduler saw that it had been down."""
+    p = play(lost_at(0, "node-2", 5))
+    p.scheduler.due(100.0)
+    reach(p, 2)
+    p.cluster.start(2)
+    p.scheduler.due(101.0)
+    assert holds(p, 2)
+    assert [run.step.do for run in p.scheduler.runs] == ["crash-at"]
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_a_drawn_schedule_loses_no_second_disk(play: Callable[..., Play], drawn: bool) -> None:
+    """While node 2 is on its way to the point, node 1 loses its disk, and it is no member yet when node 2 gets there."""
+    wipe = FaultStep(at=1, do="wipe", target="node-1", lasts=1, params={"crash-at": None, "enough": "all"})
+    p = play(lost_at(0, "node-2", 9), wipe, drawn=drawn)
+    (Path(p.cluster.disk_folder(1)) / "log-1").write_bytes(b"x")
+    p.scheduler.due(100.0)
+    p.scheduler.due(101.0)
+    p.cluster.amnesiac = {1}
+    p.scheduler.due(102.0)
+    reach(p, 2)
+    p.scheduler.due(103.0)
+    assert (holds(p, 1), holds(p, 2)) == (False, drawn)
+
+
+def test_a_drawn_one_has_one_target_and_the_room_of_a_lost_disk() -> None:
+    only = Nemesis(every=(0.2, 0.5), faults={"crash-at": 1.0, "wipe": 1.0}, keep_quorum=False)
+    steps = [step for seed in range(40) for step in draw(only, 5, 60.0, seed)]
+    taking = [step for step in steps if step.do == "crash-at" and step.params["wipe"]]
+    assert taking
+    assert all(is_exclusive(step) and size(step.target, 5) == 1 for step in taking)
+    assert {step.params["variant"] for step in taking} == {"plain"}
+    assert any(step.target == "all" for step in steps if step.do == "crash-at" and not step.params["wipe"])
+
+
+def test_what_survives_on_a_lost_disk_is_no_question() -> None:
+    text = """
+[scenario]
+name = "both"
+about = "A part of the disk, and all of it."
+nodes = 3
+duration = 5
+
+[[fault]]
+at = 1
+do = "crash-at"
+target = "one"
+point = "after-sync:EPOCH"
+variant = "torn"
+wipe = true
+"""
+    with pytest.raises(ScenarioError, match="wipe = true loses all of it"):
+        parse(text)
