@@ -181,6 +181,13 @@ class Member(TraceEvent, kw_only=True, tag="member"):
     quorum: list[int] = []
 
 
+class Confirmed(TraceEvent, kw_only=True, tag="confirmed"):
+    """A node still follows this leader in this epoch, and says so."""
+
+    epoch: int
+    leader: int
+
+
 class Client(TraceEvent, kw_only=True, tag="client"):
     """A client came to this node, or left it."""
 
@@ -225,6 +232,7 @@ Judged = (
     | Link
     | Channel
     | Member
+    | Confirmed
     | Client
     | Abort
     | Exit

@@ -12,7 +12,7 @@ from zlib_ng.zlib_ng import crc32
 from zab_chaos.node.clients.application import Application
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
-from zab_chaos.node.core.messages import NAMES
+from zab_chaos.node.core.messages import NAMES, Confirmed
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import Deliver, Install, Ready
 from zab_chaos.node.crash_points import CrashPoints
@@ -154,12 +154,19 @@ class Driver:
         for event in ready.events:
             add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
         if ready.messages:
+            self.tell_confirmed(ready.messages)
             self.flush()
             self.send(ready.messages)
         if ready.records:
             self.flush()
             for record in ready.records:
                 self.store.append(record)
+
+    def tell_confirmed(self, messages: list[tuple[int, Any]]) -> None:
+        """Trace each ACK-CONFIRM: the leader's choice, and a node's admission, rest on what a quorum says now."""
+        for leader, message in messages:
+            if type(message) is Confirmed:
+                self.trace.add("confirmed", {"epoch": message.epoch, "leader": leader})
 
     def make_durable(self, upto: int) -> None:
         self.store.sync()

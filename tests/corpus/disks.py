@@ -467,6 +467,92 @@ def cut_off_while_it_promised(*, later: bool = False) -> Story:
     return story
 
 
+def confirm(story: Story, epoch: int, *nodes: int) -> None:
+    """They tell the leader that they follow it in this epoch still."""
+    for node in nodes:
+        story.event(node, "confirmed", epoch=epoch, leader=story.leader)
+
+
+@legal("promises")
+def promises_kept_at_one_instant() -> Story:
+    """Nodes 1 and 2 have promised epoch 2 when node 5 asks them. Node 1 answers and loses its disk before node 2 answers."""
+    return chosen_from_two(["promise 1", "promise 2", "confirm 1", "lose 1", "confirm 2"])
+
+
+@violates("promises")
+def promises_kept_one_after_the_other() -> Story:
+    """Node 1 has lost its disk before node 2 promises epoch 2, and node 5 counts both when it chooses the history."""
+    return chosen_from_two(["promise 1", "confirm 1", "lose 1", "promise 2", "confirm 2"])
+
+
+@violates("promises")
+def promises_that_nobody_asked_for_again() -> Story:
+    """Node 5 chooses the history of epoch 2 when nodes 1 and 2 have promised it, and node 1 has not confirmed that."""
+    return chosen_from_two(["promise 1", "promise 2", "confirm 2", "lose 1"])
+
+
+def chosen_from_two(before: list[str]) -> Story:
+    """What comes before node 5 of five chooses the history of epoch 2. Then nodes 3 and 4 join it, and node 1 comes back."""
+    story = ensemble(nodes=5)
+    story.leader, story.members = 5, [2, 3, 4, 5]
+    story.event(5, "role", role="LEADING", leader=5, why="elected")
+    story.promise(5, 2)
+    for word, number in (step.split() for step in before):
+        node = int(number)
+        match word:
+            case "promise":
+                story.promise(node, 2)
+            case "confirm":
+                confirm(story, 2, node)
+            case _:
+                story.wipe(node)
+    story.event(5, "phase", phase="SYNCHRONIZATION", epoch=2)
+    for node in (3, 4):
+        story.promise(node, 2)
+    for node in (5, 2, 3, 4):
+        story.synchronize(node, 2)
+    story.establish(5, 2)
+    for node in story.members:
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    join_without_its_disk(story, 1)
+    confirm(story, 2, 2, 3)
+    story.event(1, "member", epoch=2, quorum=[2, 3, 5])
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_member_by_those_that_were_asked() -> Story:
+    """Node 5 has lost its disk and joins again; then nodes 2 and 3 confirm it to node 1, which leads."""
+    return member_when_asked(before=[], after=[2, 3])
+
+
+@violates("promises")
+def promises_member_by_one_that_was_not_asked() -> Story:
+    """Node 5 is a member again by nodes 1, 2 and 3, and node 3 has confirmed nothing."""
+    return member_when_asked(before=[], after=[2])
+
+
+@violates("promises")
+def promises_member_by_one_that_was_asked_before() -> Story:
+    """The same, and what node 3 has confirmed was before node 5 joined."""
+    return member_when_asked(before=[3], after=[2])
+
+
+def member_when_asked(before: list[int], after: list[int]) -> Story:
+    """Node 5 joins epoch 2 without its disk; these confirm the epoch before and after that."""
+    story = ensemble(nodes=5)
+    story.elect(1, epoch=2)
+    story.wipe(5)
+    confirm(story, 2, *before)
+    join_without_its_disk(story, 5)
+    confirm(story, 2, *after)
+    story.event(5, "member", epoch=2, quorum=[1, 2, 3])
+    story.settle()
+    return story
+
+
 @legal("promises")
 def promises_late_joiner() -> Story:
     """Node 3 promised epoch 2, was away when it was established, and joins it later under the promise that it has."""

@@ -1,6 +1,6 @@
 """What an epoch rests on: who promised it, to whom, and with which history (DSN 2011, steps f.1.2, f.2.1 and l.2.2)."""
 
-from zab_chaos.model.events import AcceptedEpoch, Boot, Established, Line, Member, packed
+from zab_chaos.model.events import AcceptedEpoch, Boot, Confirmed, Established, Line, Member, Phase, packed
 from zab_chaos.model.oracle.disks import Disk, Joined, Promised
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
@@ -14,12 +14,14 @@ class Promises(Checker):
     lives on one disk; the leader of an epoch promised it before anybody else. When a leader is established, it and each
     node that it names had promised it this epoch and had made it their current one, with a log that really ended where
     the leader says that its history ends, not being amnesiac; and they are a quorum. That history ends where the best one
-    of some quorum that promised ended then, by (f.a, last zxid) (step l.1.2). A node that starts on an empty disk,
-    having held something on the one that it lost, is amnesiac, until it has joined an epoch. When it is a member again, the
-    leader of that epoch was established, a quorum of others had promised it, and none of them a later one before the node had
-    joined it. Does not verify
-    that their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it
-    could trace, nor who confirmed a member that was killed before it could say so.
+    of some quorum that promised ended then, by (f.a, last zxid) (step l.1.2). When the leader chose it, there had been an
+    instant at which a quorum had promised it the epoch, each in a life that confirmed that later (docs/protocol.md, lost
+    disks). A node that starts on an empty disk, having held something on the one that it lost, is amnesiac, until it has
+    joined an epoch. When it is a member again, the leader of that epoch was established, a quorum of others had promised
+    it, and none of them a later one before the node had joined it; each but the leader had confirmed since then that it
+    follows it. Confirmations are judged where any are told of: older versions of the nodes wrote none. Does not verify that
+    their histories are equal (agreement does, once they are delivered), nor promises that a life was killed before it could
+    trace, nor who confirmed a member that was killed before it could say so.
     """
 
     name = "promises"
@@ -31,6 +33,9 @@ class Promises(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._quorums: list[tuple[Established | Member, set[int]]] = []
+        self._confirmed: dict[int, list[Confirmed]] = {}  # by node
+        self._choices: list[tuple[Phase, int]] = []  # with how many promises were there at once and confirmed
+        self._unasked: list[tuple[str, list[Line]]] = []
 
     # ---- a start ----
 
@@ -64,6 +69,33 @@ class Promises(Checker):
             self.found.add(f"{who}, which its disk held as promised when it started", [node.boot, event])
         if (event.epoch, event.leader) not in self.facts.led:
             self.found.add(f"{who}, which had not promised it itself", [event])
+
+    # ---- a choice ----
+
+    def on_confirmed(self, event: Confirmed) -> None:
+        self._confirmed.setdefault(event.node, []).append(event)
+
+    def on_phase(self, event: Phase) -> None:
+        """A leader that goes on to synchronization has chosen the history."""
+        if event.phase == "SYNCHRONIZATION" and self.facts.nodes[event.node].role == "LEADING":
+            self.checked += 1
+            self._choices.append((event, self._at_once(event)))
+
+    def _at_once(self, choice: Phase) -> int:
+        """The most nodes that had promised the epoch at one instant, and confirmed it after that, the leader included."""
+        spans = [span for node in self.facts.nodes if (span := self._kept(node, choice)) is not None]
+        return 1 + max((sum(first <= t <= last for first, last in spans) for t, _ in spans), default=0)
+
+    def _kept(self, node: int, choice: Phase) -> tuple[int, int] | None:
+        """From when to when a follower surely kept its promise to the leader that chooses."""
+        given = [
+            it.event
+            for disk in self.facts.nodes[node].disks
+            for it in disk.promises.get(choice.epoch, ())
+            if it.event.leader == choice.node and not it.amnesiac
+        ]
+        said = [it for it in self._confirmed.get(node, ()) if (it.epoch, it.leader) == (choice.epoch, choice.node)]
+        return next(((it.t, last.t) for it in given for last in said[-1:] if it.life == last.life), None)
 
     # ---- a leader ----
 
@@ -137,6 +169,9 @@ class Promises(Checker):
         for node in sorted(set(event.quorum) - {event.node}):
             if not any(self._followed(disk, joined, event) for disk in self.facts.nodes[node].disks):
                 self.found.add(f"{who} with node {node}, which did not follow that epoch then", [joined.event, event])
+            elif (event.epoch, node) not in self.facts.led and not self._confirms(node, joined):
+                words = f"{who} with node {node}, which has not confirmed since then that it follows that epoch"
+                self._unasked.append((words, [joined.event, event]))
 
     def _followed(self, disk: Disk, joined: Joined, event: Member) -> bool:
         """Whether the node of this disk was a member that could still confirm, after `joined`, that it follows the epoch.
@@ -156,9 +191,30 @@ class Promises(Checker):
         later += [boot for number, boot in disk.untold.items() if number > epoch]
         return member and all(line.t > joined.event.t for line in later)
 
+    def _confirms(self, node: int, joined: Joined) -> bool:
+        """Whether this node has confirmed the epoch since another one had joined it."""
+        said = self._confirmed.get(node, ())
+        return any(it.epoch == joined.event.epoch and it.t > joined.event.t for it in said)
+
     # ---- quorums ----
 
     def at_end(self) -> None:
+        if self._confirmed:
+            self._judge_questions()
+        self._judge_quorums()
+
+    def _judge_questions(self) -> None:
+        for words, lines in self._unasked:
+            self.found.add(words, lines)
+        for choice, promises in self._choices:
+            if promises < self.facts.quorum():
+                self.found.add(
+                    f"node {choice.node} chose the history of epoch {choice.epoch}, and at no time had a quorum promised that "
+                    f"epoch and confirmed it later: at most {promises} nodes had",
+                    [choice],
+                )
+
+    def _judge_quorums(self) -> None:
         for event, nodes in self._quorums:
             counted = {node for node in nodes if 1 <= node <= self.facts.run.nodes}
             if len(counted) < self.facts.quorum():
