@@ -47,23 +47,52 @@ def _product(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]
 
 EVEN = Weights()
 
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What some seeds draw more of, `share` of them, and no seed of two. `rates`: operations a second at most, if it takes a
+    light load."""
+
+    name: str
+    share: float
+    weights: Weights
+    rates: tuple[float, ...] = ()
+
+
+def _near(weight: float, *names: str) -> dict[str, float]:
+    """Weights for the crash points at these messages and records."""
+    return {point: weight for point in POINTS if point.split(":")[1] in names}
+
+
 # A node may have joined a later epoch than another one, and have a shorter history. That is rare while everybody writes: an
 # epoch's first transaction puts it right. So in some seeds little is written, and nodes break where an epoch begins.
-YOUNG = 0.25  # how often
-YOUNG_RATES = (1, 2, 2, 5)  # operations a second
-YOUNG_STEPS = ("NEWLEADER", "ACK-LD", "COMMIT-LD")
-YOUNG_WEIGHTS = Weights(
-    faults={"crash-at": 12.0, "partition": 12.0},
-    points={point: 30.0 for point in POINTS if point.split(":")[1] in YOUNG_STEPS},
+YOUNG = Focus(
+    "young",
+    share=0.25,
+    weights=Weights({"crash-at": 12.0, "partition": 12.0}, _near(30.0, "NEWLEADER", "ACK-LD", "COMMIT-LD")),
+    rates=(1, 2, 2, 5),
 )
-
+# A promise may be on a disk that is lost before its leader chooses a history, and a node that lost its disk may come back where
+# the members go another way. Both take elections, and nodes that break and links that change at their steps.
+FORGETFUL = Focus(
+    "forgetful",
+    share=0.2,
+    weights=Weights(
+        {"crash-at": 12.0, "pause-at": 4.0, "wipe": 4.0, "partition": 4.0, "slow-close": 4.0},
+        _near(30.0, "EPOCH", "CEPOCH", "NEWEPOCH", "ACK-E", "ACK-LD", "CONFIRM", "ACK-CONFIRM", "MEMBER"),
+    ),
+)
 # What one life has left in the page cache, the next one must have built on when the power goes. So in some seeds disks break,
 # and soon again, and files are often begun, replaced and removed.
-DISKS = 0.3  # how often, in other seeds
-DISK_FAULTS = {"crash-at": 40.0, "crash": 20.0, "power-cut": 15.0, "disk-error": 5.0, "wipe": 10.0}
-DISK_POINTS = dict.fromkeys((point for point in POINTS if point.split(":")[1] in ("SNAP", "SNAPSHOT")), 5.0) | {
-    f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS
-}
+BREAKING = Focus(
+    "breaking",
+    share=0.3,
+    weights=Weights(
+        {"crash-at": 40.0, "crash": 20.0, "power-cut": 15.0, "disk-error": 5.0, "wipe": 10.0},
+        _near(5.0, "SNAP", "SNAPSHOT") | {f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS},
+    ),
+)
+FOCUSES = (YOUNG, FORGETFUL, BREAKING)
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -75,11 +104,12 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         drawn_for = float(random.choice(DURATIONS))
         duration = min(duration, drawn_for if heals[0] < LONG else max(drawn_for, LONG_RUN))
     workload = _workload(random, duration)
-    emphasis = Random(f"young {seed}")
-    lot = emphasis.random() if scenario.nemesis is not None else 1.0
-    if lot < YOUNG:
-        workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(YOUNG_RATES))))
-        weights = weights.times(YOUNG_WEIGHTS)
+    emphasis = Random(f"emphasis {seed}")
+    focus = _focus(emphasis) if scenario.nemesis is not None else None
+    if focus is not None:
+        weights = weights.times(focus.weights)
+        if focus.rates:
+            workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
     drawn = replace(
         scenario,
         seed=seed,
@@ -99,9 +129,18 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
                 nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
             )
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk)
-        if YOUNG <= lot < YOUNG + DISKS:
+        if focus is BREAKING:
             drawn = _with_disks_that_break(emphasis, drawn, weights)
     return replace(drawn, source=drawn.to_toml())
+
+
+def _focus(random: Random) -> Focus | None:
+    lot = random.random()
+    for focus in FOCUSES:
+        if lot < focus.share:
+            return focus
+        lot -= focus.share
+    return None
 
 
 def in_words(scenario: Scenario) -> str:
@@ -180,8 +219,8 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
 def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) -> Scenario:
     """Mostly such faults, soon after one another, on disks that lose what is not synced; small files."""
     assert drawn.nemesis is not None
-    damage = dict.fromkeys(DAMAGE, 60.0 if drawn.nemesis.keep_quorum else 0.0)
-    weights = Weights(DISK_FAULTS | damage, DISK_POINTS).times(weights)
+    often = {name: weights.faults[name] for name in BREAKING.weights.faults}
+    often |= {name: 60.0 * weights.faults.get(name, 1.0) if drawn.nemesis.keep_quorum else 0.0 for name in DAMAGE}
     limits = {
         "snapshot_bytes": random.choice((2**9, 2**11, 2**13)),
         "segment_bytes": random.choice((2**9, 2**10, 2**12)),
@@ -190,8 +229,7 @@ def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) ->
         limits = {"snapshot_bytes": 2**13, "segment_bytes": 2**15}
     nemesis = replace(
         drawn.nemesis,
-        faults={**drawn.nemesis.faults, **{name: weights.faults[name] for name in (*DISK_FAULTS, *DAMAGE)}},
-        points=weights.points,
+        faults={**drawn.nemesis.faults, **often},
         every=random.choice(((0.1, 0.5), (0.2, 1.0))),
         heal_after=random.choice(HEALS[:3]),
     )

@@ -56,24 +56,28 @@ def test_runs_are_short_and_broken_from_the_start(shipped: Callable[[str], Scena
     assert firsts[len(firsts) // 2] < 1.5
 
 
-def test_in_some_seeds_epochs_begin_and_nothing_is_written(shipped: Callable[[str], Scenario]) -> None:
-    """There a node that joined a later epoch may have the shorter history. Otherwise the epoch's first write hides that."""
+@pytest.mark.parametrize("focus", [swarm.YOUNG, swarm.FORGETFUL], ids=lambda focus: focus.name)
+def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: Callable[[str], Scenario]) -> None:
+    """Without much load, a node that joined a later epoch may have the shorter history: the epoch's first write hides that."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    young = [
-        one for one in drawn if one.nemesis is not None and set(one.nemesis.points) == set(swarm.YOUNG_WEIGHTS.points)
-    ]
-    assert 0.15 < len(young) / len(drawn) < 0.35
-    assert all(one.workload.rate <= max(swarm.YOUNG_RATES) for one in young)
-    points = [step.params["point"] for one in young for step in one.schedule() if step.do == "crash-at"]
-    begins = [point for point in points if point.partition("#")[0].split(":")[1] in swarm.YOUNG_STEPS]
-    assert len(begins) > 0.7 * len(points)
+    focused = [one for one in drawn if one.nemesis is not None and one.nemesis.points == focus.weights.points]
+    assert 0.5 < len(focused) / len(drawn) / focus.share < 1.2
+    assert not focus.rates or all(one.workload.rate <= max(focus.rates) for one in focused)
+    points = [step.params["point"] for one in focused for step in one.schedule() if step.do == "crash-at"]
+    assert len([point for point in points if point.partition("#")[0] in focus.weights.points]) > 0.7 * len(points)
+
+
+def test_some_disks_are_lost_at_the_steps_of_an_election(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    lost = [step.params["point"] for one in drawn for step in one.schedule() if step.params.get("wipe")]
+    assert len([point for point in lost if point.partition("#")[0] in swarm.FORGETFUL.weights.points]) > 0.4 * len(lost)
 
 
 def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scenario]) -> None:
     """What a life builds on and has not made durable is lost only if the power goes before it syncs; small files are begun,
     replaced and removed all the time."""
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    broken = [one for one in drawn if one.nemesis is not None and set(one.nemesis.points) == set(swarm.DISK_POINTS)]
+    broken = [one for one in drawn if one.nemesis is not None and one.nemesis.points == swarm.BREAKING.weights.points]
     assert 0.2 < len(broken) / len(drawn) < 0.4
     assert all(one.disk == "faithful" and one.limits.snapshot_bytes <= 2**13 for one in broken)
     steps = [step for one in broken for step in one.schedule()]
