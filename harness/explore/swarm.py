@@ -10,7 +10,8 @@ from random import Random
 
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import OPERATIONS, Nemesis, Scenario, Workload, overrides
+from zab_chaos.faults.scenario import OPERATIONS, Disk, Nemesis, Scenario, Workload, overrides
+from zab_chaos.harness.explore.past import draw_disks
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
 
@@ -93,6 +94,7 @@ BREAKING = Focus(
     ),
 )
 FOCUSES = (YOUNG, FORGETFUL, BREAKING)
+PASTS = 0.1  # how often there is something on the disks at the start
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -128,7 +130,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             nemesis = replace(
                 nemesis, faults={name: one for name, one in nemesis.faults.items() if name != "power-cut"}
             )
-        drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk)
+        disks = _disks(scenario.disks, seed, nodes)
+        drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
         if focus is BREAKING:
             drawn = _with_disks_that_break(emphasis, drawn, weights)
     return replace(drawn, source=drawn.to_toml())
@@ -141,6 +144,12 @@ def _focus(random: Random) -> Focus | None:
             return focus
         lot -= focus.share
     return None
+
+
+def _disks(given: tuple[Disk, ...], seed: int, nodes: int) -> tuple[Disk, ...]:
+    """In some seeds the ensemble has a past."""
+    random = Random(f"past {seed}")
+    return draw_disks(random, nodes) if random.random() < PASTS and not given else given
 
 
 def in_words(scenario: Scenario) -> str:

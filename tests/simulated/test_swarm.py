@@ -3,14 +3,20 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
+from typing import Any
 
 import pytest
 
-from zab_chaos.faults.scenario import Scenario, parse
+from zab_chaos.faults.initial_and_final import disagreements
+from zab_chaos.faults.scenario import Disk, Scenario, parse
+from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.config import Limits
+from zab_chaos.node.core import zxid as zx
+from zab_chaos.node.core.peer import Peer
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -85,6 +91,46 @@ def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scen
     assert len(dying) > 0.6 * len(steps)
     assert sum(step.params["crash-at"] is not None for step in dying) > 0.3 * len(dying)
     assert {step.do for step in steps} > {"disk-error", "wipe", "corrupt", "truncate-file"}
+
+
+def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(
+    shipped: Callable[[str], Scenario],
+) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    old = [one for one in drawn if one.disks]
+    assert 0.5 < len(old) / len(drawn) / swarm.PASTS < 1.5
+    for one in old:
+        assert not disagreements(dict(enumerate(one.disks)), one.nodes)
+        pairs = list(permutations(one.disks, 2))
+        assert any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in pairs)
+        assert parse(one.source).disks == one.disks
+
+
+def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> None:
+    given = (Disk(node=1, accepted_epoch=1, current_epoch=1, log=((1, 1),)),)
+    drawn = [swarm.draw_swarm(replace(shipped("long-mix"), disks=given), seed).disks for seed in SEEDS]
+    assert set(drawn) == {given}
+
+
+class EpochFromLog(Peer):
+    """Takes the epoch of its last transaction for the one that it has joined, as old ZooKeeper did."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.current_epoch = zx.epoch_of(self.history.last)
+
+
+@pytest.mark.parametrize(("peer", "violated"), [(Peer, set()), (EpochFromLog, {"promises"})])
+def test_a_past_shows_who_does_not_know_what_it_has_joined(
+    peer: type[Peer], violated: set[str], shipped: Callable[[str], Scenario]
+) -> None:
+    found = set()
+    drawn = [one for seed in range(1, 60) if (one := swarm.draw_swarm(shipped("long-mix"), seed)).disks]
+    for one in drawn[:5]:
+        done = simulate(one, one.seed or 0, None, replace(plan_of(one, None), peer_type=peer))
+        found.update(done.verdict.violated)
+    assert found >= violated
+    assert bool(found) == bool(violated)
 
 
 def test_a_written_schedule_keeps_its_faults_and_its_timeouts(shipped: Callable[[str], Scenario]) -> None:
