@@ -153,8 +153,8 @@ class Driver:
         add = self.trace.add
         for event in ready.events:
             add(event.name, event.fields if event.name != "broadcast" else {**event.fields, "txns": self.summaries})
+        self.tell_confirmed(ready.messages)
         if ready.messages:
-            self.tell_confirmed(ready.messages)
             self.flush()
             self.send(ready.messages)
         if ready.records:
