@@ -99,7 +99,7 @@ def test_an_error_in_the_world_is_a_failure_of_the_harness(monkeypatch: pytest.M
 def test_a_process_in_lockstep_ends_as_in_the_simulator(broken: str, tmp_path: Path) -> None:
     simulated, ran = (
         run(replace(SCENARIO, source=""), RunOptions(
-            seed=1, results=tmp_path / on, command=on, keep_data=True, on=on, defect=("broken", f"{broken}:AT_ACK")
+            seed=1, results=tmp_path / on, command=on, keep_data=True, on=on, defect=("fails-at-ack", f"{broken}:AT_ACK")
         ), Quiet())
         for on in ("sim", "lockstep")
     )  # fmt: skip

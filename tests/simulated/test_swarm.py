@@ -74,9 +74,12 @@ def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: C
 
 
 def test_some_disks_are_lost_at_the_steps_of_an_election(shipped: Callable[[str], Scenario]) -> None:
+    steps = swarm.FORGETFUL.weights.points
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
-    lost = [step.params["point"] for one in drawn for step in one.schedule() if step.params.get("wipe")]
-    assert len([point for point in lost if point.partition("#")[0] in swarm.FORGETFUL.weights.points]) > 0.4 * len(lost)
+    forgetful = [one for one in drawn if one.nemesis is not None and one.nemesis.points == steps]
+    lost = [step.params["point"] for one in forgetful for step in one.schedule() if step.params.get("wipe")]
+    assert len(lost) > len(forgetful) / 2
+    assert len([point for point in lost if point.partition("#")[0] in steps]) > 0.7 * len(lost)
 
 
 def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scenario]) -> None:
