@@ -19,7 +19,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
 from typing import Any
@@ -80,7 +80,7 @@ class Evidence:
 
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     """The trace of each life, by (node, life): events in time, numbered."""
-    union = _union(evidence.lives)
+    union = dict(_with_ends(_union(evidence.lives)))
     events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
     events += _broadcasts(evidence, union)
     events += _deliveries(evidence, union)
@@ -180,6 +180,21 @@ def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
     for (zxid, _), one in sorted(found.items(), key=lambda item: (item[0][0], -counts[item[0]])):
         union.setdefault(zxid, []).append(one)
     return union
+
+
+def _with_ends(union: Mapping[int, list[Transaction]]) -> Iterator[tuple[int, list[Transaction]]]:
+    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made."""
+    owners: dict[str, int] = {}  # by path
+    for zxid, forks in union.items():
+        first = forks[0]
+        if first.type == CLOSE and not first.steps:
+            left = [path for path, owner in owners.items() if owner == first.client]
+            first = replace(first, steps=tuple(("delete", path, None, None) for path in left))
+        for op, path, *_ in first.steps:
+            if op == "delete":
+                owners.pop(path, None)
+        owners.update(dict.fromkeys(first.ephemerals, first.client))
+        yield zxid, [first, *forks[1:]]
 
 
 def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:

@@ -42,7 +42,8 @@ Step = tuple[str, str, int | None, int | None]  # op, path, version afterwards, 
 class Transaction:
     """One of the log. `client` is a session, `cxid` the number of the request in its connection, `time` milliseconds of the
     leader's clock. `digest`: 64 bits of its bytes, without the digest of the tree that a server adds. `steps`: what it does
-    to znodes (not to their lists of rights); none for a session that begins and for what failed."""
+    to znodes (not to their lists of rights); none for a session that begins and for what failed. `ephemerals`: the paths of
+    those that it creates for as long as the session is there."""
 
     zxid: int
     client: int
@@ -51,6 +52,7 @@ class Transaction:
     type: int
     digest: int
     steps: tuple[Step, ...] = ()
+    ephemerals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def decode(body: bytes) -> Transaction:
         raise ValueError(str(error)) from error
     # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
     meant = _HEADER.size if kind == MULTI and not steps else reader.at
-    return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps)
+    return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps, tuple(reader.ephemerals))
 
 
 def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:
@@ -185,16 +187,21 @@ def _record(data: bytes, at: int) -> tuple[int, bytes] | None:
 
 
 class _Reader:
-    """Jute, ZooKeeper's way of writing records."""
+    """Jute, ZooKeeper's way of writing records. `ephemerals`: the paths of those that were read."""
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, at: int, ephemerals: list[str] | None = None) -> None:
         self.at = at
+        self.ephemerals: list[str] = [] if ephemerals is None else ephemerals
         self._data = data
 
     def number(self) -> int:
         (value,) = _INT.unpack_from(self._data, self.at)
         self.at += _INT.size
         return int(value)
+
+    def flag(self) -> bool:
+        self.at += 1
+        return self._data[self.at - 1] != 0
 
     @property
     def left(self) -> int:
@@ -228,7 +235,7 @@ def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
         parts = [(reader.number(), reader.buffer()) for _ in range(reader.number())]
         if all(part != ERROR for part, _ in parts):  # else it has failed, as a whole
             for part, data in parts:
-                yield from _steps(part, _Reader(data, 0))
+                yield from _steps(part, _Reader(data, 0, reader.ephemerals))
     elif kind == CLOSE and reader.left > DIGEST_BYTES:  # before 3.6 it does not say what ends with the session
         for _ in range(reader.number()):
             yield "delete", reader.text(), None, None
@@ -243,8 +250,8 @@ def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
 def _created(kind: int, reader: _Reader) -> Step:
     path, data = reader.text(), reader.buffer()
     _skip_acl(reader)
-    if kind in (CREATE, CREATE_2):
-        reader.skip(1)  # ephemeral
+    if kind in (CREATE, CREATE_2) and reader.flag():
+        reader.ephemerals.append(path)
     reader.number()  # the parent's count of changes of its children
     if kind == CREATE_TTL:
         reader.skip(_LONG.size)

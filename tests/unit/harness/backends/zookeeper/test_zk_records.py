@@ -13,6 +13,7 @@ from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
 from zab_chaos.model.verdict import Judgement, Verdict
 
 SESSION_ID, MS = 77, 1_000_000
+ANNE, BOB = 101, 202  # sessions of nobody whose records are kept
 
 
 def zxid(epoch: int, counter: int) -> int:
@@ -213,3 +214,20 @@ def test_a_server_whose_disk_was_lost_counts_again_from_when_it_serves() -> None
     assert [(it["t"], it["epoch"]) for it in found if it["event"] == "member"] == [(700 * MS, 1)]
     alone = traces(evidence([first, again], seen=[looking]))[1, 2]
     assert [it for it in alone if it["event"] == "member"] == []
+
+
+def made_by_a_session(counter: int, path: str, session: int) -> Transaction:
+    return replace(txn(1, counter, ("create", path, 0, 0), client=session), ephemerals=(path,))
+
+
+def test_a_session_ends_with_its_ephemeral_znodes_also_where_its_log_does_not_say_so() -> None:
+    """As before 3.6. One of Anne's is deleted by somebody else before, and one of Bob's stays."""
+    history = [
+        *(made_by_a_session(n, f"/e-{n}", ANNE) for n in (1, 2, 3)), made_by_a_session(4, "/e-4", BOB),
+        txn(1, 5, ("delete", "/e-2", None, None), client=BOB), replace(txn(1, 6, client=ANNE), type=CLOSE),
+        replace(txn(1, 7, client=ANNE), type=CLOSE),
+    ]  # fmt: skip
+    trace = traces(evidence(lives(log(*history)), []))[1, 1]
+    effects = {event["first"]: event["txns"][0][2] for event in trace if event["event"] == "broadcast"}
+    assert effects[6] == [["delete", "/e-1", None, None], ["delete", "/e-3", None, None]]
+    assert effects[7] == []

@@ -71,6 +71,19 @@ def test_a_bit_that_has_rotted_in_the_middle_is_damage_or_ends_the_log_as_it_doe
     assert log.damage == ("log.1: the transaction at byte 16 can't be read: its checksum is another one",)
 
 
+def creation(path: str, kept: int) -> bytes:
+    text = path.encode()
+    return struct.pack("!i", len(text)) + text + struct.pack("!ii?i", 0, 0, not kept, 1)
+
+
+def test_the_ephemeral_znodes_of_a_transaction_are_known_also_those_of_a_multi() -> None:
+    parts = [creation("/kept", 1), creation("/e-1", 0), creation("/e-2", 0)]
+    multi = struct.pack("!i", len(parts)) + b"".join(struct.pack("!ii", txnlog.CREATE, len(one)) + one for one in parts)
+    log = read(HEAD + record(body(5, txnlog.CREATE, parts[1])) + record(body(6, txnlog.MULTI, multi)) + ZEROS)
+    assert [one.ephemerals for one in log.transactions] == [("/e-1",), ("/e-1", "/e-2")]
+    assert [step[1] for step in log.transactions[1].steps] == ["/kept", "/e-1", "/e-2"]
+
+
 def test_zeros_end_a_log_and_bytes_after_the_last_whole_one_are_torn() -> None:
     data = HEAD + record(body(5))
     assert read(data + ZEROS).torn == 0
