@@ -13,7 +13,8 @@ PROPERTIES = (
     "integrity", "total order", "agreement", "local primary order", "global primary order", "primary integrity", "prefix",
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
     "durability", "committed stays", "client order", "exactly once", "values and versions", "state equality", "recovery",
-    "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys", "ephemerals", "watches",
+    "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys", "sessions",
+    "ephemerals", "watches",
 )  # fmt: skip
 
 MOST_EPOCH = 2**31 - 1

@@ -38,6 +38,7 @@ from zab_chaos.model.events import (
     packed,
 )
 from zab_chaos.model.oracle.broadcasts import Broadcasts, Step
+from zab_chaos.model.oracle.changes import Changes
 from zab_chaos.model.oracle.disks import Disk, Found, compare
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
@@ -374,6 +375,11 @@ class Facts:
     def effects(self) -> Effects:
         """What the delivered transactions did."""
         return Effects(self.ledger, self.broadcasts)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """What became of each znode."""
+        return Changes(self.ledger, self.effects, whole="converged" in self.milestones)
 
     def unanswered(self) -> list[Invoke]:
         """The operations of which nothing was heard any more."""

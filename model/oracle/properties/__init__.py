@@ -18,9 +18,10 @@ from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.recovery import Recovery
-from zab_chaos.model.oracle.properties.sessions import Ephemerals, Watches
+from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
 from zab_chaos.model.oracle.properties.values import ValuesAndVersions
+from zab_chaos.model.oracle.properties.watches import Watches
 
 ALL: tuple[type[Checker], ...] = (
     Integrity,
@@ -61,6 +62,7 @@ CLIENTS: tuple[type[Checker], ...] = (
 # Progress of servers that do not say which links they have open is judged by the clients' history; sessions are ZooKeeper's.
 SERVERS = (
     *(Serves if checker is Progress else checker for checker in ALL if checker.name not in NOT_SHOWN),
+    Sessions,
     Ephemerals,
     Watches,
 )

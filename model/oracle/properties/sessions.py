@@ -1,17 +1,110 @@
-"""What ZooKeeper promises to the holder of a session: its ephemeral znodes and its watches (programmer's guide).
+"""What ZooKeeper promises to the holder of a session (programmer's guide).
 
 Judged by sessions.jsonl: what clients with sessions were told, in the order in which their connections carried it, and, from
-the servers' logs, at which zxid each session ended.
+the servers' logs, at which zxid each session ended, and what had become of each znode by then.
 """
 
-from collections import Counter, defaultdict
-
-from zab_chaos.model.events import Ask, Began, Ended, Fired, Look, Lost, Made, Over, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 
 GUIDE = "ZooKeeper programmer's guide"
+
+
+class Sessions(Checker):
+    """ZooKeeper programmer's guide, "Consistency Guarantees": sequential consistency, and a single system image.
+
+    Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
+    server; that a read shows the znode's last change up to the zxid that its answer names, as the history has it; that the
+    history has, at the zxid that was told, each ephemeral znode that was acknowledged, made by that session; and that a session
+    writes nothing after its end. Does not verify what a run that has not converged may have delivered beyond its records, nor
+    that a session whose client was told that it had expired is over for the servers, too.
+    """
+
+    name = "sessions"
+    source = GUIDE
+    statement = (
+        "A session is shown what is true at the zxid of the answer, and never an older state, at whichever server. What it is "
+        "told that it made is there, and it makes nothing after its end."
+    )
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._began: dict[int, Began] = {}  # by session
+        self._latest: dict[int, Look | Made] = {}  # by client: what its session was told last
+        self._looks: list[Look] = []
+        self._made: list[Made] = []
+        self._ended: dict[int, Ended] = {}
+
+    def on_began(self, line: Began) -> None:
+        self.checked += 1
+        self._latest.pop(line.client, None)
+        first = self._began.setdefault(line.session, line)
+        if first is not line:
+            self.found.add(f"session {line.session:#x} began a second time", [first, line])
+
+    def on_made(self, line: Made) -> None:
+        self._made.append(line)
+        self._told(line)
+
+    def on_look(self, line: Look) -> None:
+        self._looks.append(line)
+        if not line.last:
+            self._told(line)
+
+    def on_ended(self, line: Ended) -> None:
+        self._ended[line.session] = line
+
+    def _told(self, line: Look | Made) -> None:
+        before = self._latest.get(line.client)
+        if before is not None and packed(line.zxid) < packed(before.zxid):
+            self.found.add(
+                f"client {line.client} was told {show(line.zxid)}, after its session had been told {show(before.zxid)}",
+                [before, line],
+            )
+        else:
+            self._latest[line.client] = line
+
+    def at_end(self) -> None:
+        for look in self._looks:
+            if packed(look.zxid) <= self.facts.changes.upto:
+                self._shown(look)
+        for made in self._made:
+            if packed(made.zxid) <= self.facts.changes.upto:
+                self._there(made)
+        if self._ended:
+            self._after_the_end()
+
+    def _shown(self, look: Look) -> None:
+        self.checked += 1
+        right = self.facts.changes.state(look.path, packed(look.zxid))
+        if right != (packed(look.changed) if look.changed is not None else None):
+            self.found.add(
+                f"client {look.client} looked at {look.path} at {named([look.node])}, at {show(look.zxid)}, and saw "
+                f"{state(look.changed)}; right was {state(right)}",
+                [look, self.facts.effects.broadcast(right) if right is not None else None],
+            )
+
+    def _there(self, made: Made) -> None:
+        self.checked += 1
+        index = self.facts.ledger.index(packed(made.zxid))
+        txn = self.facts.effects.txns[index] if index is not None else None
+        if txn is None or txn[0] != made.session or ("create", made.path) not in [step[:2] for step in txn[2]]:
+            self.found.add(
+                f"session {made.session:#x} was told that it made {made.path} at {show(made.zxid)}, and the history does not "
+                "have that there",
+                [made, self.facts.effects.broadcast(packed(made.zxid))],
+            )
+
+    def _after_the_end(self) -> None:
+        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
+            ended = self._ended.get(txn[0]) if txn is not None and txn[2] else None
+            if ended is not None and txn is not None and zxid > packed(ended.zxid):
+                self.found.add(
+                    f"session {txn[0]:#x} wrote {show(zxid)}, and had ended at {show(ended.zxid)}",
+                    [ended, self.facts.effects.broadcast(zxid)],
+                )
 
 
 class Ephemerals(Checker):
@@ -80,71 +173,6 @@ class Ephemerals(Checker):
             )
 
 
-class Watches(Checker):
-    """ZooKeeper programmer's guide, "What ZooKeeper Guarantees about Watches".
-
-    Verifies that a server tells of a change only to whom has set a watch since it was told the last time ("one-time
-    trigger"), and that a client sees no other state of a znode than the one at which it has set its watch before it is told
-    ("a client will see a watch event for a znode it is watching before seeing the new data"). A watch goes with its
-    connection: what a client misses while it is not connected is not promised. Does not verify that a change of which the
-    client sees nothing is told at all.
-    """
-
-    name = "watches"
-    source = GUIDE
-    statement = "A watch fires at most once, and its client is told of the change before it sees it."
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._set: dict[int, dict[str, Look]] = defaultdict(dict)  # by client and path: what it saw
-        self._asked: dict[int, Counter[str]] = defaultdict(Counter)  # reads on their way that set a watch
-        self._early: dict[int, Counter[str]] = defaultdict(
-            Counter
-        )  # of these, whose watch has fired before they came back
-
-    def on_began(self, line: Began) -> None:
-        self._forget(line.client)
-
-    def on_lost(self, line: Lost) -> None:
-        self._forget(line.client)
-
-    def on_over(self, line: Over) -> None:
-        self._forget(line.client)
-
-    def on_ask(self, line: Ask) -> None:
-        self._asked[line.client][line.path] += 1
-
-    def on_look(self, line: Look) -> None:
-        before = self._set[line.client].get(line.path)
-        if before is not None:
-            self.checked += 1
-        if before is not None and before.changed != line.changed:
-            self.found.add(
-                f"client {line.client} saw {_state(line)} before it was told of a change; it watches {line.path} since it has "
-                f"seen {_state(before)}",
-                [before, line],
-            )
-        if line.watch:
-            self._asked[line.client][line.path] -= 1
-            if self._early[line.client][line.path] > 0:
-                self._early[line.client][line.path] -= 1
-            else:
-                self._set[line.client].setdefault(line.path, line)
-
-    def on_fired(self, line: Fired) -> None:
-        self.checked += 1
-        if self._set[line.client].pop(line.path, None) is not None:
-            return
-        if self._asked[line.client][line.path] > self._early[line.client][line.path]:
-            self._early[line.client][line.path] += 1
-        else:
-            self.found.add(f"client {line.client} was told of a change of {line.path} that it does not watch", [line])
-
-    def _forget(self, client: int) -> None:
-        self._set.pop(client, None)
-        self._asked.pop(client, None)
-        self._early.pop(client, None)
-
-
-def _state(look: Look) -> str:
-    return "that there is none" if look.changed is None else f"the state of {show(look.changed)}"
+def state(changed: int | Pair | None) -> str:
+    """What a read shows of a znode, in words: the zxid of its last change."""
+    return "that there is none" if changed is None else f"the state of {show(changed)}"

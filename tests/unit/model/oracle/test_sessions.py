@@ -33,9 +33,11 @@ def ended(counter: int, session: int = ANNES) -> Line:
     return {"type": "ended", "client": 0, "session": session, "zxid": [1, counter]}
 
 
-def look(counter: int, changed: int | None, client: int = BOB, node: int = 2, **fields: Any) -> Line:
+def look(
+    counter: int, changed: int | None, client: int = BOB, node: int = 2, path: str = PATH, **fields: Any
+) -> Line:  # fmt: skip
     there = {} if changed is None else {"changed": [1, changed]}
-    return {"type": "look", "client": client, "path": PATH, "node": node, "zxid": [1, counter], **there, **fields}
+    return {"type": "look", "client": client, "path": path, "node": node, "zxid": [1, counter], **there, **fields}
 
 
 def over(why: str, session: int = ANNES) -> Line:
@@ -127,3 +129,140 @@ def test_another_clients_watch_is_another_one() -> None:
     lines = [ask(), look(5, 5, watch=True), look(8, 8, client=ANNE), fired(), look(8, 8)]
     assert judged("watches", lines).verdict is Judgement.PASS
     assert judged("watches", [*lines, fired(ANNE)]).verdict is Judgement.VIOLATION
+
+
+# ---- with the history that the servers' logs tell ----
+
+Txn = tuple[int, list[list[Any]]]  # a session, and the steps
+
+
+def judged_by_history(
+    name: str, txns: list[Txn], lines: list[Line], *, whole: bool = True, told: int | None = None
+) -> Property:  # fmt: skip
+    """`txns`: what the servers delivered, from 1:1 on; of the first `told` of them it is known what they do. `whole`: the run
+    has converged."""
+    digests = [f"{n:016x}" for n in range(1, len(txns) + 1)]
+    events: list[Line] = [
+        {"event": "boot", "disk": "fresh", "accepted_epoch": 1, "current_epoch": 1, "last_zxid": [0, 0],
+         "snapshot_zxid": [0, 0], "torn_bytes": 0, "faithful": False, "nodes": 1, "defect": None, "pid": None},
+        {"event": "broadcast", "epoch": 1, "first": 1, "digests": "".join(digests[:told]), "delivered": [0, 0],
+         "txns": [[session, n, steps] for n, (session, steps) in enumerate(txns[:told], 1)]},
+        {"event": "deliver", "epoch": 1, "first": 1, "digests": "".join(digests), "digest": "0" * 16, "tree": "0" * 16},
+    ]  # fmt: skip
+    oracle = Oracle(ev.LOGS)
+    for n, event in enumerate(events, 1):
+        oracle.feed({"t": n, "node": 1, "life": 1, "n": n, **event})
+    for t, line in enumerate(lines, 1):
+        oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
+    if whole:
+        oracle.feed_milestone({"t": 9, "event": "converged"})
+    checker = next(one for one in oracle.checkers if one.name == name)
+    checker.at_end()
+    return checker.property()
+
+
+CREATED: list[Any] = ["create", PATH, 0, 0]
+DELETED: list[Any] = ["delete", PATH, None, None]
+OTHER: list[Any] = ["set", "/sessions/z-1", 1, 0]
+# Anne's session begins, makes PATH at 1:2 and ends at 1:4; Bob's writes elsewhere at 1:3 and 1:5.
+HISTORY: list[Txn] = [(ANNES, []), (ANNES, [CREATED]), (BOBS, [OTHER]), (ANNES, [DELETED]), (BOBS, [OTHER])]
+
+
+def began(client: int, session: int) -> Line:
+    return {"type": "began", "client": client, "session": session}
+
+
+def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_further_back() -> None:
+    lines = [
+        began(ANNE, ANNES), began(BOB, BOBS), made(2), look(1, None), look(2, 2, node=1, **MINE), look(3, 2, node=3, **MINE),
+        {"type": "lost", "client": BOB}, look(3, 2, node=1, **MINE), look(5, None), began(BOB, 303), look(3, 2, **MINE),
+        over("closed"), ended(4), look(4, None, client=0, last=True), look(5, None, client=0, node=1, last=True),
+        look(4, None, client=0, node=3, last=True),
+    ]  # fmt: skip
+    found = judged_by_history("sessions", HISTORY, lines)
+    assert (found.verdict, found.checked) == (Judgement.PASS, 13), found.violations
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([look(3, None)], "/sessions/e-1-1 at node 2, at 1:3, and saw that there is none; right was the state of 1:2"),
+        ([look(5, 2, **MINE)], "and saw the state of 1:2; right was that there is none"),
+        ([look(3, 1, **MINE)], "and saw the state of 1:1; right was the state of 1:2"),
+        ([look(5, None), {"type": "lost", "client": BOB}, look(3, 2, node=3, **MINE)], "told 1:3, after its session had been"),
+        ([made(2), look(1, None, client=ANNE)], "client 1 was told 1:1, after its session had been told 1:2"),
+        ([made(3)], "told that it made /sessions/e-1-1 at 1:3, and the history does not have that there"),
+        ([made(2, session=BOBS)], "session 0xca was told that it made /sessions/e-1-1 at 1:2"),
+        ([made(9)], "at 1:9, and the history does not have that there"),
+        ([ended(4, BOBS)], "session 0xca wrote 1:5, and had ended at 1:4"),
+        ([began(ANNE, ANNES), began(BOB, ANNES)], "session 0x65 began a second time"),
+    ],
+    ids=["missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number"],
+)  # fmt: skip
+def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
+    found = judged_by_history("sessions", HISTORY, lines)
+    assert found.verdict is Judgement.VIOLATION
+    (violation,) = found.violations
+    assert words in violation.words
+
+
+@pytest.mark.parametrize("line", [made(9), look(9, 7), ended(9, BOBS)])
+def test_of_a_run_that_is_not_whole_nothing_is_said_beyond_its_history(line: Line) -> None:
+    assert judged_by_history("sessions", HISTORY, [line], whole=False).violations == []
+
+
+def telling(what: str, path: str = PATH) -> Line:
+    return {"type": "fired", "client": BOB, "path": path, "what": what}
+
+
+ELSEWHERE = "/sessions/z-1"
+
+
+def test_a_watch_tells_of_the_first_change_before_any_answer_that_is_as_new() -> None:
+    lines = [
+        ask(), look(1, None, watch=True), look(1, None, path=ELSEWHERE), telling("created"), look(2, None, path=ELSEWHERE),
+        ask(), look(3, 2, watch=True, **MINE), telling("deleted"), look(5, 5, path=ELSEWHERE),
+    ]  # fmt: skip
+    found = judged_by_history("watches", HISTORY, lines)
+    assert (found.verdict, found.checked) == (Judgement.PASS, 4), found.violations
+
+
+SET = [ask(), look(3, 2, watch=True, **MINE)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([*SET, look(5, 5, path=ELSEWHERE)], "was answered at 1:5 before it was told of the change at 1:4"),
+        (
+            [*SET, look(4, 3, path=ELSEWHERE), telling("deleted")],
+            "was answered at 1:4 before it was told of the change at 1:4",
+        ),
+        ([*SET, {**made(5), "client": BOB}], "was answered at 1:5 before it was told of the change at 1:4"),
+        ([*SET, telling("changed")], "was told 'changed'; 1:4 is a delete"),
+        ([ask(), look(5, None, watch=True), telling("created")], "was told of a change, and there is none"),
+    ],
+    ids=["missing", "late-for-another-znode", "late-for-a-write", "as-something-else", "of-nothing"],
+)
+def test_a_watch_that_misses_what_the_history_has(lines: list[Line], words: str) -> None:
+    found = judged_by_history("watches", HISTORY, lines)
+    assert found.verdict is Judgement.VIOLATION
+    (violation,) = found.violations
+    assert words in violation.words
+    assert "client 2, which watches /sessions/e-1-1 since it saw" in violation.words
+
+
+@pytest.mark.parametrize("gone", [{"type": "lost", "client": BOB}, began(BOB, BOBS)])
+def test_what_happens_after_a_connection_is_no_business_of_its_watches(gone: Line) -> None:
+    assert judged_by_history("watches", HISTORY, [*SET, gone, look(5, 5, path=ELSEWHERE)]).violations == []
+
+
+def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() -> None:
+    lines = [ask(), look(5, None, watch=True), telling("created")]
+    assert judged_by_history("watches", HISTORY, lines, whole=False).violations == []
+
+
+@pytest.mark.parametrize("counter", [4, 5])
+def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(counter: int) -> None:
+    assert judged_by_history("sessions", HISTORY, [look(3, None)], told=3).violations
+    assert judged_by_history("sessions", HISTORY, [look(counter, 2)], told=3).violations == []

@@ -1,0 +1,42 @@
+"""Each znode's changes, as the delivered transactions have them."""
+
+from bisect import bisect_right
+
+from zab_chaos.model.oracle.effects import Effects
+from zab_chaos.model.oracle.ledger import Ledger
+from zab_chaos.model.oracle.spans import FOREVER
+
+CHANGING = frozenset({"create", "set", "delete"})
+Change = tuple[int, str]  # the zxid, and the operation
+
+
+class Changes:
+    """By path. `upto`: the zxid up to which it is known what has changed; behind it nothing is said. A run that is not `whole`
+    may have delivered more than its records show."""
+
+    def __init__(self, ledger: Ledger, effects: Effects, *, whole: bool) -> None:
+        self.upto = FOREVER if whole else ledger.last
+        self._by_path: dict[str, list[Change]] = {}
+        for zxid, txn in zip(ledger.zxids, effects.txns, strict=True):
+            if txn is None:
+                self.upto = zxid - 1
+                return
+            for op, path, *_ in txn[2]:
+                if op in CHANGING:
+                    self._by_path.setdefault(path, []).append((zxid, op))
+
+    def state(self, path: str, zxid: int) -> int | None:
+        """The zxid of the znode's last change up to `zxid`; None: there is no such znode then."""
+        changes = self._by_path.get(path, [])
+        place = bisect_right(changes, zxid, key=_zxid)
+        return changes[place - 1][0] if place and changes[place - 1][1] != "delete" else None
+
+    def after(self, path: str, zxid: int) -> Change | None:
+        """The znode's first change after `zxid`."""
+        changes = self._by_path.get(path, [])
+        place = bisect_right(changes, zxid, key=_zxid)
+        return changes[place] if place < len(changes) else None
+
+
+def _zxid(change: Change) -> int:
+    return change[0]
