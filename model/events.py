@@ -363,6 +363,25 @@ class Ended(SessionLine, kw_only=True, tag="ended"):
     zxid: Pair
 
 
+class Kept(Line, kw_only=True):
+    """A line of tree.jsonl: a znode that all servers showed alike in the end, when the last transaction was `zxid`. `value`:
+    the CRC-32 of its data; `created`, `changed`, `children_changed`: the zxids of its creation, of its last set, and of the
+    last creation or deletion of a child, of which there were `children_version`."""
+
+    zxid: Pair
+    path: str
+    value: int
+    version: int
+    created: Pair
+    changed: Pair
+    children_version: int
+    children_changed: Pair
+
+    @property
+    def file(self) -> str:
+        return "tree.jsonl"
+
+
 class Fault(Line, kw_only=True, tag_field="type"):
     """A line of faults.jsonl. `evidence` is free in form: what the processes themselves showed."""
 

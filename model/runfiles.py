@@ -15,6 +15,7 @@ from zab_chaos.model.events import (
     Heal,
     Inject,
     Invoke,
+    Kept,
     Line,
     Milestone,
     OfSession,
@@ -33,6 +34,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "faults.jsonl": msgspec.json.Decoder(Inject | Heal).decode,
     "harness.jsonl": msgspec.json.Decoder(Milestone).decode,
     "sessions.jsonl": msgspec.json.Decoder(OfSession).decode,
+    "tree.jsonl": msgspec.json.Decoder(Kept).decode,
 }
 
 
@@ -77,6 +79,9 @@ class Reader:
 
     def sessions(self) -> Iterator[OfSession]:
         return self._lines("sessions.jsonl")
+
+    def tree(self) -> Iterator[Kept]:
+        return self._lines("tree.jsonl")
 
     def faults(self) -> Iterator[Inject | Heal]:
         return self._ascending(self._lines("faults.jsonl"))

@@ -26,6 +26,7 @@ from zab_chaos.model.events import (
     Heal,
     Inject,
     Invoke,
+    Kept,
     Link,
     Member,
     Milestone,
@@ -171,6 +172,7 @@ class Facts:
         self.injected: set[int | str] = set()  # their ids
         self.heals: list[Heal] = []
         self.healed: set[int | str] = set()
+        self.tree: list[Kept] = []  # what all servers showed alike in the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): the harness saw that it ended by itself
         self.before: set[tuple[int, int]] = set()  # whose (client, seq) transactions lay on disks before the start

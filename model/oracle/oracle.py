@@ -100,6 +100,10 @@ class Oracle:
         """One line of sessions.jsonl."""
         self._tell(str(line.__struct_config__.tag), line)
 
+    def take_znode(self, znode: ev.Kept) -> None:
+        """One line of tree.jsonl."""
+        self.facts.tree.append(znode)
+
     def take_fault(self, fault: ev.Inject | ev.Heal) -> None:
         if isinstance(fault, ev.Inject):
             self.facts.inject(fault)
@@ -325,6 +329,8 @@ def judge(folder: Path, *, stored: bool = True) -> Verdict:
         oracle.take_operation(operation)
     for line in reader.sessions():
         oracle.take_session(line)
+    for znode in reader.tree():
+        oracle.take_znode(znode)
     for fault in reader.faults():
         oracle.take_fault(fault)
     return oracle.finish(run)

@@ -16,17 +16,18 @@ OF_THE_STATE = frozenset({NO_NODE, NODE_EXISTS, NO_PARENT, BAD_VERSION, NOT_EMPT
 
 
 class Znode:
-    """`value` is the CRC-32 of the data, `counter` the number of children that were ever created below it; `zxid` says
-    which transaction changed it last (0: none)."""
+    """`value` is the CRC-32 of the data, `counter` the number of children that were ever created below it, `gone` of those that
+    were deleted; `created`, `zxid` and `below` say which transaction created it, which changed it last, and which did so with
+    its list of children (0: none)."""
 
-    __slots__ = ("children", "counter", "value", "version", "zxid")
+    __slots__ = ("below", "children", "counter", "created", "gone", "value", "version", "zxid")
 
     def __init__(self, value: int | None, zxid: int = 0) -> None:
         self.version = 0
         self.value = value
         self.children: set[str] = set()
-        self.counter = 0
-        self.zxid = zxid
+        self.counter = self.gone = 0
+        self.created = self.zxid = self.below = zxid
 
 
 class Znodes:
@@ -72,6 +73,7 @@ class Znodes:
             parent = self.at.get(parent_of(path))
             if parent is not None:
                 parent.counter += 1
+                parent.below = zxid
                 parent.children.add(name_of(path))
         elif op == "set":
             node = self.at.get(path) or self.at.setdefault(path, Znode(value))
@@ -80,6 +82,8 @@ class Znodes:
             self.at.pop(path, None)
             parent = self.at.get(parent_of(path))
             if parent is not None:
+                parent.gone += 1
+                parent.below = zxid
                 parent.children.discard(name_of(path))
 
     def refusal(self, steps: Sequence[Asked]) -> str | None:

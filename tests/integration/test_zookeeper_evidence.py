@@ -44,12 +44,12 @@ def test_logs_and_trees_of_all_servers_are_equal_and_say_what_was_done(tmp_path:
 
 
 def test_trees_that_differ_are_told_by_path(tmp_path: Path) -> None:
-    znode = tree.Znode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0)
-    other = tree.Znode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0)
-    trees = {1: tree.Tree({"/": znode, "/a": znode}, 9), 2: tree.Tree({"/": znode, "/a": other, "/b": znode}, 9)}
+    znode = tree.Znode(1, 0, (1 << 32) + 1, (1 << 32) + 1, 0, 0, (1 << 32) + 1)
+    other = tree.Znode(1, 2, (1 << 32) + 1, (2 << 32) + 5, 0, 3, (1 << 32) + 9)
+    trees = {1: tree.Tree({"/": znode, "/a": znode}, 9, 9), 2: tree.Tree({"/": znode, "/a": other, "/b": znode}, 9, 9)}
     assert tree.differences(trees) == [
-        "/a: node-1 has version 0 of 1:1, node-2 has version 2 of 2:5",
-        "/b: node-1 has none, node-2 has version 0 of 1:1",
+        "/a: node-1 has version 0 of 1:1, children version 0 of 1:1, node-2 has version 2 of 2:5, children version 3 of 1:9",
+        "/b: node-1 has none, node-2 has version 0 of 1:1, children version 0 of 1:1",
     ]
     assert trees[1].digest != trees[2].digest
 

@@ -69,19 +69,15 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     assert again == 0
     assert found["runs"][0]["properties"] == ran["properties"]
     made_one = next(line for line in lines if line["type"] == "made")
-    lie = {
-        **made_one,
-        "type": "look",
-        "node": 1,
-        "zxid": [99, 1],
-        "changed": made_one["zxid"],
-        "owner": made_one["session"],
-    }
+    there = {"changed": made_one["zxid"], "owner": made_one["session"]}
+    lie = {**made_one, "type": "look", "node": 1, "zxid": [99, 1], **there}
     assert verified(ran["folder"], [*lines, lie])["ephemerals"] == "UNKNOWN"
-    stale = next(
-        line for line in lines if line["type"] == "look" and "owner" not in line and line["zxid"] > line["changed"]
-    )
+    kept = (line for line in lines if line["type"] == "look" and "owner" not in line)
+    stale = next(line for line in kept if line["zxid"] > line.get("changed", [99]))
     wrong = [{**line, "changed": [1, 1]} if line is stale else line for line in lines]
     assert verified(ran["folder"], wrong)["sessions"] == "UNKNOWN"
+    shown = Path(ran["folder"], "tree.jsonl")
+    shown.write_text(shown.read_text().replace('"children_version":', '"children_version":1', 1))
+    assert verified(ran["folder"], lines)["state equality"] == "UNKNOWN"
     deaf = [line for line in lines if line["type"] != "fired"]
     assert verified(ran["folder"], deaf)["watches"] == "UNKNOWN"

@@ -58,6 +58,7 @@ class Stage(ProcessDeployment):
         self._version: str | None = None
         self._clients: list[Client] = []
         self._lives: list[Life] | None = None  # as they were when all servers were equally far
+        self._tree: tree.Tree | None = None  # that they all showed then
 
     def _build(self, stack: ExitStack) -> None:
         release = locate(self._release_named, lambda jar: self._display.say(f"fetching {jar}"))
@@ -139,6 +140,7 @@ class Stage(ProcessDeployment):
         ends = {life.node: life.after.last for life in lives}  # of each server's latest life
         if len(set(ends.values())) > 1:
             return "different ends of logs: " + ", ".join(f"node-{node} {show(end)}" for node, end in ends.items())
+        self._tree = max(trees.values(), key=lambda shown: shown.zxid)
         return None
 
     def last_look(self) -> None:
@@ -164,6 +166,8 @@ class Stage(ProcessDeployment):
         )
         write_traces(evidence, self.folder)
         sessions.write_ended(self.sessions_file, evidence.lives)
+        if self._tree is not None:
+            tree.write(self._tree, self.folder.file("tree.jsonl"))
 
     @property
     def sessions_file(self) -> Path:

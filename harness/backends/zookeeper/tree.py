@@ -1,14 +1,19 @@
 """A server's whole tree, read through the server itself by a kazoo client of its own, after `sync`."""
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import msgspec
+
 from zab_chaos.harness.extras import extra
+from zab_chaos.node.core.zxid import Zxid, pair
 
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient
@@ -31,21 +36,25 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """`value`: the CRC-32 of its data; `owner`: the session of an ephemeral one, else 0; zxids of creation and last change."""
+    """`value`: the CRC-32 of its data; `owner`: the session of an ephemeral one, else 0; zxids of creation and last change;
+    the number of creations and deletions of its children, and the zxid of the last one."""
 
     value: int
     version: int
     created: int
     changed: int
     owner: int
+    children_version: int
+    children_changed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`zxid`: the last one that the server had processed when it had answered."""
+    """`zxid`: the last one that the server had processed when it had answered; `since`: before the first answer."""
 
     znodes: dict[str, Znode]
     zxid: int
+    since: int
 
     @property
     def digest(self) -> str:
@@ -61,10 +70,29 @@ def read(address: str, session_seconds: float = 10.0) -> Tree:
     with connected(address, session_seconds) as client:
         try:
             client.sync_async("/").get(timeout=ANSWER_SECONDS)
+            since = client.last_zxid
             znodes = dict(_walk(client))
         except (KazooException, KazooTimeoutError) as error:
             raise Unreadable(f"{address} did not show its tree: {type(error).__name__} {error}".strip()) from error
-        return Tree(znodes, client.last_zxid)
+        return Tree(znodes, client.last_zxid, since)
+
+
+def write(tree: Tree, file: Path) -> None:
+    """As tree.jsonl. Of a tree that has changed while it was read nothing is written: it is that of no zxid."""
+    if tree.since != tree.zxid:
+        return
+    t, at = time.monotonic_ns(), pair(Zxid(tree.zxid))
+    with file.open("wb") as lines:
+        for path, znode in tree.znodes.items():
+            lines.write(msgspec.json.encode({"t": t, "zxid": at, "path": path, **_line(znode)}) + b"\n")
+
+
+def _line(znode: Znode) -> dict[str, Any]:
+    return {
+        "value": znode.value, "version": znode.version, "created": pair(Zxid(znode.created)),
+        "changed": pair(Zxid(znode.changed)), "children_version": znode.children_version,
+        "children_changed": pair(Zxid(znode.children_changed)),
+    }  # fmt: skip
 
 
 @contextmanager
@@ -92,7 +120,12 @@ def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
                 below = children.get(timeout=ANSWER_SECONDS)
             except NoNodeError:
                 continue  # it has gone meanwhile
-            yield path, Znode(crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+            yield (
+                path,
+                Znode(
+                    crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.cversion, stat.pzxid
+                ),
+            )
             waiting += [child for name in below if (child := f"{path.rstrip('/')}/{name}") != OWN]
 
 
@@ -111,4 +144,6 @@ def differences(trees: dict[int, Tree]) -> list[str]:
 def _told(znode: Znode | None) -> str:
     if znode is None:
         return "none"
-    return f"version {znode.version} of {znode.changed >> 32}:{znode.changed & 0xFFFFFFFF}"
+    told = f"version {znode.version} of {znode.changed >> 32}:{znode.changed & 0xFFFFFFFF}"
+    below = f"{znode.children_changed >> 32}:{znode.children_changed & 0xFFFFFFFF}"
+    return f"{told}, children version {znode.children_version} of {below}"

@@ -20,6 +20,8 @@ def in_words(file: str, line: Line) -> str:
     if file == "sessions.jsonl":
         who = f"client {line['client']}" if line.get("client") else "the harness"
         return f"{who} {_tell(SESSIONS, str(line.get('type', '?')), line)}"
+    if file == "tree.jsonl":
+        return f"all servers showed {line.get('path', '?')} in the end"
     if file == "faults.jsonl":
         return _tell(FAULTS, str(line.get("type", "?")), line)
     return f"the run: {line.get('event', line.get('type', '?'))}"

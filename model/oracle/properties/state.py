@@ -1,20 +1,24 @@
 """Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
-from zab_chaos.model.events import Boot, Deliver, Snapshot, packed
+from zab_chaos.model.events import Boot, Deliver, Kept, Snapshot, packed
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.ledger import Delivery
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.znodes import ROOT, Znode, Znodes
 from zab_chaos.node.core import digest as dg
+
+OWN = "/zookeeper"  # ZooKeeper's own znodes, which it makes without a transaction
 
 
 class StateEquality(Checker):
     """LADIS 2008: replicas that have delivered the same messages are in the same state.
 
     Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
-    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; and that a snapshot holds
-    nothing but delivered transactions (ZOOKEEPER-1549, 4837). Does not compare trees at zxids that only one node
-    reported, nor trees whose digests collide.
+    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; that a snapshot holds
+    nothing but delivered transactions (ZOOKEEPER-1549, 4837); and, where the tree itself is on record, that each znode's
+    data, version, zxids and count of changes of its children are what the delivered transactions make of them. Does not
+    compare trees at zxids that only one node reported, nor trees whose digests collide.
     """
 
     name = "state equality"
@@ -76,9 +80,65 @@ class StateEquality(Checker):
                 [first, event],
             )
 
+    # ---- the tree itself ----
+
+    def at_end(self) -> None:
+        if not self.facts.tree:
+            return
+        state = self._made_by_history(packed(self.facts.tree[0].zxid))
+        if state is None:
+            return
+        kept = {znode.path: znode for znode in self.facts.tree}
+        for path in sorted(kept.keys() | {path for path in state.at if not path.startswith(OWN)}):
+            self._compare(path, kept.get(path), state.at.get(path))
+
+    def _made_by_history(self, upto: int) -> Znodes | None:
+        """None where nothing says what some transaction does."""
+        state = Znodes()
+        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
+            if zxid > upto:
+                break
+            if txn is None:
+                return None
+            for step in txn[2]:
+                state.apply(zxid, step)
+        return state
+
+    def _compare(self, path: str, kept: Kept | None, made: Znode | None) -> None:
+        self.checked += 1
+        if kept is not None and made is not None:
+            right = _told(path, made)
+            wrong = [
+                f"{name} {shown}, not {right[name]}" for name, shown in _shown(kept).items() if shown != right[name]
+            ]
+            if wrong:
+                by = self.facts.effects.broadcast(made.zxid)
+                self.found.add(f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, kept])
+        elif made is not None:
+            by = self.facts.effects.broadcast(made.zxid)
+            self.found.add(f"no server shows {path} in the end, which the history has since {show(made.created)}", [by])
+        else:
+            self.found.add(f"all servers show {path} in the end, which the history does not have", [kept])
+
     def _unknown(self, event: Boot | Snapshot, zxid: int) -> None:
         self.checked += 1
         self.found.add(
             f"node {event.node} restored a snapshot at {show(zxid)}, which is no point of the delivered history",
             [event],
         )
+
+
+def _shown(kept: Kept) -> dict[str, object]:
+    return {
+        "data": kept.value, "version": kept.version, "czxid": show(kept.created), "mzxid": show(kept.changed),
+        "cversion": kept.children_version, "pzxid": show(kept.children_changed),
+    }  # fmt: skip
+
+
+def _told(path: str, made: Znode) -> dict[str, object]:
+    """What is to be shown. The root has one child more than was ever created, ZooKeeper's own, and counts from there."""
+    children = made.counter + made.gone - (path == ROOT)
+    return {
+        "data": made.value, "version": made.version, "czxid": show(made.created), "mzxid": show(made.zxid),
+        "cversion": children, "pzxid": show(made.below),
+    }  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.model.oracle.delivered import Txn, delivered
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Judgement, Property
@@ -133,25 +134,9 @@ def test_another_clients_watch_is_another_one() -> None:
 
 # ---- with the history that the servers' logs tell ----
 
-Txn = tuple[int, list[list[Any]]]  # a session, and the steps
 
-
-def judged_by_history(
-    name: str, txns: list[Txn], lines: list[Line], *, whole: bool = True, told: int | None = None
-) -> Property:  # fmt: skip
-    """`txns`: what the servers delivered, from 1:1 on; of the first `told` of them it is known what they do. `whole`: the run
-    has converged."""
-    digests = [f"{n:016x}" for n in range(1, len(txns) + 1)]
-    events: list[Line] = [
-        {"event": "boot", "disk": "fresh", "accepted_epoch": 1, "current_epoch": 1, "last_zxid": [0, 0],
-         "snapshot_zxid": [0, 0], "torn_bytes": 0, "faithful": False, "nodes": 1, "defect": None, "pid": None},
-        {"event": "broadcast", "epoch": 1, "first": 1, "digests": "".join(digests[:told]), "delivered": [0, 0],
-         "txns": [[session, n, steps] for n, (session, steps) in enumerate(txns[:told], 1)]},
-        {"event": "deliver", "epoch": 1, "first": 1, "digests": "".join(digests), "digest": "0" * 16, "tree": "0" * 16},
-    ]  # fmt: skip
-    oracle = Oracle(ev.LOGS)
-    for n, event in enumerate(events, 1):
-        oracle.feed({"t": n, "node": 1, "life": 1, "n": n, **event})
+def judged_by_history(name: str, lines: list[Line], *, whole: bool = True, told: int | None = None) -> Property:
+    oracle = delivered(HISTORY, told)
     for t, line in enumerate(lines, 1):
         oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
     if whole:
@@ -179,7 +164,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         over("closed"), ended(4), look(4, None, client=0, last=True), look(5, None, client=0, node=1, last=True),
         look(4, None, client=0, node=3, last=True),
     ]  # fmt: skip
-    found = judged_by_history("sessions", HISTORY, lines)
+    found = judged_by_history("sessions", lines)
     assert (found.verdict, found.checked) == (Judgement.PASS, 13), found.violations
 
 
@@ -200,7 +185,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
     ids=["missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number"],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
-    found = judged_by_history("sessions", HISTORY, lines)
+    found = judged_by_history("sessions", lines)
     assert found.verdict is Judgement.VIOLATION
     (violation,) = found.violations
     assert words in violation.words
@@ -208,7 +193,7 @@ def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words
 
 @pytest.mark.parametrize("line", [made(9), look(9, 7), ended(9, BOBS)])
 def test_of_a_run_that_is_not_whole_nothing_is_said_beyond_its_history(line: Line) -> None:
-    assert judged_by_history("sessions", HISTORY, [line], whole=False).violations == []
+    assert judged_by_history("sessions", [line], whole=False).violations == []
 
 
 def telling(what: str, path: str = PATH) -> Line:
@@ -223,7 +208,7 @@ def test_a_watch_tells_of_the_first_change_before_any_answer_that_is_as_new() ->
         ask(), look(1, None, watch=True), look(1, None, path=ELSEWHERE), telling("created"), look(2, None, path=ELSEWHERE),
         ask(), look(3, 2, watch=True, **MINE), telling("deleted"), look(5, 5, path=ELSEWHERE),
     ]  # fmt: skip
-    found = judged_by_history("watches", HISTORY, lines)
+    found = judged_by_history("watches", lines)
     assert (found.verdict, found.checked) == (Judgement.PASS, 4), found.violations
 
 
@@ -245,7 +230,7 @@ SET = [ask(), look(3, 2, watch=True, **MINE)]
     ids=["missing", "late-for-another-znode", "late-for-a-write", "as-something-else", "of-nothing"],
 )
 def test_a_watch_that_misses_what_the_history_has(lines: list[Line], words: str) -> None:
-    found = judged_by_history("watches", HISTORY, lines)
+    found = judged_by_history("watches", lines)
     assert found.verdict is Judgement.VIOLATION
     (violation,) = found.violations
     assert words in violation.words
@@ -254,15 +239,15 @@ def test_a_watch_that_misses_what_the_history_has(lines: list[Line], words: str)
 
 @pytest.mark.parametrize("gone", [{"type": "lost", "client": BOB}, began(BOB, BOBS)])
 def test_what_happens_after_a_connection_is_no_business_of_its_watches(gone: Line) -> None:
-    assert judged_by_history("watches", HISTORY, [*SET, gone, look(5, 5, path=ELSEWHERE)]).violations == []
+    assert judged_by_history("watches", [*SET, gone, look(5, 5, path=ELSEWHERE)]).violations == []
 
 
 def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() -> None:
     lines = [ask(), look(5, None, watch=True), telling("created")]
-    assert judged_by_history("watches", HISTORY, lines, whole=False).violations == []
+    assert judged_by_history("watches", lines, whole=False).violations == []
 
 
 @pytest.mark.parametrize("counter", [4, 5])
 def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(counter: int) -> None:
-    assert judged_by_history("sessions", HISTORY, [look(3, None)], told=3).violations
-    assert judged_by_history("sessions", HISTORY, [look(counter, 2)], told=3).violations == []
+    assert judged_by_history("sessions", [look(3, None)], told=3).violations
+    assert judged_by_history("sessions", [look(counter, 2)], told=3).violations == []

@@ -1,0 +1,31 @@
+"""The tree that servers show, written down for the judge."""
+
+from pathlib import Path
+
+from zab_chaos.harness.backends.zookeeper.tree import Tree, Znode, write
+from zab_chaos.model.events import Kept
+from zab_chaos.model.oracle.facts import Damage
+from zab_chaos.model.runfiles import Reader
+
+ROOT = Znode(0, 0, 0, 0, 0, 1, (2 << 32) + 7)
+A = Znode(
+    value=5, version=3, created=(2 << 32) + 7, changed=(2 << 32) + 9, owner=77, children_version=0, children_changed=8
+)
+
+
+def written(since: int, zxid: int, folder: Path) -> list[Kept]:
+    write(Tree({"/": ROOT, "/a": A}, zxid, since), folder / "tree.jsonl")
+    damages: list[Damage] = []
+    found = list(Reader(folder, damages.append).tree())
+    assert damages == []
+    return found
+
+
+def test_each_znode_is_a_line_that_the_judge_reads(tmp_path: Path) -> None:
+    root, a = written(2 << 32 | 9, 2 << 32 | 9, tmp_path)
+    assert (root.path, root.created, root.children_version, root.children_changed) == ("/", (0, 0), 1, (2, 7))
+    assert (a.path, a.zxid, a.value, a.version, a.created, a.changed) == ("/a", (2, 9), 5, 3, (2, 7), (2, 9))
+
+
+def test_a_tree_that_has_changed_while_it_was_read_is_that_of_no_zxid(tmp_path: Path) -> None:
+    assert written(2 << 32 | 8, 2 << 32 | 9, tmp_path) == []
