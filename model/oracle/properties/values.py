@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
@@ -40,8 +40,7 @@ class ValuesAndVersions(Checker):
         if not effects.recorded:
             self.not_applicable = "the broadcasts do not say what their transactions do"
             return
-        if self.facts.run.evidence == TRACES:
-            self._refused_in_time()
+        self._refused_in_time()
         self._state = Znodes()
         answers = self._answers()
         answers.append((2**64, None))

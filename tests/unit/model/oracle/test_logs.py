@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.story import Story, ensemble
+from tests.corpus.values import values_refused_by_a_state_that_has_gone_by
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
@@ -58,6 +59,13 @@ def test_a_read_may_name_the_beginning_of_an_epoch(tmp_path: Path) -> None:
 def test_what_it_shows_must_be_true_there(tmp_path: Path) -> None:
     verdict = judged(read_before_the_epochs_first(value=1), "logs", tmp_path)
     assert verdict.violated == ["values and versions"]
+
+
+def test_what_refuses_a_write_is_as_new_as_what_was_acknowledged_before(tmp_path: Path) -> None:
+    """ZooKeeper's servers order refusals, too, as transactions that change nothing."""
+    verdict = judged(values_refused_by_a_state_that_has_gone_by(), "logs", tmp_path)
+    assert verdict.violated == ["values and versions"]
+    assert "was refused (bad version) in the light of 1:3" in verdict.reasons[0]
 
 
 def test_a_check_of_any_version_may_be_told_none(tmp_path: Path) -> None:
