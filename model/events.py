@@ -312,7 +312,7 @@ class Began(SessionLine, kw_only=True, tag="began"):
 
 
 class Lost(SessionLine, kw_only=True, tag="lost"):
-    """The connection is gone, and with it the watches; the session may go on at another server."""
+    """The connection is gone, and with it the watches; the session may go on at another server, and set them again."""
 
 
 class Over(SessionLine, kw_only=True, tag="over"):
@@ -354,6 +354,19 @@ class Fired(SessionLine, kw_only=True, tag="fired"):
 
     path: str
     what: str
+
+
+class Again(SessionLine, kw_only=True, tag="again"):
+    """After its connection was lost, the client asks a server to watch for it again what it has watched."""
+
+    paths: list[str]
+
+
+class Stand(SessionLine, kw_only=True, tag="stand"):
+    """That was answered: the watches are set again that have not fired since."""
+
+    node: int
+    zxid: Pair
 
 
 class Ended(SessionLine, kw_only=True, tag="ended"):
@@ -472,7 +485,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Made | Ask | Look | Fired | Ended
+OfSession = Began | Lost | Over | Made | Ask | Look | Fired | Again | Stand | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

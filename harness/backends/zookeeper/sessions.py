@@ -7,17 +7,19 @@ that reads the connection, before anybody else hears of it. `zab_chaos.model.ora
 import contextlib
 import os
 import random
+import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
-from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session
+from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session, hang_up
 from zab_chaos.harness.backends.zookeeper.records import Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE
 from zab_chaos.harness.extras import extra
@@ -27,7 +29,7 @@ from zab_chaos.node.core.zxid import Zxid, pair
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import KazooException
-    from kazoo.protocol.serialization import Create, Exists, SetData, Watch
+    from kazoo.protocol.serialization import Create, Exists, SetData, Watch, write_string
     from kazoo.security import OPEN_ACL_UNSAFE
 
 ROOT = "/sessions"
@@ -70,6 +72,7 @@ class Guest:
         self._ledger = ledger
         self._made = made
         self._count = 0
+        self._watched: dict[str, bool] = {}  # by path: whether it was there when the watch was set
         self._kazoo: Any = None
         self._session: int | None = None
 
@@ -88,6 +91,7 @@ class Guest:
 
         def fired(buffer: bytes, offset: int) -> None:
             event, _ = Watch.deserialize(buffer, offset)
+            self._watched.pop(event.path, None)
             self._write("fired", path=event.path, what=FIRED.get(event.type, str(event.type)))
             told(buffer, offset)
 
@@ -106,7 +110,12 @@ class Guest:
         if self._session is not None:
             self._write("over", session=self._session, why="left" if silently else "closed")
         self._session = None
+        self._watched.clear()
         kazoo.close()
+
+    def move(self) -> None:
+        """Lose the connection, and go on with the session at whichever server takes it."""
+        hang_up(self._kazoo)
 
     def make(self) -> None:
         """An ephemeral znode."""
@@ -127,6 +136,8 @@ class Guest:
 
         def heard(stat: Any, zxid: Zxid, node: int) -> None:
             self._write("look", **seen(path, stat, zxid, node), **({"watch": True} if watch else {}))
+            if watch:
+                self._watched[path] = stat is not None
 
         if watch:
             self._write("ask", path=path)
@@ -146,12 +157,28 @@ class Guest:
         session = self._kazoo._session_id if self._kazoo is not None else None
         if state == KazooState.CONNECTED and session != self._session:
             self._session = session
+            self._watched.clear()
             self._write("began", session=session)
+        elif state == KazooState.CONNECTED and self._watched:
+            self._watch_again()
         elif state == KazooState.SUSPENDED:
             self._write("lost")
         elif state == KazooState.LOST and self._session is not None:
             self._write("over", session=self._session, why="expired")
             self._session = None
+
+    def _watch_again(self) -> None:
+        """As ZooKeeper's own clients do and kazoo does not, before anything else is asked of the next server."""
+        kazoo, watched = self._kazoo, sorted(self._watched)
+
+        def heard(_result: Any, zxid: Zxid, node: int) -> None:
+            self._write("stand", node=node, zxid=pair(zxid))
+
+        self._write("again", paths=watched)
+        there = [path for path in watched if self._watched[path]]
+        missing = [path for path in watched if not self._watched[path]]
+        kazoo._queue.appendleft((SetWatches(kazoo.last_zxid, there, missing), _Answer(self, kazoo, heard)))
+        kazoo._connection._write_sock.send(b"\0")
 
     def _node(self, kazoo: Any) -> int | None:
         """The server at the other end."""
@@ -162,6 +189,30 @@ class Guest:
 
     def _write(self, kind: str, **fields: Any) -> None:
         self._ledger.write(kind, self.number, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class SetWatches:
+    """The request of this name; `since`: a znode that was changed after this zxid has its watch fire at once. `there`,
+    `missing`: the paths of those that were there when they were watched, and of those that were not."""
+
+    type: ClassVar[int] = 101
+
+    since: int
+    there: Sequence[str]
+    missing: Sequence[str]
+
+    def serialize(self) -> bytes:
+        children: Sequence[str] = ()
+        return struct.pack("!q", self.since) + b"".join(map(_vector, (self.there, self.missing, children)))
+
+    @staticmethod
+    def deserialize(_data: bytes, _offset: int) -> None:
+        """The answer is empty."""
+
+
+def _vector(paths: Sequence[str]) -> bytes:
+    return struct.pack("!i", len(paths)) + b"".join(write_string(path) for path in paths)
 
 
 class _Answer:
@@ -247,6 +298,8 @@ class Guests(BackgroundThread):
             guest.begin()
         elif not guest.ready:
             return
+        elif draw < 0.05:
+            guest.move()
         elif draw < 0.25:
             guest.make()
         elif draw < 0.4:

@@ -110,6 +110,8 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "ask": lambda line: f"asked for {line['path']}, to watch it",
     "look": _looked,
     "fired": lambda line: f"was told that {line['path']} was {line['what']}",
+    "again": lambda line: f"asked for its watches on {', '.join(line['paths'])} again",
+    "stand": lambda line: f"had them again at node {line['node']}, at {_zxid(line['zxid'])}",
     "ended": lambda line: f"found the end of session {line['session']:#x} in a log, at {_zxid(line['zxid'])}",
 }
 

@@ -4,7 +4,7 @@ Judged by sessions.jsonl: what clients with sessions were told, in the order in 
 the servers' logs, at which zxid each session ended, and what had become of each znode by then.
 """
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Stand, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -32,7 +32,7 @@ class Sessions(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._began: dict[int, Began] = {}  # by session
-        self._latest: dict[int, Look | Made] = {}  # by client: what its session was told last
+        self._latest: dict[int, Look | Made | Stand] = {}  # by client: what its session was told last
         self._looks: list[Look] = []
         self._made: list[Made] = []
         self._ended: dict[int, Ended] = {}
@@ -53,10 +53,13 @@ class Sessions(Checker):
         if not line.last:
             self._told(line)
 
+    def on_stand(self, line: Stand) -> None:
+        self._told(line)
+
     def on_ended(self, line: Ended) -> None:
         self._ended[line.session] = line
 
-    def _told(self, line: Look | Made) -> None:
+    def _told(self, line: Look | Made | Stand) -> None:
         before = self._latest.get(line.client)
         if before is not None and packed(line.zxid) < packed(before.zxid):
             self.found.add(

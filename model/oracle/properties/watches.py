@@ -1,15 +1,18 @@
 """What ZooKeeper promises to whom watches a znode (programmer's guide). Judged by sessions.jsonl and the servers' logs."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from zab_chaos.model.events import Ask, Began, Fired, Look, Lost, Made, Over, packed
-from zab_chaos.model.oracle.evidence import show
+from msgspec.structs import replace
+
+from zab_chaos.model.events import Again, Ask, Began, Fired, Look, Lost, Made, Over, Stand, packed
+from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE, state
 from zab_chaos.model.oracle.spans import FOREVER
 
+Answer = Look | Made | Stand
 TOLD = {"create": "created", "set": "changed", "delete": "deleted"}  # by what has happened
 
 
@@ -19,8 +22,16 @@ class _Watch:
     fired."""
 
     look: Look
-    latest: Look | Made
+    latest: Answer
     fired: Fired | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Watches that are being set again: what they rest on, by path, and those that have fired meanwhile."""
+
+    looks: dict[str, Look]
+    fired: list[tuple[Look, Fired]] = field(default_factory=list)
 
 
 class Watches(Checker):
@@ -30,9 +41,10 @@ class Watches(Checker):
     trigger"); that it tells of the first change that the history has since then, and what that was; and that it does so
     before it answers at the zxid of that change or a later one, whatever the answer is about ("watches are ordered with
     respect to other events, other watches, and asynchronous replies"; "a client will see a watch event for a znode it is
-    watching before seeing the new data"). A watch goes with its connection: what a client misses while it is not connected
-    is not promised. Does not verify that a change is told to a client that is answered nothing any more, nor what a watch
-    tells that fires before the read that sets it is answered.
+    watching before seeing the new data"). A watch goes with its connection. Where a client asks its next server to watch
+    again, it must be told of what is another state then than the one that it has seen, and of nothing else, before that is
+    answered ("watches ... will be triggered if needed"). Does not verify that a change is told to a client that is
+    answered nothing any more, nor what a watch tells that fires before the read that sets it is answered.
     """
 
     name = "watches"
@@ -42,8 +54,11 @@ class Watches(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._set: dict[int, dict[str, Look]] = defaultdict(dict)  # by client and path: what it saw
-        self._latest: dict[int, Look | Made] = {}  # by client: the last answer that its connection carried
+        self._latest: dict[int, Answer] = {}  # by client: the last answer that its connection carried
         self._gone: list[_Watch] = []
+        self._kept: dict[int, dict[str, Look]] = {}  # those of a connection that was lost
+        self._again: dict[int, _Again] = {}
+        self._stood: list[tuple[Look, Fired | None, Stand]] = []  # those that were set again
         self._asked: dict[int, Counter[str]] = defaultdict(Counter)  # reads on their way that set a watch
         self._early: dict[int, Counter[str]] = defaultdict(Counter)  # of these, those whose watch has fired already
 
@@ -51,10 +66,24 @@ class Watches(Checker):
         self._forget(line.client)
 
     def on_lost(self, line: Lost) -> None:
+        again = self._again.pop(line.client, _Again({}))
+        kept = {**again.looks, **self._set[line.client]}
         self._forget(line.client)
+        self._kept[line.client] = kept
 
     def on_over(self, line: Over) -> None:
         self._forget(line.client)
+
+    def on_again(self, line: Again) -> None:
+        kept = self._kept.pop(line.client, {})
+        self._again[line.client] = _Again({path: kept[path] for path in line.paths if path in kept})
+
+    def on_stand(self, line: Stand) -> None:
+        self._latest[line.client] = line
+        again = self._again.pop(line.client, _Again({}))
+        self._stood += [(look, fired, line) for look, fired in again.fired]
+        self._stood += [(look, None, line) for look in again.looks.values()]
+        self._set[line.client] |= {path: replace(look, zxid=line.zxid) for path, look in again.looks.items()}
 
     def on_ask(self, line: Ask) -> None:
         self._asked[line.client][line.path] += 1
@@ -83,7 +112,10 @@ class Watches(Checker):
     def on_fired(self, line: Fired) -> None:
         self.checked += 1
         look = self._set[line.client].pop(line.path, None)
-        if look is not None:
+        again = self._again.get(line.client)
+        if again is not None and line.path in again.looks:
+            again.fired.append((again.looks.pop(line.path), line))
+        elif look is not None:
             self._gone.append(_Watch(look, self._latest[line.client], line))
         elif self._asked[line.client][line.path] > self._early[line.client][line.path]:
             self._early[line.client][line.path] += 1
@@ -92,6 +124,8 @@ class Watches(Checker):
 
     def _forget(self, client: int) -> None:
         self._gone += [_Watch(look, self._latest[client], None) for look in self._set.pop(client, {}).values()]
+        for waiting in (self._kept, self._again):
+            waiting.pop(client, None)
         self._asked.pop(client, None)
         self._early.pop(client, None)
 
@@ -105,7 +139,12 @@ class Watches(Checker):
             if change is not None:
                 self._changed(watch, *change)
             elif watch.fired is not None and self.facts.changes.upto == FOREVER:
-                self.found.add(f"{_named(watch)} was told of a change, and there is none", [watch.look, watch.fired])
+                self.found.add(
+                    f"{_named(watch.look)} was told of a change, and there is none", [watch.look, watch.fired]
+                )
+        for look, fired, stand in self._stood:
+            if packed(stand.zxid) <= self.facts.changes.upto:
+                self._set_again(look, fired, stand)
 
     def _changed(self, watch: _Watch, zxid: int, op: str) -> None:
         """The first change since a watch was set: told at all, in time, and as what it was?"""
@@ -113,13 +152,32 @@ class Watches(Checker):
         self.checked += 1
         if packed(latest.zxid) >= zxid:
             self.found.add(
-                f"{_named(watch)} was answered at {show(latest.zxid)} before it was told of the change at {show(zxid)}",
+                f"{_named(watch.look)} was answered at {show(latest.zxid)} before it was told of the change at {show(zxid)}",
                 [watch.look, by, latest, fired],
             )
         elif fired is not None and fired.what != TOLD[op]:
-            self.found.add(f"{_named(watch)} was told {fired.what!r}; {show(zxid)} is a {op}", [watch.look, by, fired])
+            self.found.add(
+                f"{_named(watch.look)} was told {fired.what!r}; {show(zxid)} is a {op}", [watch.look, by, fired]
+            )
+
+    def _set_again(self, look: Look, fired: Fired | None, stand: Stand) -> None:
+        self.checked += 1
+        now = self.facts.changes.state(look.path, packed(stand.zxid))
+        right, told = _difference(look, now), fired.what if fired is not None else None
+        if told != right:
+            self.found.add(
+                f"{_named(look)} watches it again at {named([stand.node])}, at {show(stand.zxid)}, and was told "
+                f"{told or 'nothing'!r}, where right was {right or 'nothing'!r}",
+                [look, self.facts.effects.broadcast(now) if now is not None else None, fired, stand],
+            )
 
 
-def _named(watch: _Watch) -> str:
-    look = watch.look
+def _difference(look: Look, now: int | None) -> str | None:
+    """What is to be told to whom has seen this, if the znode's last change is `now`; None: nothing."""
+    if now == (packed(look.changed) if look.changed is not None else None):
+        return None
+    return "deleted" if now is None else "created" if look.changed is None else "changed"
+
+
+def _named(look: Look) -> str:
     return f"client {look.client}, which watches {look.path} since it saw {state(look.changed)}, at {show(look.zxid)},"

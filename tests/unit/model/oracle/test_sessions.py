@@ -247,6 +247,58 @@ def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() ->
     assert judged_by_history("watches", lines, whole=False).violations == []
 
 
+LOST = {"type": "lost", "client": BOB}
+
+
+def again(*paths: str) -> Line:
+    return {"type": "again", "client": BOB, "paths": list(paths)}
+
+
+def stand(counter: int) -> Line:
+    return {"type": "stand", "client": BOB, "node": 3, "zxid": [1, counter]}
+
+
+def test_watches_that_are_set_again_tell_what_has_changed_meanwhile_and_what_changes_then() -> None:
+    changed = [*SET, LOST, again(PATH), telling("deleted"), stand(5), look(5, None), look(5, 5, path=ELSEWHERE)]
+    kept = [*SET, LOST, again(PATH), stand(3), telling("deleted"), look(5, 5, path=ELSEWHERE)]
+    lost_twice = [*SET, LOST, again(PATH), LOST, again(PATH), telling("deleted"), stand(4)]
+    appeared = [ask(), look(1, None, watch=True), LOST, again(PATH), telling("created"), stand(2)]
+    for lines, checked in ((changed, 3), (kept, 4), (lost_twice, 3), (appeared, 3)):
+        found = judged_by_history("watches", lines)
+        assert (found.verdict, found.checked) == (Judgement.PASS, checked), found.violations
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            [again(PATH), stand(5)],
+            "watches it again at node 3, at 1:5, and was told 'nothing', where right was 'deleted'",
+        ),
+        ([again(PATH), telling("changed"), stand(5)], "was told 'changed', where right was 'deleted'"),
+        ([again(PATH), telling("deleted"), stand(3)], "was told 'deleted', where right was 'nothing'"),
+        (
+            [again(PATH), stand(3), look(5, 5, path=ELSEWHERE)],
+            "was answered at 1:5 before it was told of the change at 1:4",
+        ),
+        ([again(PATH), telling("deleted"), telling("deleted"), stand(4)], "of /sessions/e-1-1 that it does not watch"),
+        ([telling("deleted")], "of /sessions/e-1-1 that it does not watch"),
+        ([again(), telling("deleted")], "of /sessions/e-1-1 that it does not watch"),
+    ],
+    ids=["nothing", "another", "of-nothing", "later", "twice", "never-again", "not-that-one"],
+)
+def test_watches_that_are_set_again_and_tell_the_wrong_thing(lines: list[Line], words: str) -> None:
+    found = judged_by_history("watches", [*SET, LOST, *lines])
+    assert found.verdict is Judgement.VIOLATION
+    (violation,) = found.violations
+    assert words in violation.words
+
+
+def test_a_session_that_watches_again_is_told_no_older_state() -> None:
+    found = judged_by_history("sessions", [look(5, None), LOST, again(PATH), stand(4)])
+    assert "was told 1:4, after its session had been told 1:5" in found.violations[0].words
+
+
 @pytest.mark.parametrize("counter", [4, 5])
 def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(counter: int) -> None:
     assert judged_by_history("sessions", [look(3, None)], told=3).violations

@@ -20,6 +20,14 @@ def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path
     assert (ended["type"], ended["session"], ended["zxid"]) == ("ended", 77, [1, 5])
 
 
+def test_watches_are_set_again_by_zookeepers_own_request() -> None:
+    """type 101: relativeZxid, and three lists of paths: dataWatches, existWatches, childWatches."""
+    request = sessions.SetWatches(1 << 32 | 5, ["/a", "/bc"], [])
+    assert request.type == 101
+    paths = b"\0\0\0\2\0\0\0\2/a\0\0\0\3/bc"
+    assert request.serialize() == b"\0\0\0\1\0\0\0\5" + paths + b"\0\0\0\0\0\0\0\0"
+
+
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
     sessions.write_ended(tmp_path / "sessions.jsonl", LIVES)
     assert not any(tmp_path.iterdir())
