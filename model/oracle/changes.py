@@ -1,10 +1,15 @@
-"""Each znode's changes, as the delivered transactions have them."""
+"""Each znode's changes, as the delivered transactions have them.
+
+The list of a znode's children has a history of its own, below the znode's path with a slash at its end: it is there as long
+as the znode, and the creation or deletion of a child changes it.
+"""
 
 from bisect import bisect_right
 
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.ledger import Ledger
 from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.znodes import parent_of
 
 CHANGING = frozenset({"create", "set", "delete"})
 Change = tuple[int, str]  # the zxid, and the operation
@@ -23,7 +28,13 @@ class Changes:
                 return
             for op, path, *_ in txn[2]:
                 if op in CHANGING:
-                    self._by_path.setdefault(path, []).append((zxid, op))
+                    self._add(zxid, op, path)
+
+    def _add(self, zxid: int, op: str, path: str) -> None:
+        self._by_path.setdefault(path, []).append((zxid, op))
+        if op != "set":
+            self._by_path.setdefault(f"{path}/", []).append((zxid, op))
+            self._by_path.setdefault(f"{parent_of(path)}/", []).append((zxid, "set"))
 
     def state(self, path: str, zxid: int) -> int | None:
         """The zxid of the znode's last change up to `zxid`; None: there is no such znode then."""

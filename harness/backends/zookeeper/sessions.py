@@ -29,7 +29,7 @@ from zab_chaos.node.core.zxid import Zxid, pair
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import KazooException
-    from kazoo.protocol.serialization import Create, Exists, SetData, Watch, write_string
+    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Watch, write_string
     from kazoo.security import OPEN_ACL_UNSAFE
 
 ROOT = "/sessions"
@@ -41,7 +41,8 @@ WAITING = 30  # requests on their way, of one client; it asks for no more
 SETUP_SECONDS = 20.0
 EXPIRY_SECONDS = 4 * SESSION_SECONDS  # a session that nobody renews is over by then, also if the leader has changed
 EPHEMERAL = 1  # the flag of a create
-FIRED = {1: "created", 2: "deleted", 3: "changed", 4: "children"}  # the types of events
+FIRED = {1: "created", 2: "deleted", 3: "changed", 4: "changed"}  # the types of events
+CHILDREN = 4  # of them: the list of a znode's children has changed
 
 
 class Ledger:
@@ -91,8 +92,9 @@ class Guest:
 
         def fired(buffer: bytes, offset: int) -> None:
             event, _ = Watch.deserialize(buffer, offset)
-            self._watched.pop(event.path, None)
-            self._write("fired", path=event.path, what=FIRED.get(event.type, str(event.type)))
+            path, what = happened(event)
+            self._watched.pop(path, None)
+            self._write("fired", path=path, what=what)
             told(buffer, offset)
 
         kazoo._connection._read_watch_event = fired
@@ -135,13 +137,29 @@ class Guest:
         """Whether it is there, and since when; `watch`: and be told when that changes."""
 
         def heard(stat: Any, zxid: Zxid, node: int) -> None:
-            self._write("look", **seen(path, stat, zxid, node), **({"watch": True} if watch else {}))
-            if watch:
-                self._watched[path] = stat is not None
+            self._looked(seen(path, stat, zxid, node), watch)
 
+        self._look(Exists(path, _nothing if watch else None), path, watch, heard)
+
+    def list(self, path: str, *, watch: bool) -> None:
+        """The znodes below it; `watch`: and be told when there are others."""
+
+        def heard(result: Any, zxid: Zxid, node: int) -> None:
+            _, stat = result
+            listed = {"path": listing(path), "node": node, "zxid": pair(zxid), "changed": pair(Zxid(stat.pzxid))}
+            self._looked(listed, watch)
+
+        self._look(GetChildren2(path, _nothing if watch else None), listing(path), watch, heard)
+
+    def _look(self, request: Any, path: str, watch: bool, heard: Callable[[Any, Zxid, int], None]) -> None:
         if watch:
             self._write("ask", path=path)
-        self._ask(Exists(path, _nothing if watch else None), heard)
+        self._ask(request, heard)
+
+    def _looked(self, shown: dict[str, Any], watch: bool) -> None:
+        self._write("look", **shown, **({"watch": True} if watch else {}))
+        if watch:
+            self._watched[shown["path"]] = "changed" in shown
 
     def _ask(self, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
         self._kazoo._call(request, _Answer(self, self._kazoo, heard))
@@ -175,9 +193,11 @@ class Guest:
             self._write("stand", node=node, zxid=pair(zxid))
 
         self._write("again", paths=watched)
-        there = [path for path in watched if self._watched[path]]
+        lists = [path for path in watched if path.endswith("/")]
+        there = [path for path in watched if self._watched[path] and path not in lists]
         missing = [path for path in watched if not self._watched[path]]
-        kazoo._queue.appendleft((SetWatches(kazoo.last_zxid, there, missing), _Answer(self, kazoo, heard)))
+        request = SetWatches(kazoo.last_zxid, there, missing, [path[:-1] for path in lists])
+        kazoo._queue.appendleft((request, _Answer(self, kazoo, heard)))
         kazoo._connection._write_sock.send(b"\0")
 
     def _node(self, kazoo: Any) -> int | None:
@@ -194,17 +214,18 @@ class Guest:
 @dataclass(frozen=True, slots=True)
 class SetWatches:
     """The request of this name; `since`: a znode that was changed after this zxid has its watch fire at once. `there`,
-    `missing`: the paths of those that were there when they were watched, and of those that were not."""
+    `missing`: the paths of those that were there when they were watched, and of those that were not; `lists`: of those whose
+    children are watched."""
 
     type: ClassVar[int] = 101
 
     since: int
     there: Sequence[str]
     missing: Sequence[str]
+    lists: Sequence[str]
 
     def serialize(self) -> bytes:
-        children: Sequence[str] = ()
-        return struct.pack("!q", self.since) + b"".join(map(_vector, (self.there, self.missing, children)))
+        return struct.pack("!q", self.since) + b"".join(map(_vector, (self.there, self.missing, self.lists)))
 
     @staticmethod
     def deserialize(_data: bytes, _offset: int) -> None:
@@ -232,6 +253,16 @@ class _Answer:
 
 def _nothing(_event: Any) -> None:
     """What fires is on record already."""
+
+
+def happened(event: Any) -> tuple[str, str]:
+    """The path of what has changed, and how."""
+    return listing(event.path) if event.type == CHILDREN else event.path, FIRED.get(event.type, str(event.type))
+
+
+def listing(path: str) -> str:
+    """What the list of a znode's children is called, in sessions.jsonl and by the judge."""
+    return f"{path}/"
 
 
 def seen(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
@@ -302,8 +333,10 @@ class Guests(BackgroundThread):
             guest.move()
         elif draw < 0.25:
             guest.make()
-        elif draw < 0.4:
+        elif draw < 0.35:
             guest.write(path)
+        elif draw < 0.4:
+            guest.list(ROOT, watch=draw < 0.38)
         else:
             ephemeral = self._recent and draw < 0.7
             guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.5 or draw > 0.8)

@@ -45,8 +45,8 @@ def over(why: str, session: int = ANNES) -> Line:
     return {"type": "over", "client": ANNE, "session": session, "why": why}
 
 
-def ask(client: int = BOB) -> Line:
-    return {"type": "ask", "client": client, "path": PATH}
+def ask(client: int = BOB, path: str = PATH) -> Line:
+    return {"type": "ask", "client": client, "path": path}
 
 
 def fired(client: int = BOB) -> Line:
@@ -245,6 +245,22 @@ def test_what_happens_after_a_connection_is_no_business_of_its_watches(gone: Lin
 def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() -> None:
     lines = [ask(), look(5, None, watch=True), telling("created")]
     assert judged_by_history("watches", lines, whole=False).violations == []
+
+
+BELOW = "/sessions/"  # the list of its children
+
+
+def test_the_list_of_a_znodes_children_is_watched_like_a_znode() -> None:
+    """PATH is created at 1:2 and deleted at 1:4; what is written at 1:3 and 1:5 changes no list."""
+    lines = [ask(path=BELOW), look(3, 2, watch=True, path=BELOW), telling("changed", BELOW), look(5, 4, path=BELOW)]
+    assert judged_by_history("watches", lines).violations == []
+    assert judged_by_history("sessions", lines).violations == []
+    deaf = [line for line in lines if line["type"] != "fired"]
+    assert "was answered at 1:5 before it was told" in judged_by_history("watches", deaf).violations[-1].words
+    stale = [look(4, 2, path=BELOW)]
+    assert (
+        "saw the state of 1:2; right was the state of 1:4" in judged_by_history("sessions", stale).violations[0].words
+    )
 
 
 LOST = {"type": "lost", "client": BOB}

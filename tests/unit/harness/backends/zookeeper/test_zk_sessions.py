@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+from kazoo.protocol.serialization import Watch
+from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
+
 from zab_chaos.harness.backends.zookeeper import sessions
 from zab_chaos.harness.backends.zookeeper.records import Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
@@ -22,10 +26,25 @@ def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path
 
 def test_watches_are_set_again_by_zookeepers_own_request() -> None:
     """type 101: relativeZxid, and three lists of paths: dataWatches, existWatches, childWatches."""
-    request = sessions.SetWatches(1 << 32 | 5, ["/a", "/bc"], [])
+    request = sessions.SetWatches(1 << 32 | 5, ["/a", "/bc"], [], ["/d"])
     assert request.type == 101
-    paths = b"\0\0\0\2\0\0\0\2/a\0\0\0\3/bc"
-    assert request.serialize() == b"\0\0\0\1\0\0\0\5" + paths + b"\0\0\0\0\0\0\0\0"
+    since, there = b"\0\0\0\1\0\0\0\5", b"\0\0\0\2\0\0\0\2/a\0\0\0\3/bc"
+    assert request.serialize() == since + there + b"\0\0\0\0" + b"\0\0\0\1\0\0\0\2/d"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (EventType.CREATED, ("/a", "created")),
+        (EventType.DELETED, ("/a", "deleted")),
+        (EventType.CHANGED, ("/a", "changed")),
+        (EventType.CHILD, ("/a/", "changed")),
+        (9, ("/a", "9")),
+    ],
+)
+def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: tuple[str, str]) -> None:
+    number = next((number for number, name in EVENT_TYPE_MAP.items() if name == kind), kind)
+    assert sessions.happened(Watch(number, 3, "/a")) == told
 
 
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
