@@ -424,6 +424,7 @@ class Milestone(Line, kw_only=True):
     event: str
     seconds: float | None = None
     invoked: int | None = None  # of `workload-stopped`, with `ok`: the operations that the workload counted
+    told: int | None = None  # of `sessions-stopped`: the lines of sessions.jsonl up to then
     ok: int | None = None
     failed: int | None = None
     unknown: int | None = None

@@ -172,6 +172,7 @@ class Facts:
         self.injected: set[int | str] = set()  # their ids
         self.heals: list[Heal] = []
         self.healed: set[int | str] = set()
+        self.told = 0  # lines of sessions.jsonl
         self.tree: list[Kept] = []  # what all servers showed alike in the end
         self.milestones: dict[str, Milestone] = {}  # the last of each name
         self.ended: dict[tuple[int, int], Milestone] = {}  # by (node, life): the harness saw that it ended by itself

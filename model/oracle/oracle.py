@@ -98,6 +98,7 @@ class Oracle:
 
     def take_session(self, line: ev.OfSession) -> None:
         """One line of sessions.jsonl."""
+        self.facts.told += 1
         self._tell(str(line.__struct_config__.tag), line)
 
     def take_znode(self, znode: ev.Kept) -> None:
@@ -207,16 +208,18 @@ class Oracle:
 
     def _uncounted(self) -> list[Damage]:
         """Operations of which the workload knew more than is on record."""
-        facts, stopped = self.facts, self.facts.milestones.get("workload-stopped")
-        if stopped is None:
-            return []
+        facts = self.facts
+        nothing = ev.Milestone(t=0, event="")
+        load = facts.milestones.get("workload-stopped", nothing)
+        sessions = facts.milestones.get("sessions-stopped", nothing)
         known = (
-            ("operations", len(facts.requests), stopped.invoked),
-            ("successful ones", facts.outcomes["ok"], stopped.ok),
+            ("ops.jsonl", "operations", len(facts.requests), load.invoked),
+            ("ops.jsonl", "successful ones", facts.outcomes["ok"], load.ok),
+            ("sessions.jsonl", "lines", facts.told, sessions.told),
         )
         return [
-            Damage("ops.jsonl", 0, f"has {number} of the {counted} {what} that the workload counted")
-            for what, number, counted in known
+            Damage(file, 0, f"has {number} of the {counted} {what} that the workload counted")
+            for file, what, number, counted in known
             if counted is not None and number < counted
         ]
 

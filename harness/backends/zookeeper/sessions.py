@@ -51,11 +51,13 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._lock = threading.Lock()
+        self.lines = 0
 
     def write(self, kind: str, client: int, **fields: Any) -> None:
         with self._lock:
             line = {"type": kind, "t": time.monotonic_ns(), "client": client, **fields}
             os.write(self._file, msgspec.json.encode(line) + b"\n")
+            self.lines += 1
 
     def close(self) -> None:
         os.close(self._file)
@@ -286,6 +288,11 @@ class Guests(BackgroundThread):
         self._random = random.Random(f"{seed}/sessions")
         self._recent: deque[str] = deque(maxlen=RECENT)
         self._guests = [Guest(number, addresses, self._ledger, self._recent.append) for number in range(1, clients + 1)]
+
+    @property
+    def told(self) -> int:
+        """The lines that were written."""
+        return self._ledger.lines
 
     def stop(self) -> None:
         """End all sessions, wait until the servers have ended those that fell silent, and look at every server once more."""

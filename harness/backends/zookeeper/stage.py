@@ -220,6 +220,7 @@ class _Workload(LoadThread):
         finally:
             if self._guests is not None:
                 self._guests.stop()
+                self._stage.folder.milestone("sessions-stopped", told=self._guests.told)
 
     def _raise(self) -> None:
         super()._raise()

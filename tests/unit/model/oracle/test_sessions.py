@@ -319,3 +319,15 @@ def test_a_session_that_watches_again_is_told_no_older_state() -> None:
 def test_nothing_is_said_behind_a_transaction_of_which_nobody_says_what_it_does(counter: int) -> None:
     assert judged_by_history("sessions", [look(3, None)], told=3).violations
     assert judged_by_history("sessions", [look(counter, 2)], told=3).violations == []
+
+
+@pytest.mark.parametrize(
+    ("told", "damages"), [(2, []), (3, ["sessions.jsonl has 2 of the 3 lines that the workload counted"])]
+)
+def test_lines_that_are_missing_are_damage(told: int, damages: list[str]) -> None:
+    oracle = delivered(HISTORY)
+    for line in (look(3, 2), look(4, None)):
+        oracle.take_session(msgspec.convert({"t": 9, **line}, ev.OfSession))
+    oracle.feed_milestone({"t": 9, "event": "sessions-stopped", "told": told})
+    oracle.finish(ev.Run(nodes=1, evidence=ev.LOGS))
+    assert [str(one) for one in oracle.facts.damages if one.file == "sessions.jsonl"] == damages
