@@ -80,7 +80,8 @@ class Evidence:
 
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     """The trace of each life, by (node, life): events in time, numbered."""
-    union = dict(_with_ends(_union(evidence.lives)))
+    union = _union(evidence.lives)
+    _tell_ends(union, evidence)
     events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
     events += _broadcasts(evidence, union)
     events += _deliveries(evidence, union)
@@ -182,19 +183,21 @@ def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
     return union
 
 
-def _with_ends(union: Mapping[int, list[Transaction]]) -> Iterator[tuple[int, list[Transaction]]]:
-    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made."""
+def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
+    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made, in
+    the history that the servers have in the end. What a leader logged and nobody else has is not part of it."""
+    life = max(evidence.lives, key=lambda it: (it.tree is not None, it.after.last), default=None)
     owners: dict[str, int] = {}  # by path
-    for zxid, forks in union.items():
-        first = forks[0]
-        if first.type == CLOSE and not first.steps:
-            left = [path for path, owner in owners.items() if owner == first.client]
-            first = replace(first, steps=tuple(("delete", path, None, None) for path in left))
-        for op, path, *_ in first.steps:
+    for one in _history(life, evidence, union) if life is not None else ():
+        steps = one.steps
+        if one.type == CLOSE and not steps:
+            left = [path for path, owner in owners.items() if owner == one.client]
+            steps = tuple(("delete", path, None, None) for path in left)
+            union[one.zxid] = [replace(it, steps=steps) if it.digest == one.digest else it for it in union[one.zxid]]
+        for op, path, *_ in steps:
             if op == "delete":
                 owners.pop(path, None)
-        owners.update(dict.fromkeys(first.ephemerals, first.client))
-        yield zxid, [first, *forks[1:]]
+        owners.update(dict.fromkeys(one.ephemerals, one.client))
 
 
 def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:

@@ -231,3 +231,22 @@ def test_a_session_ends_with_its_ephemeral_znodes_also_where_its_log_does_not_sa
     effects = {event["first"]: event["txns"][0][2] for event in trace if event["event"] == "broadcast"}
     assert effects[6] == [["delete", "/e-1", None, None], ["delete", "/e-3", None, None]]
     assert effects[7] == []
+
+
+def test_what_a_session_has_made_and_ended_on_one_server_alone_is_no_part_of_its_end() -> None:
+    """Node 1 led epoch 1 alone in the end: it has logged a creation and an end that nobody else has, and cuts them off."""
+    kept = made_by_a_session(1, "/e-1", ANNE)
+    alone = made_by_a_session(2, "/e-2", ANNE), replace(txn(1, 3, client=ANNE), type=CLOSE)
+    end = replace(txn(2, 1, client=ANNE), type=CLOSE)
+    old = replace(lives(log(kept, *alone))[0], ended=300 * MS, tree=None)
+    new = replace(lives(log(kept, end), before=log(kept, *alone))[0], life=2, began=400 * MS)
+    rest = lives(*[log(kept, end)] * 3)[1:]
+    found = traces(evidence([old, new, *rest], [], seen=[Seen(1, 2, 1, "LEADING", 2, 2, serving=True)]))
+    effects = {
+        (event["epoch"], event["first"]): event["txns"][0][2]
+        for trace in found.values()
+        for event in trace
+        if event["event"] == "broadcast"
+    }
+    assert effects[2, 1] == [["delete", "/e-1", None, None]]
+    assert effects[1, 3] == []
