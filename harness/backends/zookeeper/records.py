@@ -236,6 +236,19 @@ def _effect(step: Step) -> list[Any]:
     return [op, path, version - 1 if op == "check" and version is not None else version, value]
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A request of which nobody knows what became, or whose client was told that it had failed."""
+
+    invoke: Invoke
+    refused: bool
+
+    def allows(self, steps: Sequence[Step]) -> bool:
+        """Whether these steps hold what it makes a condition: a check and a set stand in the log with the version after it."""
+        pairs = zip(self.invoke.asked, steps, strict=True)
+        return all(asked.version in (None, version - 1) for asked, (_, _, version, _) in pairs if version)
+
+
 class _Owners:
     """Whose a transaction is: an operation's (client, seq), or, for what nobody asked for in ops.jsonl, its session's."""
 
@@ -244,28 +257,30 @@ class _Owners:
         self._numbers = set(evidence.sessions)
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
         self._told: dict[int, tuple[int, int]] = {}
-        # By what was asked: of whom nobody knows what became, then those that have failed.
-        self._open: dict[tuple[int, Asked], list[int]] = {}
+        self._open: dict[tuple[int, Asked], list[_Open]] = {}  # by what was asked
         self._done: dict[tuple[int, Asked], int] = {}
-        refused: list[Invoke] = []
+        self._last: dict[int, int] = {}  # by client: the highest seq that has taken effect so far
         for invoke in evidence.operations:
             if not isinstance(invoke, Invoke) or invoke.op not in ORDERED:
                 continue
             key = invoke.client, invoke.seq
             answer = answers.get(key)
-            if answer is None or answer.outcome == "unknown":
-                self._open.setdefault((invoke.client, _asked(invoke)), []).append(invoke.seq)
-            elif answer.outcome == "failed":
-                refused.append(invoke)
+            if answer is None or answer.outcome != "ok":
+                refused = answer is not None and answer.outcome == "failed"
+                self._open.setdefault((invoke.client, _asked(invoke)), []).append(_Open(invoke, refused))
             elif answer.zxid is not None:
                 self._told[packed(answer.zxid)] = key
                 self._done[invoke.client, _asked(invoke)] = invoke.seq
-        for invoke in refused:
-            self._open.setdefault((invoke.client, _asked(invoke)), []).append(invoke.seq)
 
     def of(self, one: Transaction) -> tuple[int, int]:
-        """(client, seq). What was asked for once and is there a second time has the same as the first time; what a client of
-        ours has never asked for has a seq that no request has."""
+        """(client, seq), asked for in the order of the zxids. What was asked for once and is there a second time has the same
+        as the first time; what a client of ours has never asked for has a seq that no request has."""
+        client, seq = self._of(one)
+        if self.ours(client) and seq != one.zxid:
+            self._last[client] = max(seq, self._last.get(client, 0))
+        return client, seq
+
+    def _of(self, one: Transaction) -> tuple[int, int]:
         client = self._clients.get(one.client)
         told = self._told.get(one.zxid)
         if told is not None and (client is None or told[0] == client):
@@ -275,8 +290,16 @@ class _Owners:
         candidates = [(client, asked) for asked in _possibly_asked(one.steps)]
         for did in candidates:
             if self._open.get(did):
-                return client, self._open[did].pop(0)
+                return client, self._likeliest(client, self._open[did], one.steps)
         return client, next((self._done[did] for did in candidates if did in self._done), one.zxid)
+
+    def _likeliest(self, client: int, waiting: list[_Open], steps: Sequence[Step]) -> int:
+        """Of requests that ask for the same, the one whose condition holds, that nobody was told to have failed, and that is
+        not before what has taken effect already: only if there is no such one has a promise been broken."""
+        passed = self._last.get(client, 0)
+        best = min(waiting, key=lambda it: (not it.allows(steps), it.refused, it.invoke.seq <= passed, it.invoke.seq))
+        waiting.remove(best)
+        return best.invoke.seq
 
     def ours(self, client: int) -> bool:
         """Whether it is the number of a client that keeps a record."""

@@ -250,3 +250,32 @@ def test_what_a_session_has_made_and_ended_on_one_server_alone_is_no_part_of_its
     }
     assert effects[2, 1] == [["delete", "/e-1", None, None]]
     assert effects[1, 3] == []
+
+
+def unknown_check(seq: int, version: int | None) -> Invoke:
+    return Invoke(t=seq, due=seq, client=9, seq=seq, node=1, op="check", path="/a", version=version)
+
+
+def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_whose_version_was_found() -> None:
+    """A check has no data of its own, by which to know it: two clients' moves have left one behind each."""
+    found = txn(1, 5, ("check", "/a", 3, None))  # it has found version 2, and says the next one
+    asked = [*OPERATIONS, unknown_check(4, 7), unknown_check(5, 2), unknown_check(6, 2)]
+    given = evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked)
+    assert [event["txns"] for event in traces(given)[1, 1] if event["event"] == "broadcast"][-1] == [
+        [9, 5, [["check", "/a", 2, None]]]
+    ]
+    assert violated(given) == []
+
+
+def test_of_checks_whose_outcome_is_unknown_the_one_is_meant_that_was_not_passed_yet() -> None:
+    found = txn(1, 5, ("check", "/a", 3, None))
+    asked = [unknown_check(0, 2), *OPERATIONS, unknown_check(4, 2)]
+    assert violated(evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked)) == []
+    late = violated(evidence(lives(*[log(*ALL_FOUR, found)] * 3), asked[:-1]))
+    assert late == ["client order"]
+
+
+def test_a_check_that_did_not_hold_and_is_in_the_log_is_a_violation() -> None:
+    found = txn(1, 5, ("check", "/a", 3, None))
+    given = evidence(lives(*[log(*ALL_FOUR, found)] * 3), [*OPERATIONS, unknown_check(4, 7)])
+    assert "values and versions" in violated(given)
