@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
