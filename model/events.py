@@ -238,7 +238,6 @@ Judged = (
     | Exit
 )
 Event = Judged | Other
-OTHERS = frozenset({"vote", "refused", "work", "recovery", "fault"})
 JUDGED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Judged))
 
 
@@ -498,8 +497,8 @@ def event_from_json(line: bytes) -> Event:
         return _digests_checked(_json_event.decode(line))
     except msgspec.ValidationError:
         other = _json_other.decode(line)
-        if other.event not in OTHERS:
-            raise  # the line claims to be an event that is judged, and does not have its form; or no node writes it
+        if other.event in JUDGED:
+            raise  # the line claims to be an event that is judged, and does not have its form
         return other
 
 

@@ -21,7 +21,6 @@ def disagreements(facts: Facts) -> Iterator[Disagreement]:
     yield from _in_time(facts)
     yield from _asked(facts)
     yield from _seed(facts)
-    yield from _counts(facts)
     yield from _first_leader(facts)
     yield from _converged(facts)
 
@@ -65,20 +64,6 @@ def _seed(facts: Facts) -> Iterator[Disagreement]:
     started, seed = facts.milestones.get("started"), facts.run.seed
     if started is not None and started.seed is not None and seed is not UNSET and started.seed != seed:
         yield f"the run started with the seed {started.seed}, and run.json says {seed}", [started]
-
-
-def _counts(facts: Facts) -> Iterator[Disagreement]:
-    stopped = facts.milestones.get("workload-stopped")
-    if stopped is None:
-        return
-    for what, number, counted in (
-        ("operations", len(facts.requests), stopped.invoked),
-        ("that succeeded", facts.outcomes["ok"], stopped.ok),
-        ("that failed", facts.outcomes["failed"], stopped.failed),
-        ("of unknown outcome", facts.outcomes["unknown"], stopped.unknown),
-    ):
-        if counted is not None and number != counted:
-            yield f"ops.jsonl has {number} {what}; the workload counted {counted}", [stopped]
 
 
 def _first_leader(facts: Facts) -> Iterator[Disagreement]:

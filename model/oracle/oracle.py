@@ -215,6 +215,8 @@ class Oracle:
         known = (
             ("ops.jsonl", "operations", len(facts.requests), load.invoked),
             ("ops.jsonl", "successful ones", facts.outcomes["ok"], load.ok),
+            ("ops.jsonl", "failed ones", facts.outcomes["failed"], load.failed),
+            ("ops.jsonl", "unknown ones", facts.outcomes["unknown"], load.unknown),
             ("sessions.jsonl", "lines", facts.told, sessions.told),
         )
         return [

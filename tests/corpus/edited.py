@@ -318,12 +318,6 @@ def edited_node_that_was_asked() -> Story:
 
 
 @leaves_unknown("trace integrity")
-def edited_name_of_an_event() -> Story:
-    """A node writes an event that there is not."""
-    return retraced(3, 1, put({"event": "exited"}, event="exit"))
-
-
-@leaves_unknown("trace integrity")
 def edited_second_boot() -> Story:
     """Node 3 starts twice in one life, as the same process."""
     return retraced(3, 1, lambda lines: lines.insert(1, dict(lines[0])))

@@ -82,7 +82,7 @@ def test_a_node_that_comes_back_dies_at_a_point_and_comes_back_again(
 
 @pytest.mark.parametrize("replaced", [True, False])
 def test_a_disk_that_is_refused_is_replaced(replaced: bool, shipped: Callable[[str], Scenario]) -> None:
-    params = {"file": "record-header", "replace": replaced}
+    params = {"file": "record-header", "zeros": False, "replace": replaced}
     step = FaultStep(at=0.5, do="corrupt", target="node-2", lasts=1.0, params=params)
     done = simulate(replace(shipped("steady-state"), faults=(step,), duration=3.0), 1, None)
     assert (done.verdict.exit == 0) == replaced, done.verdict.reasons
@@ -98,7 +98,7 @@ def test_late_frames_come_and_change_nothing(shipped: Callable[[str], Scenario])
 
 def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> None:
     steps = (
-        FaultStep(at=2.0, do="corrupt", target="node-2", params={"file": "snapshot"}),
+        FaultStep(at=2.0, do="corrupt", target="node-2", params={"file": "snapshot", "zeros": False}),
         FaultStep(at=2.5, do="restart", target="node-2", params={"crash-at": None, "refuses": "must"}),
         FaultStep(at=3.0, do="wipe", target="node-2", lasts=0.5, params={}),
     )
@@ -109,13 +109,12 @@ def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> No
 
 def test_a_point_that_nobody_can_reach_any_more_ends_the_run(shipped: Callable[[str], Scenario]) -> None:
     """Nothing more was to be done, and the end had passed: the walk waited for no time at all, for ever."""
+    params = {"point": "before-sync:SNAPSHOT", "variant": "plain", "wipe": False, "crash-at": None, "enough": "all"}
     scenario = replace(
         shipped("follower-crash"),
         duration=2.0,
         faults=(
-            FaultStep(
-                at=0.5, do="crash-at", target="follower", params={"point": "before-sync:SNAPSHOT", "enough": "all"}
-            ),
+            FaultStep(at=0.5, do="crash-at", target="follower", params=params),
             FaultStep(at=1.0, do="crash", target="all"),
         ),
     )

@@ -15,6 +15,10 @@ from zab_chaos.model.verdict import Judgement, Verdict
 
 def judged(story: Story, evidence: str, folder: Path) -> Verdict:
     story.settle()
+    return judged_when_settled(story, evidence, folder)
+
+
+def judged_when_settled(story: Story, evidence: str, folder: Path) -> Verdict:
     story.run["evidence"] = evidence
     story.save(folder / evidence)
     return judge(folder / evidence)
@@ -63,7 +67,7 @@ def test_what_it_shows_must_be_true_there(tmp_path: Path) -> None:
 
 def test_what_refuses_a_write_is_as_new_as_what_was_acknowledged_before(tmp_path: Path) -> None:
     """ZooKeeper's servers order refusals, too, as transactions that change nothing."""
-    verdict = judged(values_refused_by_a_state_that_has_gone_by(), "logs", tmp_path)
+    verdict = judged_when_settled(values_refused_by_a_state_that_has_gone_by(), "logs", tmp_path)
     assert verdict.violated == ["values and versions"]
     assert "was refused (bad version) in the light of 1:3" in verdict.reasons[0]
 
