@@ -112,11 +112,10 @@ def older(run: Path) -> None:
 
 def newer(run: Path) -> None:
     """An event that this version does not know, of a later one: kept as it is, no damage."""
-    number = len(lines(run / NODE_1)) + 1
-    with (run / NODE_1).open("a") as file:
-        file.write(
-            json.dumps({"t": 10**12, "node": 1, "life": 1, "n": number, "event": "mood", "epoch": "sunny"}) + "\n"
-        )
+    *before, last = (json.loads(line) for line in lines(run / NODE_1))
+    mood = {**before[-1], "n": last["n"], "event": "mood", "epoch": "sunny"}
+    told = [*before, mood, {**last, "n": last["n"] + 1}]
+    (run / NODE_1).write_text("".join(json.dumps(line) + "\n" for line in told))
     manifest.seal(run)
 
 
