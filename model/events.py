@@ -478,6 +478,7 @@ class Run(Struct, kw_only=True):
     seed: int | UnsetType = UNSET  # as far as it is known, like the following
     defect: str | UnsetType | None = UNSET
     disk: str | UnsetType = UNSET
+    backend: str | UnsetType = UNSET
     dump: str | None = None
 
 

@@ -16,6 +16,10 @@ Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that s
 GROUPS = ("up", "ended", "answers")  # what evidence has by node may be one level below
 DENIALS = {"quiet": False, "up": False}  # evidence with which nothing is confirmed
 BY_FORCE = frozenset({"leftovers", "interrupted"})  # milestones of a run that killed what was left
+WORKLOAD = (
+    "workload-stopped"  # one that an ensemble lacks whose processes somebody else starts and ends, as docker-compose
+)
+CONTAINERS = "containers"  # the backend
 
 
 def contradictions(facts: Facts) -> Iterator[Contradiction]:
@@ -81,8 +85,8 @@ class _Process:
 
 
 class _Processes:
-    """The processes that the traces tell of, by (node, pid). Where all have the same pid, as in containers, it is not the one
-    that a fault's evidence names: then nothing is known of them."""
+    """The processes that the traces tell of, by (node, pid). Nothing is known of them where traces name none, and in
+    containers, where a process has another number for itself than for the harness."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -96,7 +100,7 @@ class _Processes:
                 if life.boot.pid is not None:
                     self._of[node, life.boot.pid] = _Process(life.boot, life, next_boot.get(node, FOREVER))
                 next_boot[node] = life.boot.t
-        self._known = len({pid for _, pid in self._of}) > 1
+        self._known = bool(self._of) and facts.run.backend != CONTAINERS
 
     def lived(self, inject: Inject, heal: Heal | None, line: Inject | Heal) -> Iterator[Contradiction]:
         """Each process that is named was there while the fault was."""
@@ -136,7 +140,9 @@ class _Processes:
     def unexplained(self) -> Iterator[Contradiction]:
         """A life that the end of the run found ended says how, unless somebody has killed it."""
         facts = self._facts
-        if facts.run.evidence != TRACES or facts.run.outcome != "finished" or BY_FORCE & facts.milestones.keys():
+        if facts.run.evidence != TRACES or facts.run.outcome != "finished":
+            return
+        if WORKLOAD not in facts.milestones or BY_FORCE & facts.milestones.keys():
             return
         for (node, number), life in facts.lives.items():
             if life.exit is not None and life.last is not life.exit:

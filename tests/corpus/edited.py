@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.corpus.cases import leaves_unknown, legal, violates
+from tests.corpus.cases import ends, leaves_unknown, legal, violates
 from tests.corpus.story import STEP, Story, ensemble
 
 Line = dict[str, Any]
@@ -140,6 +140,27 @@ def edited_evidence_of_another_node() -> Story:
 def edited_evidence_of_another_process() -> Story:
     """The evidence names a process that node 1 never had."""
     return changed("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
+
+
+@legal("fault took effect")
+def edited_not_in_containers() -> Story:
+    """The same in containers, where each process has a number of its own."""
+    story = changed("faults.jsonl", put({"evidence": {"1": {"pid": 4711, "exit": -9}}}, type="inject"))
+    story.run["backend"] = "containers"
+    return story
+
+
+@ends("PASS", "fault took effect", "NOT-APPLICABLE")
+def edited_by_nobody_who_walked_it() -> Story:
+    """Somebody else has killed node 3 and started it, as with docker-compose, where the harness runs no workload."""
+    story = ensemble()
+    story.servers[3].up = False
+    story.boot(3)
+    story.join(3)
+    story.write()
+    story.settle()
+    edit(story.files["harness.jsonl"], lambda lines: drop(lines, event="workload-stopped"))
+    return story
 
 
 @leaves_unknown("fault took effect")

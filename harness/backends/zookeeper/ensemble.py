@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points
+from zab_chaos.harness.backends.zookeeper.links import Meter
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
@@ -25,27 +26,21 @@ REFUSED = "Unable to load database on disk"  # what a server says that does not 
 LOG_LINES = 200
 ASKED = 128 + signal.SIGTERM  # the exit status of a JVM that ends because of SIGTERM
 
-Passed = Callable[[int], Mapping[int, int]]  # what has come through to a server, by sender
-
-
-def _nothing(_node: int) -> Mapping[int, int]:
-    return {}
-
 
 class Servers(Lives):
     """Each server is a process, and its disk a folder of the run.
 
-    `passed`: how many bytes have come through to a server from each other one, for `Status.frames`. A server says little of
+    `meter`: how many bytes have come through to a server from each other one, for `Status.frames`. A server says little of
     itself, so a status says little: see `status`.
     """
 
     start_seconds = 60.0  # a JVM on a busy machine takes its time
     crashed = CRASHED
 
-    def __init__(self, folder: RunFolder, plan: Plan, passed: Passed = _nothing, disks: Disks | None = None) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, meter: Meter, disks: Disks | None = None) -> None:
         super().__init__(folder, plan.nodes, faithful=False, disks=disks)
         self._plan = plan
-        self._passed = passed
+        self._meter = meter
         self._servers = {node: Server(folder, plan, node) for node in self.nodes}
         self._past = _Past(self)
         self._ends = {node: LogEnd(self.data(node)) for node in self.nodes}
@@ -92,7 +87,7 @@ class Servers(Lives):
             return None
         logged = max(status.delivered, divmod(self._ends[node].zxid(), 1 << 32))
         try:
-            return replace(status, last_zxid=logged, frames=dict(self._passed(node)))
+            return replace(status, last_zxid=logged, frames=self._meter.passed(node))
         except NetworkError:
             return None
 
@@ -143,6 +138,10 @@ class Servers(Lives):
 
     def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._past.settle(node)
+        try:
+            self._meter.begin(node)
+        except NetworkError as error:
+            raise ClusterError(str(error)) from error
         began, disk = time.monotonic_ns(), read_disk(self.data(node))
         self._armed[node, number] = {crash_at: "crash"} if crash_at is not None else {}
         life = self._servers[node].spawn(number, crash_at, log)

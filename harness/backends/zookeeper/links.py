@@ -124,9 +124,18 @@ class Meter:
         self._over: Counter[Link] = Counter()  # by the proxy server's last count
         self._there: dict[tuple[_End, _End], tuple[Link, int]] = {}  # connections, at the kernel's last count
         self._between: Counter[Link] = Counter()  # of connections that were in the one, and are not yet in the other
+        self._before: dict[int, dict[int, int]] = {}  # by server: what came through to it in earlier lives
+
+    def begin(self, target: int) -> None:
+        """A life of this server begins, and the count of what comes through to it. Raises NetworkError."""
+        self._before[target] = self._to(target)
 
     def passed(self, target: int) -> dict[int, int]:
-        """To this server, by sender. Raises NetworkError."""
+        """To this server in its present life, by sender. Raises NetworkError."""
+        before = self._before.get(target, {})
+        return {source: count - before.get(source, 0) for source, count in self._to(target).items()}
+
+    def _to(self, target: int) -> dict[int, int]:
         return {source: count for (source, to), count in self.all().items() if to == target}
 
     def all(self) -> dict[tuple[int, int], int]:

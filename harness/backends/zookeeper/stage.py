@@ -76,7 +76,7 @@ class Stage(ProcessDeployment):
         except NetworkError as error:
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
-        self.cluster = Servers(self.folder, plan, self.meter.passed, self._disks)
+        self.cluster = Servers(self.folder, plan, self.meter, self._disks)
         stack.enter_context(held(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(Sampler(self.cluster))

@@ -200,6 +200,17 @@ def test_what_connections_have_sent_is_added_to_what_is_over(metrics: Metrics, m
     assert meter.passed(2) == {1: 15, 3: 0}
 
 
+def test_a_servers_new_life_counts_from_nothing(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As our own nodes do: who was down when a link was cut, and comes up behind it, has taken nothing."""
+    meter = Meter(PLAN, "nowhere:0", None)
+    there = [Connection(("127.0.0.1", 9), ("127.102.1.2", 201), 11)]
+    monkeypatch.setattr(links, "connections", lambda: iter(there))
+    meter.begin(2)
+    assert meter.passed(2) == {1: 0, 3: 0}
+    metrics.ended = 7
+    assert meter.passed(2) == {1: 2, 3: 0}
+
+
 def test_what_a_toxic_holds_back_of_a_connection_that_is_gone_still_counts(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
