@@ -16,17 +16,8 @@ from tests.corpus import conduct, delivery, disks, edited, progress, promises, r
 from tests.corpus.cases import CASES, Case
 from zab_chaos.model import manifest
 
-FILES = (
-    delivery,
-    promises,
-    disks,
-    progress,
-    conduct,
-    requests,
-    values,
-    sessions,
-    edited,
-)  # importing them fills the register
+# Importing them fills the register.
+FILES = (delivery, promises, disks, progress, conduct, requests, values, sessions, edited)
 
 
 def write(case: Case, out: Path) -> Path:
