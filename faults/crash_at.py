@@ -171,14 +171,18 @@ class CrashAtTwice(CrashAt):
         self.again: dict[int, CrashAtStart] = {}
 
     def watch(self, now: float) -> float | None:
-        super().watch(now)
+        self.note_exits()
         for node, status in self.exits.items():
             if node not in self.again and status in self.ends and not self.cluster.alive(node):
                 self.again[node] = CrashAtStart(self.scene, (node,), self.params)
                 self.again[node].inject()
+        self.note_exits()  # one may have got there at once
+        return None
+
+    def note_exits(self) -> None:
+        super().note_exits()
         for again in self.again.values():
             again.note_exits()
-        return None
 
     def taken_down(self, nodes: Sequence[int]) -> None:
         super().taken_down(nodes)

@@ -121,6 +121,10 @@ class Fault(ABC):
         """Note that another fault has just killed these nodes."""
         return
 
+    def note_exits(self) -> None:
+        """Record which of its nodes have ended, before a restart hides it."""
+        return
+
     def settled(self) -> bool:
         """Whether it has taken effect; other faults may wait for this."""
         return True

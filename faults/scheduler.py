@@ -310,6 +310,9 @@ class Scheduler:
     def _heal(self, run: FaultRun) -> None:
         assert run.fault is not None
         try:
+            for other in self.active:
+                if other.fault is not None:
+                    other.fault.note_exits()  # of nodes that this healing may start
             run.fault.heal()
             run.recovered = run.fault.confirm(after_heal=True)
         except _TROUBLE as error:

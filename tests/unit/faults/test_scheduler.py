@@ -251,6 +251,26 @@ def die_in(p: Play, node: int) -> None:
     p.cluster.wait_exit(node, 5.0)
 
 
+def test_who_reached_a_crash_point_is_seen_before_another_healing_starts_it(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the exit of a later life would pass for this one's."""
+    p = play(step(0, "pause", "node-1", 5), step(0, "crash-at", "node-2", 9, point="after-sync:TXN"))
+    p.scheduler.due(100.0)
+    resume, pid = p.cluster.resume, p.cluster.pid(2)
+
+    def resume_and_start(node: int) -> None:
+        resume(node)
+        p.cluster.start(2)
+
+    monkeypatch.setattr(p.cluster, "resume", resume_and_start)
+    die_in(p, 2)
+    p.scheduler.due(105.0)
+    assert p.cluster.alive(2)
+    p.scheduler.due(110.0)
+    assert p.lines()[-1]["evidence"]["2"] == {"pid": pid, "reached": True, "exit": -9}
+
+
 TWICE = {"point": "after-write:TXN", "crash-at": "before-sync:ANY"}
 
 
