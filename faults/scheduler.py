@@ -7,6 +7,7 @@ the last call asked for. Whatever goes wrong, a fault that was begun stays on th
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -146,6 +147,7 @@ class Scheduler:
         if self._begun is None:
             raise RuntimeError("begin(now) comes first")
         self._now = now
+        self._note_exits()
         times = [self._look_after(run, now) for run in self.active]
         while self._waiting and self._begun + self._waiting[0].at <= now:
             if self._holding or not self._start(self._waiting[0], now):
@@ -309,10 +311,8 @@ class Scheduler:
 
     def _heal(self, run: FaultRun) -> None:
         assert run.fault is not None
+        self._note_exits()
         try:
-            for other in self.active:
-                if other.fault is not None:
-                    other.fault.note_exits()  # of nodes that this healing may start
             run.fault.heal()
             run.recovered = run.fault.confirm(after_heal=True)
         except _TROUBLE as error:
@@ -321,6 +321,13 @@ class Scheduler:
         self._tell_strange()
         if run.fault.refused:
             self._replace(run.fault.refused)
+
+    def _note_exits(self) -> None:
+        """Let every fault see which of its nodes have ended, before anything starts these again."""
+        for run in self.active:
+            if run.fault is not None:
+                with suppress(*_TROUBLE):  # asked again when it is healed
+                    run.fault.note_exits()
 
     def _take_disks(self, fault: Fault) -> None:
         """Have nodes that died of it lose their disks. A drawn fault spares a disk that would be the second one."""

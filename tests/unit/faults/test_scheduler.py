@@ -288,6 +288,19 @@ def test_who_reached_a_crash_point_reaches_another_one_in_its_next_life(play: Ca
     assert (p.cluster.alive(2), p.cluster.armed[2]) == (True, [])
 
 
+def test_who_reached_a_crash_point_is_seen_before_another_fault_starts_its_next_life(play: Callable[..., Play]) -> None:
+    p = play(step(0, "crash-at", "node-2", 5, **TWICE), step(0, "crash-at", "node-2", 9, point="after-sync:EPOCH"))
+    p.scheduler.due(100.0)
+    pid = p.cluster.pid(2)
+    die_in(p, 2)
+    p.scheduler.due(101.0)
+    assert p.cluster.alive(2)
+    p.scheduler.due(105.0)
+    p.scheduler.due(110.0)
+    healed = {line["id"]: line["evidence"] for line in p.lines() if line["type"] == "heal"}
+    assert healed[2]["2"] == {"pid": pid, "reached": True, "exit": -9}
+
+
 def test_the_point_of_the_next_life_is_lifted_when_it_is_not_reached(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 5, **TWICE))
     p.scheduler.due(100.0)
