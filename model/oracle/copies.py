@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from zab_chaos.model.events import Boot, Line, Milestone, packed
-from zab_chaos.model.oracle.evidence import show
+from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.spans import FOREVER
 
@@ -51,13 +51,10 @@ def _in_time(facts: Facts) -> Iterator[Disagreement]:
 
 def _asked(facts: Facts) -> Iterator[Disagreement]:
     """Clients asked nodes of this ensemble."""
-    strange = {it.invoke.node for it in facts.requests.values()} - {None, *range(1, facts.run.nodes + 1)}
-    for request in facts.requests.values() if strange else ():
-        if request.invoke.node in strange:
-            yield (
-                f"ops.jsonl:{request.invoke.line} asks node {request.invoke.node} of {facts.run.nodes}",
-                [request.invoke],
-            )
+    known = {None, *range(1, facts.run.nodes + 1)}
+    for invoke in (request.invoke for request in facts.requests.values()):
+        if invoke.node not in known:
+            yield f"ops.jsonl:{invoke.line} asks node {invoke.node} of {facts.run.nodes}", [invoke]
 
 
 def _seed(facts: Facts) -> Iterator[Disagreement]:
@@ -81,8 +78,8 @@ def _converged(facts: Facts) -> Iterator[Disagreement]:
         return
     first, last = _last(since, facts) if since is not None else 0, _last(told, facts)
     if not first <= packed(told.zxid) <= last:
-        there = show(last) if first == last else f"{show(first)}, and later {show(last)}"
-        yield f"the nodes converged at {show(told.zxid)}, but they had delivered up to {there}", [told]
+        words = f"the nodes converged at {show(told.zxid)}, but what they had delivered ended at {span(first, last)}"
+        yield words, [told]
 
 
 def _last(at: Milestone, facts: Facts) -> int:

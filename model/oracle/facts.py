@@ -458,24 +458,27 @@ def takes_disk(inject: Inject, node: int) -> bool:
     """Whether a fault shows that it has taken this node's disk."""
     if inject.do != WIPE or node not in inject.nodes:
         return False
-    shown = inject.evidence.get(str(node)) if isinstance(inject.evidence, dict) else None
+    shown = evidence(inject).get(str(node))
     return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
+
+
+def evidence(fault: Fault) -> dict[str, Any]:
+    """What a fault's line shows, by name; nothing if it is of another form."""
+    return fault.evidence if isinstance(fault.evidence, dict) else {}
 
 
 def killed(fault: Fault) -> dict[int, dict[str, Any]]:
     """What a fault's evidence says of the processes that it ended: node -> {"pid", "exit"}."""
-    if not isinstance(fault.evidence, dict):
-        return {}
     return {
         int(node): shown
-        for node, shown in fault.evidence.items()
+        for node, shown in evidence(fault).items()
         if str(node).isdigit() and isinstance(shown, dict) and "exit" in shown
     }
 
 
 def tampered(fault: Fault) -> list[str]:
     """What a fault's evidence says of changes that somebody else made to the links, in words."""
-    told = fault.evidence.get("tampered", []) if isinstance(fault.evidence, dict) else []
+    told = evidence(fault).get("tampered", [])
     return [str(words) for words in told] if isinstance(told, list) else [str(told)]
 
 

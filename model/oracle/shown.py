@@ -9,16 +9,15 @@ from typing import Any
 
 from zab_chaos.model.events import TRACES, Boot, Exit, Fault, Heal, Inject, Line
 from zab_chaos.model.oracle.evidence import named
-from zab_chaos.model.oracle.facts import Facts, Life, crossings, killed
+from zab_chaos.model.oracle.facts import Facts, Life, crossings, evidence, killed
 from zab_chaos.model.oracle.spans import FOREVER
 
 Contradiction = tuple[str, Sequence[Line | None]]  # words, and the lines that show it
 GROUPS = ("up", "ended", "answers")  # what evidence has by node may be one level below
 DENIALS = {"quiet": False, "up": False}  # evidence with which nothing is confirmed
 BY_FORCE = frozenset({"leftovers", "interrupted"})  # milestones of a run that killed what was left
-WORKLOAD = (
-    "workload-stopped"  # one that an ensemble lacks whose processes somebody else starts and ends, as docker-compose
-)
+# A milestone that an ensemble lacks whose processes somebody else starts and ends, as docker-compose.
+WORKLOAD = "workload-stopped"
 CONTAINERS = "containers"  # the backend
 
 
@@ -38,15 +37,11 @@ def contradictions(facts: Facts) -> Iterator[Contradiction]:
 
 def by_node(fault: Fault) -> Iterator[tuple[int, dict[str, Any]]]:
     """What a fault's evidence shows of single nodes."""
-    found = _evidence(fault)
+    found = evidence(fault)
     for part in (found, *(found.get(group) for group in GROUPS)):
         for node, shown in part.items() if isinstance(part, dict) else ():
             if str(node).isdigit():
                 yield int(node), shown if isinstance(shown, dict) else {}
-
-
-def _evidence(fault: Fault) -> dict[str, Any]:
-    return fault.evidence if isinstance(fault.evidence, dict) else {}
 
 
 def _hit(inject: Inject, nodes: int) -> Iterator[Contradiction]:
@@ -59,7 +54,7 @@ def _hit(inject: Inject, nodes: int) -> Iterator[Contradiction]:
 def _beside(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
     """Its evidence is of the nodes and the links that it hit."""
     who = f"the evidence of fault {inject.id} ({inject.do}) is of"
-    denied = [name for name, bad in DENIALS.items() if _evidence(line).get(name) == bad]
+    denied = [name for name, bad in DENIALS.items() if evidence(line).get(name) == bad]
     if line.confirmed and denied:
         yield f"fault {inject.id} ({inject.do}) is confirmed, but its evidence says that it is not {denied[0]}", [line]
     strange = {node for node, _ in by_node(line)} - set(inject.nodes)
@@ -67,7 +62,7 @@ def _beside(inject: Inject, line: Inject | Heal) -> Iterator[Contradiction]:
         yield f"{who} {named(sorted(strange))}, and it hit {named(inject.nodes)}", [inject, line]
     if inject.pairs is None:
         return
-    cut, links = {tuple(pair) for pair in inject.pairs}, _evidence(line).get("links")
+    cut, links = {tuple(pair) for pair in inject.pairs}, evidence(line).get("links")
     for crossing in crossings(line):
         if (crossing.get("from"), crossing.get("to")) not in cut:
             yield f"{who} a link that it did not cut", [inject, line]

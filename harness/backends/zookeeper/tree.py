@@ -12,6 +12,7 @@ from zlib import crc32
 
 import msgspec
 
+from zab_chaos.harness.backends.zookeeper.txnlog import show
 from zab_chaos.harness.extras import extra
 from zab_chaos.node.core.zxid import Zxid, pair
 
@@ -120,12 +121,10 @@ def _walk(client: Any) -> Iterator[tuple[str, Znode]]:
                 below = children.get(timeout=ANSWER_SECONDS)
             except NoNodeError:
                 continue  # it has gone meanwhile
-            yield (
-                path,
-                Znode(
-                    crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.cversion, stat.pzxid
-                ),
+            znode = Znode(
+                crc32(data), stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.cversion, stat.pzxid
             )
+            yield path, znode
             waiting += [child for name in below if (child := f"{path.rstrip('/')}/{name}") != OWN]
 
 
@@ -144,6 +143,5 @@ def differences(trees: dict[int, Tree]) -> list[str]:
 def _told(znode: Znode | None) -> str:
     if znode is None:
         return "none"
-    told = f"version {znode.version} of {znode.changed >> 32}:{znode.changed & 0xFFFFFFFF}"
-    below = f"{znode.children_changed >> 32}:{znode.children_changed & 0xFFFFFFFF}"
-    return f"{told}, children version {znode.children_version} of {below}"
+    told = f"version {znode.version} of {show(znode.changed)}"
+    return f"{told}, children version {znode.children_version} of {show(znode.children_changed)}"

@@ -8,13 +8,20 @@ import pytest
 from tests.unit.model.oracle.delivered import Txn, delivered
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.oracle import Oracle
-from zab_chaos.model.verdict import Judgement, Property
+from zab_chaos.model.verdict import Judgement, Property, Violation
 
 ANNE, BOB = 1, 2  # clients
 ANNES, BOBS = 101, 202  # sessions
 PATH = "/sessions/e-1-1"
 
 Line = dict[str, Any]
+
+
+def the_violation(found: Property) -> Violation:
+    """The only one."""
+    assert found.verdict is Judgement.VIOLATION
+    (violation,) = found.violations
+    return violation
 
 
 def judged(name: str, lines: list[Line]) -> Property:
@@ -79,9 +86,7 @@ def test_an_ephemeral_is_there_from_its_creation_to_the_end_of_its_session_also_
     ids=["outlives", "at-the-end-itself", "too-soon", "for-no-reason", "never-goes", "made-afterwards", "somebody-elses"],
 )  # fmt: skip
 def test_an_ephemeral_that_is_there_too_long_or_not_long_enough(lines: list[Line], words: str) -> None:
-    found = judged("ephemerals", lines)
-    assert found.verdict is Judgement.VIOLATION
-    (violation,) = found.violations
+    violation = the_violation(judged("ephemerals", lines))
     assert words in violation.words
     assert [one.file for one in violation.evidence] == ["sessions.jsonl"] * len(violation.evidence)
 
@@ -185,9 +190,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
     ids=["missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number"],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
-    found = judged_by_history("sessions", lines)
-    assert found.verdict is Judgement.VIOLATION
-    (violation,) = found.violations
+    violation = the_violation(judged_by_history("sessions", lines))
     assert words in violation.words
 
 
@@ -230,9 +233,7 @@ SET = [ask(), look(3, 2, watch=True, **MINE)]
     ids=["missing", "late-for-another-znode", "late-for-a-write", "as-something-else", "of-nothing"],
 )
 def test_a_watch_that_misses_what_the_history_has(lines: list[Line], words: str) -> None:
-    found = judged_by_history("watches", lines)
-    assert found.verdict is Judgement.VIOLATION
-    (violation,) = found.violations
+    violation = the_violation(judged_by_history("watches", lines))
     assert words in violation.words
     assert "client 2, which watches /sessions/e-1-1 since it saw" in violation.words
 
@@ -304,9 +305,7 @@ def test_watches_that_are_set_again_tell_what_has_changed_meanwhile_and_what_cha
     ids=["nothing", "another", "of-nothing", "later", "twice", "never-again", "not-that-one"],
 )
 def test_watches_that_are_set_again_and_tell_the_wrong_thing(lines: list[Line], words: str) -> None:
-    found = judged_by_history("watches", [*SET, LOST, *lines])
-    assert found.verdict is Judgement.VIOLATION
-    (violation,) = found.violations
+    violation = the_violation(judged_by_history("watches", [*SET, LOST, *lines]))
     assert words in violation.words
 
 
