@@ -12,7 +12,7 @@ STEP = 0.03
 
 class FrameWitness:
     """Reads how many frames each receiver has taken from each sender, when the cut has settled and before it is
-    healed."""
+    healed. A receiver that sleeps when the links are cut is first read when it is awake again."""
 
     def __init__(self, cluster: Cluster, pairs: Iterable[tuple[int, int]], host: Host) -> None:
         self.cluster = cluster
@@ -20,6 +20,10 @@ class FrameWitness:
         self.pairs = sorted(pairs)
         self._processes: dict[int, int | None] = {}  # by receiver, when the cut had settled
         self._at_inject: dict[tuple[int, int], int] = {}
+        self._asleep: set[int] = set()  # receivers that could not be asked when the cut had settled, nor since
+        self._woken: dict[
+            int, tuple[dict[int, int], float]
+        ] = {}  # of these: what was read last, and since when it stands
 
     def settle(self, seconds: float) -> bool:
         """Wait until no counter has moved for a while: what was under way when the link was cut may still arrive.
@@ -37,12 +41,25 @@ class FrameWitness:
                 break
         self._processes = {target: self.cluster.pid(target) for _, target in self.pairs}
         self._at_inject = self._by_pair(reference)
+        self._asleep = self._processes.keys() - reference.keys()
         return self.host.now() - since >= QUIET
+
+    def watch(self) -> bool:
+        """Read those that slept, once they have taken what had come before the cut. True while there are such."""
+        now = self.host.now()
+        for receiver, counts in self._read(self._asleep).items():
+            before, since = self._woken.setdefault(receiver, (counts, now))
+            if counts != before:
+                self._woken[receiver] = counts, now
+            elif now - since >= QUIET:
+                self._at_inject |= self._by_pair({receiver: counts})
+                self._asleep.discard(receiver)
+        return bool(self._asleep)
 
     def links(self) -> list[dict[str, Any]]:
         """`{"from", "to", "at_inject", "at_heal"}` for each link whose receiver can be asked now.
 
-        A receiver that started during the cut began to count at 0. One that did not answer at the start is left out.
+        A receiver that started during the cut began to count at 0. One that could not be asked before is left out.
         """
         at_heal = self._by_pair(self._read())
         found = []
@@ -62,10 +79,10 @@ class FrameWitness:
     def _awake(self, node: int) -> bool:
         return self.cluster.alive(node) and not self.cluster.paused(node)
 
-    def _read(self) -> dict[int, dict[int, int]]:
+    def _read(self, receivers: Iterable[int] | None = None) -> dict[int, dict[int, int]]:
         """Receiver to frames by sender, of those that answer."""
         answers = {}
-        for receiver in sorted({target for _, target in self.pairs}):
+        for receiver in sorted({target for _, target in self.pairs} if receivers is None else receivers):
             if self._awake(receiver):
                 status = self.cluster.status(receiver, timeout=1.0)
                 if status is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cut_evidence import FrameWitness, crossed
+from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, crossed
 from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import CUTS
 from zab_chaos.faults.process import named
@@ -34,6 +34,9 @@ class Partition(Fault):
 
     def injected(self) -> Confirmation:
         return Confirmation(self.quiet, {"how": self.params["how"], "quiet": self.quiet})
+
+    def watch(self, now: float) -> float | None:
+        return now + QUIET if self.witness.watch() else None
 
     def heal(self) -> None:
         self.links = self.witness.links()  # before the first frame can come through again

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Momentary, Need, Scene
 from zab_chaos.faults.rules import choice, truth
@@ -58,11 +59,15 @@ class Killed(NodeDown):
 
     def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
         """Have each of them die at its next sync that has something to lose (`zab_chaos.node.store.disk_faults.Variant`); one
-        that sleeps dies in its sleep."""
+        that sleeps dies in its sleep, and one that another fault ends first is gone."""
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
-            self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
+            try:
+                self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
+            except ClusterError:
+                if self.cluster.wait_exit(node, 0.0) is None:
+                    raise
         seconds = within_ms / 1000 + self.scene.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
@@ -70,11 +75,13 @@ class Killed(NodeDown):
         self.exits |= self.cluster.kill_all(asleep) if asleep else {}
 
     def killed(self, node: int) -> bool:
-        """Whether the process ended as it was to."""
-        return self.exits.get(node) == -SIGKILL
+        """Whether the process ended as it was to, or its disk had failed just before: what it had in memory is gone."""
+        status = self.exits.get(node)
+        return status == -SIGKILL or (status is not None and self.scene.explained(node, status))
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
-        """Whether all of them ended by SIGKILL and their processes are gone. With `{node: {"pid", "exit"}}`."""
+        """Whether all of them ended by SIGKILL, or because of another fault, and their processes are gone. With
+        `{node: {"pid", "exit"}}`."""
         gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.killed(node) and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
@@ -96,11 +103,6 @@ class Crash(Killed):
 
     def injected(self) -> Confirmation:
         return Confirmation(*self.deaths())
-
-    def killed(self, node: int) -> bool:
-        """Also if its disk failed just before: what it had in memory is gone, and what it wrote is there."""
-        status = self.exits.get(node)
-        return super().killed(node) or (status is not None and self.scene.explained(node, status))
 
     def describe(self) -> str:
         return f"{named(self.nodes)} killed"

@@ -173,6 +173,25 @@ def sleepers(tmp_path: Path) -> Iterator[Callable[..., Sleepers]]:
         one.close()
 
 
+class Patient(ThisHost):
+    """Its time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float, until: Any = None) -> bool:
+        self.time += seconds
+        return False
+
+
+@pytest.fixture
+def patient() -> Patient:
+    return Patient()
+
+
 class StillHost(ThisHost):
     """This machine, with a clock that a test sets, and that goes on only while somebody sleeps: what is done takes no time."""
 

@@ -1,16 +1,20 @@
 """Faults beside each other: what another fault did to a node says nothing against this one, what nobody did does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from zab_chaos.faults.cut_evidence import FrameWitness
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.cut_evidence import QUIET, FrameWitness
+from zab_chaos.faults.disk import PowerCut
 from zab_chaos.faults.host import THIS_HOST
 from zab_chaos.faults.kind import Scene
-from zab_chaos.faults.process import Crash
+from zab_chaos.faults.process import Crash, Killed
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import FaultRun, Scheduler
@@ -65,15 +69,36 @@ def test_only_damage_explains_that_a_node_refuses_its_disk(scheduler: Any, damag
     assert healed(scheduler, slow) is explained
 
 
+KEEPS_CACHE = {"keeps_cache": True}
+TORN = {"variant": "torn", "within_ms": 100}
+
+
+@pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN)])
 @pytest.mark.parametrize("explained", [True, False])
-def test_a_crash_that_found_a_node_gone_counts_if_another_fault_took_it(
-    sleepers: Callable[..., Any], explained: bool
+def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
+    sleepers: Callable[..., Any], kind: type[Killed], params: dict[str, Any], explained: bool
 ) -> None:
     cluster = sleepers(3)
-    fault = Crash(Scene(cluster, None, Random(1), explained=lambda node, status: explained), [1], {})
+
+    def its_disk_fails_first(call: str, node: int) -> bool:
+        if call == "power-cut" and node == 2:
+            cluster.ending.add(2)
+            cluster.status(2)
+        return False
+
+    cluster.failing = its_disk_fails_first
+    fault = kind(Scene(cluster, None, Random(1), explained=lambda node, status: explained), [1, 2, 3], params)
     fault.inject()
-    fault.exits = {1: 74}
+    assert [shown["exit"] for shown in fault.injected().evidence.values()] == [-9, 74, -9]
     assert fault.injected().confirmed is explained
+
+
+def test_a_node_that_lives_and_refuses_to_be_killed_is_an_error(sleepers: Callable[..., Any]) -> None:
+    cluster = sleepers(3)
+    cluster.failing = lambda call, node: call == "power-cut" and node == 2
+    fault = PowerCut(Scene(cluster, None, Random(1)), [1, 2, 3], TORN)
+    with pytest.raises(ClusterError, match="power-cut of node 2 fails"):
+        fault.inject()
 
 
 def test_a_receiver_that_slept_at_the_cut_and_began_anew_since_counts_from_0(sleepers: Callable[..., Any]) -> None:
@@ -96,3 +121,41 @@ def test_a_receiver_that_slept_at_the_cut_and_woke_up_shows_nothing(sleepers: Ca
     assert witness.settle(5.0)
     cluster.resume(2)
     assert witness.links() == []
+
+
+@pytest.mark.parametrize("leaked", [0, 1])
+def test_a_receiver_that_slept_at_the_cut_counts_from_when_it_has_taken_what_had_come(
+    sleepers: Callable[..., Any], patient: Any, leaked: int
+) -> None:
+    cluster = sleepers(3)
+    cluster.frames = {(1, 2): 3, (1, 3): 4}
+    cluster.pause(2)
+    witness = FrameWitness(cluster, [(1, 2), (1, 3)], patient)
+    assert witness.settle(5.0)
+    assert witness.watch()
+    cluster.resume(2)
+    assert witness.watch()
+    cluster.frames[1, 2] = 7
+    patient.time += QUIET
+    assert witness.watch()  # there was more to take
+    patient.time += QUIET
+    assert not witness.watch()
+    cluster.frames[1, 2] += leaked
+    assert witness.links() == [
+        {"from": 1, "to": 2, "at_inject": 7, "at_heal": 7 + leaked},
+        {"from": 1, "to": 3, "at_inject": 4, "at_heal": 4},
+    ]
+
+
+def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake(scheduler: Any, patient: Any) -> None:
+    links = {"cut": lambda *_: None, "heal": lambda *_, release: None, "heal_all": lambda: None, "strange": list}
+    scheduler.network, scheduler.host = SimpleNamespace(**links), patient
+    scheduler.begin(100.0)
+    paused = scheduler.inject(replace(step("pause"), target="all"))
+    cut = scheduler.inject(step("partition"))
+    scheduler.heal(paused)
+    assert scheduler.due(patient.now()) == patient.now() + QUIET
+    patient.time += QUIET
+    assert scheduler.due(patient.now()) is None
+    assert healed(scheduler, cut)
+    assert len(cut.recovered.evidence["links"]) == 4

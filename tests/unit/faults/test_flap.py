@@ -7,34 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from zab_chaos.faults.host import ThisHost
 from zab_chaos.faults.kind import Scene
 from zab_chaos.faults.partition import Flap
 from zab_chaos.faults.registry import KINDS
 
 
-class Patient(ThisHost):
-    """Its time passes when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float, until: Any = None) -> bool:
-        self.time += seconds
-        return False
-
-
 @pytest.fixture
-def flap(sleepers: Callable[..., Any]) -> Flap:
+def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
     """Of the links of node 1 of two, cut for the first time."""
     links = SimpleNamespace(cut=lambda *_: None, heal=lambda *_, release: None)
     params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
     cluster = sleepers(2)
     cluster.frames = {(1, 2): 7, (2, 1): 7}
-    made = Flap(Scene(cluster, cast(Any, links), Random(1), patience=5.0, host=Patient()), [1], params)
+    made = Flap(Scene(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
     made.inject()
     made.watch(0.0)
     return made
