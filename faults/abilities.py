@@ -17,7 +17,7 @@ class Ability(Enum):
     DISK_TROUBLE = "disk that can be slow, full or failing while its node runs"
     CRASH_POINTS = "points at which a node can be made to die, pause or fail"
     CLOCKS = "clock of its own in each node"
-    LATE_FRAMES = "links that can repeat a frame later"
+    FRAMES = "links that can change, misroute or repeat single frames"
     CONTAINERS = "containers"
     FIRST_DISKS = "disks that can be filled before the first start"
     TUNING = "timing and limits that a scenario could set"

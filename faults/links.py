@@ -1,4 +1,4 @@
-"""Faults of links that are not cut: delay, low bandwidth, stalls, resets, late frames."""
+"""Faults of links that are not cut: delay, low bandwidth, stalls, resets; and of single frames: late, corrupt, misrouted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -88,21 +88,64 @@ class Reset(Disturbance):
         return Toxic("reset_peer", "upstream", (("timeout", self.params["ms"]),))
 
 
-class LateFrames(Disturbance):
-    """Delivers some frames a second time, later and out of order, in the session and life of that time."""
+class SomeFrames(Disturbance):
+    """Hits single frames: of each link the first, then one in some, at random. Confirmed by how many were hit."""
+
+    kind: str  # of its toxic
+
+    def inject(self) -> None:
+        self.before = self._counts()
+        super().inject()
 
     def toxic(self) -> Toxic:
-        return Toxic("late", "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))
+        return Toxic(self.kind, "upstream", (("one_in", self.params["one_in"]),))
+
+    def recovered(self) -> Confirmation:
+        left = super().recovered()
+        now = self._counts()
+        counts = [(now[pair][0] - met, now[pair][1] - hit) for pair, (met, hit) in self.before.items()]
+        shown = all(hit or not met for met, hit in counts)
+        frames = {"frames": sum(met for met, _ in counts), "hit": sum(hit for _, hit in counts)}
+        return Confirmation(left.confirmed and shown, left.evidence | frames)
+
+    def _counts(self) -> dict[tuple[int, int], tuple[int, int]]:
+        return {pair: self.scene.links.frames(pair, self.kind) for pair in self.pairs}
+
+
+class LateFrames(SomeFrames):
+    """Delivers some frames a second time, later and out of order, in the session and life of that time."""
+
+    kind = "late"
+
+    def toxic(self) -> Toxic:
+        return Toxic(self.kind, "upstream", (("delay", self.params["ms"]), ("one_in", self.params["one_in"])))
+
+
+class CorruptFrames(SomeFrames):
+    """Flips one bit of some frames."""
+
+    kind = "corrupt"
+
+
+class MisroutedFrames(SomeFrames):
+    """Delivers some of the frames that its targets send to another node than they are for."""
+
+    kind = "misroute"
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        # All links from the targets: whoever gets a frame by mistake ends its own session with who sent it.
+        super().__init__(scene, nodes, {**params, "direction": "out", "pairs": None})
 
 
 def _kind(
-    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, also: Ability = Ability.LINKS
-) -> Kind:
+    name: str, doc: str, make: type[Disturbance], impairs: bool, draw: Any, *keys: Key, also: Ability = Ability.LINKS,
+    which: tuple[Key, ...] = (DIRECTION, PAIRS),
+) -> Kind:  # fmt: skip
     return Kind(
         name=name,
         doc=doc,
         make=make,
-        keys=(*keys, DIRECTION, PAIRS),
+        keys=(*keys, *which),
         need=Need.ANY,
         default_target=lambda params: None if params.get("pairs") else "one",
         order=HealOrder.NETWORK,
@@ -113,6 +156,12 @@ def _kind(
 
 
 _MS = whole(1, 60_000, "milliseconds")
+
+
+def _one_in(verb: str) -> Key:
+    doc = f"{verb} the first frame of each link, then one in this many, at random"
+    return Key(name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc=doc)
+
 
 KINDS = (
     _kind(
@@ -168,9 +217,26 @@ KINDS = (
         False,
         lambda random: {"ms": random.choice((20, 200, 1000, 3000)), "one_in": random.choice((1, 3, 10))},
         Key(name="ms", rule=_MS, doc="the delay"),
-        Key(
-            name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc="repeat one frame in this many, at random"
-        ),
-        also=Ability.LATE_FRAMES,
+        _one_in("repeat"),
+        also=Ability.FRAMES,
+    ),
+    _kind(
+        "corrupt-frames",
+        "flip one bit of some frames, anywhere in the frame (only on sim and lockstep)",
+        CorruptFrames,
+        True,
+        lambda random: {"one_in": random.choice((3, 10, 30, 100))},
+        _one_in("change"),
+        also=Ability.FRAMES,
+    ),
+    _kind(
+        "misrouted-frames",
+        "deliver some of the frames that the target sends to another node than they are for (only on sim and lockstep)",
+        MisroutedFrames,
+        True,
+        lambda random: {"one_in": random.choice((1, 3, 10, 30))},
+        _one_in("misroute"),
+        also=Ability.FRAMES,
+        which=(),
     ),
 )

@@ -191,6 +191,10 @@ class Network:
         found = self._proxies.toxics(self._link(pair).name).values()
         return [Toxic(one["type"], one["stream"], tuple(sorted(one["attributes"].items()))) for one in found]
 
+    def frames(self, pair: Pair, kind: str) -> tuple[int, int]:
+        """The number of frames that have met toxics of this kind on a link so far, and of those that these have hit."""
+        return self._proxies.frames(self._link(pair).name, kind)
+
     def broken(self) -> dict[Pair, list[str]]:
         """The affected links, with the names of the effects."""
         return {pair: sorted(link.effects) for pair, link in self._links.items() if link.effects}

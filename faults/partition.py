@@ -141,7 +141,7 @@ def filled_minority(nodes: Sequence[int], target: Sequence[int], random: Random)
 
 def link_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence[int]) -> shapes.Pairs:
     """The links of a fault that disturbs rather than cuts: given, or those of the target."""
-    return tuple(params["pairs"]) if params["pairs"] else shapes.touching(nodes, target, params["direction"])
+    return tuple(params["pairs"]) if params["pairs"] else shapes.links_of(nodes, target, params["direction"])
 
 
 def can_release(scene: Scene, touched: shapes.Pairs) -> bool:

@@ -158,6 +158,10 @@ class Proxies:
             for toxic in found.values()
         }
 
+    def frames(self, name: str, kind: str) -> tuple[int, int]:
+        """The number of frames that have met toxics of this kind on a proxy so far, and of those that these have hit."""
+        raise NetworkError(f"toxiproxy moves bytes and knows no frames, so it has no {kind} on {name}")
+
     def _server(self) -> Toxiproxy:
         toxiproxy.api.requests = self._requests
         server = Toxiproxy()

@@ -55,6 +55,16 @@ def touching(nodes: Sequence[int], group: Iterable[int], direction: str) -> Pair
     return tuple(sorted(out | into))
 
 
+def links_of(nodes: Sequence[int], group: Iterable[int], direction: str) -> Pairs:
+    """All links of the group, also those between two of its nodes: what they send (`out`), what is sent to them (`in`),
+    or `both`."""
+    inside = set(group)
+    ends = [(a, b) for a in nodes for b in nodes if a != b]
+    return tuple(
+        sorted((a, b) for a, b in ends if (a in inside and direction != "in") or (b in inside and direction != "out"))
+    )
+
+
 def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
     """Whether some node can exchange messages, in both directions, with a majority."""
     lost, gone = set(cut), set(down)

@@ -5,7 +5,8 @@ Link (i, j) carries what i sends to j, through a proxy of its own (`Wire`), whic
 what is not lost with it, and nothing after it broke.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from heapq import heappush
 from typing import TYPE_CHECKING
 
@@ -33,13 +34,17 @@ class Toxic(msgspec.Struct, frozen=True):
 
 
 class Wire:
-    """One link's proxy."""
+    """One link's proxy. `others`: the nodes that are at neither of its ends."""
 
-    def __init__(self, world: World, source: int, target: int) -> None:
+    def __init__(self, world: World, source: int, target: int, others: Sequence[int] = ()) -> None:
         self.world = world
         self.source, self.target = source, target
+        self.others = others
         self.enabled = True
         self.toxics: dict[str, Toxic] = {}
+        self.met: Counter[str] = Counter()  # frames that met a toxic, so far, by its kind, if that hits single frames
+        self.hit: Counter[str] = Counter()  # and how many of them it hit
+        self._new: set[str] = set()  # toxics that have hit none yet
         self.clear = True  # nothing lies on it
         self.connections: list[Connection] = []
         self._held: list[tuple[Connection, bytes]] = []  # by a stall
@@ -51,6 +56,7 @@ class Wire:
 
     def add(self, name: str, toxic: Toxic) -> None:
         self.toxics[name] = toxic
+        self._new.add(name)
         self._changed()
         if toxic.kind == "reset_peer":
             for connection in list(self.connections):
@@ -104,15 +110,38 @@ class Wire:
     def _drops(self) -> bool:
         return any(toxic.kind == "timeout" for toxic in self.toxics.values())
 
+    def _hits(self, kind: str) -> list[Toxic]:
+        """The toxics of this kind that hit the present frame: each the first one that it meets, then one in some."""
+        here = {name: toxic for name, toxic in self.toxics.items() if toxic.kind == kind}
+        hits = {name: toxic for name, toxic in here.items() if name in self._new or self._drawn(toxic)}
+        self._new -= hits.keys()
+        self.met[kind] += bool(here)
+        self.hit[kind] += bool(hits)
+        return list(hits.values())
+
+    def _drawn(self, toxic: Toxic) -> bool:
+        return self.world.chance.up_to(toxic.attributes["one_in"]) == 0
+
+    def _flip(self, frame: bytes) -> bytes:
+        """The frame with one bit flipped, anywhere."""
+        at, bit = divmod(self.world.chance.up_to(8 * len(frame)), 8)
+        return frame[:at] + bytes((frame[at] ^ 1 << bit,)) + frame[at + 1 :]
+
+    def _misroute(self, frame: bytes, wait: int) -> None:
+        """To another node, if there is one."""
+        if self.others:
+            node = self.others[self.world.chance.up_to(len(self.others))]
+            self.world.at(wait + self.world.chance.delay(), self._bring, (node, frame))
+
     def _repeat(self, frame: bytes) -> None:
         """Some frames come once more, later."""
-        for toxic in self.toxics.values():
-            if toxic.kind == "late" and self.world.chance.up_to(toxic.attributes["one_in"]) == 0:
-                self.world.at(toxic.attributes["delay"] * MS, self._come_late, frame)
+        for toxic in self._hits("late"):
+            self.world.at(toxic.attributes["delay"] * MS, self._bring, (self.target, frame))
 
-    def _come_late(self, frame: bytes) -> None:
-        """To whoever lives there now, if anything gets through."""
-        server = self.server_at(self.target)
+    def _bring(self, brought: tuple[int, bytes]) -> None:
+        """A frame, outside of its connection, to whoever lives at a node now, if anything gets through."""
+        node, frame = brought
+        server = self.server_at(node)
         if server is not None and self.enabled and not self.cut:
             server.inbox.append(frame)
             server.poke()
@@ -129,7 +158,13 @@ class Wire:
         if self._stalls or self._held:
             self._held.append((connection, frame))
             return
-        connection.deliver(frame, self._wait(frame))
+        wait = self._wait(frame)
+        if self._hits("corrupt"):
+            frame = self._flip(frame)
+        if self._hits("misroute"):
+            self._misroute(frame, wait)
+        else:
+            connection.deliver(frame, wait)
         self._repeat(frame)
 
     def _wait(self, frame: bytes) -> int:
@@ -311,7 +346,9 @@ class SimNet:
 
     def __init__(self, world: World, nodes: int) -> None:
         ids = range(1, nodes + 1)
-        self.wires = {(i, j): Wire(world, i, j) for i in ids for j in ids if i != j}
+        self.wires = {
+            (i, j): Wire(world, i, j, [node for node in ids if node not in (i, j)]) for i in ids for j in ids if i != j
+        }
 
     def died(self, server: "SimServer") -> None:
         """A process is gone: so are the connections to it."""

@@ -26,6 +26,7 @@ from zab_chaos.node.events import (
     LinkEvent,
     LinkUp,
     Received,
+    Refused,
 )
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.lockstep import wire
@@ -242,14 +243,16 @@ class LockstepProcess:
         if self.recording is not None:
             self.recording.close()
 
-    def _link_event(self, event: wire.Frame | wire.Up | wire.Down) -> LinkEvent:
+    def _link_event(self, event: wire.Frame | wire.Up | wire.Down | wire.Refused) -> LinkEvent:
         """Raises zab_chaos.node.channel.frame.BadFrame for a frame that no node has sent."""
         if isinstance(event, wire.Frame):
             header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
             return Received(event.peer, frame.messages(event.data, header, DECODER))
         if isinstance(event, wire.Up):
             return LinkUp(event.peer, event.session)
-        return LinkDown(event.peer, event.session, event.why)
+        if isinstance(event, wire.Down):
+            return LinkDown(event.peer, event.session, event.why)
+        return Refused("frame", event.why, event.peer, event.count)
 
 
 def client_event(event: wire.Arrived | wire.Requests | wire.Gone) -> ClientEvent:

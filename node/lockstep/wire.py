@@ -46,6 +46,14 @@ class Down(Wire, frozen=True, tag="down"):
     why: str
 
 
+class Refused(Wire, frozen=True, tag="refused"):
+    """Frames were not let in."""
+
+    why: str
+    peer: int | None
+    count: int
+
+
 class Arrived(Wire, frozen=True, tag="arrived"):
     client: int
     seen: Zxid
@@ -78,7 +86,7 @@ class Start(Wire, frozen=True, tag="start"):
 
 class Round(Wire, frozen=True, tag="round"):
     when: When
-    links: list[Frame | Up | Down]
+    links: list[Frame | Up | Down | Refused]
     clients: list[Arrived | Requests | Gone]
 
 

@@ -264,6 +264,29 @@ def channels_goes_on_with_the_next_life() -> Story:
     return story
 
 
+@violates("channels")
+def channels_of_somebody_else() -> Story:
+    """Node 2 takes frames of the session that node 1 has with node 3."""
+    story = ensemble()
+    story.open_links(1, [3])
+    _channel(story, 1, 0, 10, "closed")
+    story.settle()
+    return story
+
+
+@legal("channels")
+def channels_of_a_sender_whose_trace_ends_before() -> Story:
+    """Node 3 had opened a session with node 1, and is killed; that it had opened one with node 2, too, is not on record."""
+    story = ensemble()
+    story.open_links(3, [1])
+    story.crash(3)
+    _channel(story, 1, 0, 10, "closed", peer=3)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
 @legal("channels")
 def channels_new_session_after_a_loss() -> Story:
     """Session 1 is closed, and the next one begins with frame 0. So does the first one of the sender's next life."""

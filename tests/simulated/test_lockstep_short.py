@@ -57,6 +57,38 @@ def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
     assert [each["backend"] for each in facts] == ["sim", "lockstep"]
 
 
+BAD_FRAMES = """
+[[fault]]
+at = 0.2
+do = "corrupt-frames"
+target = "all"
+one_in = 20
+for = 0.4
+
+[[fault]]
+at = 0.7
+do = "misrouted-frames"
+target = "leader"
+one_in = 5
+for = 0.3
+"""
+
+
+@pytest.mark.processes
+def test_refused_frames_are_told_to_the_processes(tmp_path: Path) -> None:
+    path = tmp_path / "refused.toml"
+    path.write_text(SCENARIO.partition("[[fault]]")[0] + BAD_FRAMES)
+    simulated, ran = (
+        run(load(path), RunOptions(seed=1, results=tmp_path / on, command=on, on=on), Quiet())
+        for on in ("sim", "lockstep")
+    )
+    assert first_difference(simulated.folder.path, ran.folder.path) is None
+    assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)
+    traces = "".join(file.read_text() for file in ran.folder.file("trace").iterdir())
+    assert "the checksum does not fit" in traces
+    assert "addressed to node" in traces
+
+
 def test_only_lockstep_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "steady-state", "--on", "sim", "--compare"]) == 4
     assert "it needs --on lockstep" in capsys.readouterr().err

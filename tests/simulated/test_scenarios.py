@@ -13,11 +13,14 @@ from zab_chaos.faults.scenario import Expect, FaultStep, Scenario, load
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement
+from zab_chaos.node.channel import frame
+from zab_chaos.node.channel.header import Header
 from zab_chaos.node.config import Limits
 
 LONG = ("long-mix", "nemesis")  # minutes
 TICKETS = [name for name in catalogue.shipped() if name.startswith("zookeeper/")]
 OTHERS = ("defects/", "containers/", "zookeeper/")  # built to fail, and what only containers or ZooKeeper can do
+HONEST_PARSE = frame.parse
 HONEST = [name for name in catalogue.shipped() if not name.startswith(OTHERS) and name not in LONG]
 
 
@@ -94,6 +97,43 @@ def test_late_frames_come_and_change_nothing(shipped: Callable[[str], Scenario])
     crash = FaultStep(at=1.0, do="crash", target="follower", lasts=0.3)
     scenario = replace(shipped("steady-state"), faults=(late, crash), duration=3.0)
     assert simulate(scenario, 1, None).verdict.exit == 0
+
+
+BAD_FRAMES = {
+    "corrupt-frames": {"one_in": 40, "direction": "both", "pairs": None},
+    "misrouted-frames": {"one_in": 10},
+}
+
+
+def with_bad_frames(name: str, scenario: Scenario) -> Scenario:
+    """All links carry some, also while a node starts again."""
+    bad = FaultStep(at=0.2, do=name, target="all", lasts=2.5, params=BAD_FRAMES[name])
+    crash = FaultStep(at=1.0, do="crash", target="follower", lasts=0.3)
+    return replace(scenario, faults=(bad, crash), duration=3.0)
+
+
+@pytest.mark.parametrize("name", BAD_FRAMES)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_bad_frames_come_and_are_refused(name: str, seed: int, shipped: Callable[[str], Scenario]) -> None:
+    done = simulate(with_bad_frames(name, shipped("steady-state")), seed, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+
+
+def to_anybody(data: bytes, cluster: int, _receiver: int, limit: int) -> Header:
+    """A frame is taken by whoever gets it."""
+    return HONEST_PARSE(data, cluster, int.from_bytes(data[21:25]), limit)
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "careless"),
+    [("corrupt-frames", "crc32", lambda *_: 0), ("misrouted-frames", "parse", to_anybody)],
+)
+def test_whoever_takes_bad_frames_is_caught(
+    name: str, what: str, careless: object, shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = with_bad_frames(name, shipped("steady-state"))
+    monkeypatch.setattr(frame, what, careless)
+    assert any(simulate(scenario, seed, None).verdict.violated for seed in range(1, 4))
 
 
 def test_a_damaged_snapshot_is_refused(shipped: Callable[[str], Scenario]) -> None:

@@ -13,7 +13,7 @@ class ContainerBackend(ZabBackend):
     """The engine's SDK takes its time to load: only a run needs it. Raises MissingExtra."""
 
     name = "containers"
-    abilities = frozenset(Ability) - {Ability.LATE_FRAMES, Ability.FILE_SYSTEM}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.FILE_SYSTEM}
 
     def check(self) -> None:
         with extra("containers", "--on containers"):

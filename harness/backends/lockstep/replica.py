@@ -113,14 +113,15 @@ class RemoteReplica:
         payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
         self._server.channels.send(effect.peer, payload)
 
-    def _link_event(self, event: LinkEvent) -> wire.Frame | wire.Up | wire.Down:
+    def _link_event(self, event: LinkEvent) -> wire.Frame | wire.Up | wire.Down | wire.Refused:
         if isinstance(event, Received):
             header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
             return wire.Frame(event.peer, frame.pack(header, event.messages))
         if isinstance(event, LinkUp):
             return wire.Up(event.peer, event.session)
-        assert isinstance(event, LinkDown)
-        return wire.Down(event.peer, event.session, event.why)
+        if isinstance(event, LinkDown):
+            return wire.Down(event.peer, event.session, event.why)
+        return wire.Refused(event.why, event.peer, event.count)
 
 
 def _client_event(event: ClientEvent) -> wire.Arrived | wire.Requests | wire.Gone:

@@ -21,7 +21,7 @@ class ZabBackend(Backend):
 
 class ProcessBackend(ZabBackend):
     name = "processes"
-    abilities = frozenset(Ability) - {Ability.LATE_FRAMES, Ability.CONTAINERS}
+    abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS}
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
         from zab_chaos.harness.backends.processes.stage import Stage

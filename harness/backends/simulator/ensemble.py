@@ -253,6 +253,10 @@ class SimProxies(Proxies):
             for label, toxic in self._wire(name).toxics.items()
         }
 
+    def frames(self, name: str, kind: str) -> tuple[int, int]:
+        wire = self._wire(name)
+        return wire.met[kind], wire.hit[kind]
+
     def _wire(self, name: str) -> Wire:
         if name not in self._wires:
             raise MissingError(f"there is no simulated proxy {name}")

@@ -1,6 +1,6 @@
 """What the nodes saw of their links and of each other (DSN 2011, section II; LADIS 2008, section 2)."""
 
-from zab_chaos.model.events import Abort, Channel, Exit
+from zab_chaos.model.events import Abort, Channel, Exit, Link
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -11,23 +11,32 @@ class Channels(Checker):
     Verifies, for each receiving life and each peer, that the frames taken within a session are one unbroken run from
     sequence number 0 on (a run that ends with `gap` was followed by a later frame of its session), that nothing is taken
     from a session that was over, that incarnations and sessions never go back, and that no session goes on with the next
-    life of a peer. Frames that are lost and not followed by others are legal. Does not verify what is in the frames, nor
-    runs that a SIGKILL kept from being written.
+    life of a peer. And that the sender had opened this session with this receiver, where its trace is whole and goes on
+    afterwards. Frames that are lost and not followed by others are legal. Does not verify what is in the frames, nor runs
+    that a SIGKILL kept from being written.
     """
 
     name = "channels"
     source = "DSN 2011"
     statement = (
-        "Within a session, frames are accepted in order from the first on, without gaps. Old sessions never return."
+        "Within a session with the sender, frames are accepted in order from the first on, without gaps. Old sessions never "
+        "return."
     )
     rests_on_absence = False
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._last: dict[tuple[int, int, int], Channel] = {}  # by node, life, peer
+        self._opened: dict[tuple[int, int], set[tuple[int, int]]] = {}  # by node and life: peers and sessions
+        self._runs: list[Channel] = []
+
+    def on_link(self, event: Link) -> None:
+        if event.state == "opened":
+            self._opened.setdefault((event.node, event.life), set()).add((event.peer, event.session))
 
     def on_channel(self, event: Channel) -> None:
         self.checked += 1
+        self._runs.append(event)
         key = (event.node, event.life, event.peer)
         before = self._last.get(key)
         self._last[key] = event
@@ -44,6 +53,17 @@ class Channels(Checker):
             self.found.add(f"{who}, although a session begins with frame 0", [event])
         if event.ended == "gap":
             self.found.add(f"{who}, and then a later one: what is between them is missing", [event])
+
+    def at_end(self) -> None:
+        for run in self._runs if not self.facts.damages else ():
+            sender = run.peer, run.incarnation
+            opened = self._opened.get(sender)
+            if opened and (run.node, run.session) not in opened and self.facts.lives[sender].last.t > run.t:
+                self.found.add(
+                    f"node {run.node} took frames of session {run.session} from node {run.peer}, which had no such session "
+                    f"with node {run.node}",
+                    [run],
+                )
 
 
 class Sanity(Checker):

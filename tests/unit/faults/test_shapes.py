@@ -22,6 +22,12 @@ def test_one_way_cuts_only_that_way() -> None:
     assert shapes.touching([1, 2, 3], [1], "in") == ((2, 1), (3, 1))
 
 
+def test_the_links_of_a_group_are_also_those_between_its_nodes() -> None:
+    assert shapes.links_of([1, 2, 3], [1, 2], "out") == ((1, 2), (1, 3), (2, 1), (2, 3))
+    assert shapes.links_of([1, 2, 3], [1, 2], "in") == ((1, 2), (2, 1), (3, 1), (3, 2))
+    assert len(shapes.links_of([1, 2, 3], [1, 2, 3], "both")) == 6
+
+
 def test_in_a_ring_everybody_reaches_two_neighbours() -> None:
     cut = set(shapes.ring([1, 2, 3, 4, 5]))
     for node in range(1, 6):

@@ -1,6 +1,7 @@
 """What simulated links do to frames when they are cut, held, slowed, reset or made anew."""
 
 from collections import deque
+from typing import Any
 
 import pytest
 
@@ -39,14 +40,15 @@ class End:
 
 
 class Bench:
-    """Nodes 1 and 2, and a socket from 1 to 2."""
+    """Nodes 1 to 3, and a socket from 1 to 2."""
 
     def __init__(self, immediate: bool = True) -> None:
         self.world = World(5)
-        self.net = SimNet(self.world, 2)
+        self.net = SimNet(self.world, 3)
         self.network = SimNetwork(self.net)
-        self.ends: dict[int, End] = {}
-        self.ends.update({number: End(number, self.ends) for number in (1, 2)})
+        self.ends: dict[int, Any] = {}
+        self.ends.update({number: End(number, self.ends) for number in (1, 2, 3)})
+        self.net.wires[LINK].server_at = lambda node: self.ends[node]
         self.pipe = Pipe(self.net.wires[LINK], self.ends[1], 10, immediate)  # type: ignore[arg-type]
         self.sent = 0
 
@@ -59,6 +61,11 @@ class Bench:
             self.sent += 1
             taken = self.pipe.send(f"m{self.sent}".ljust(FRAME_BYTES).encode()) and taken
         return taken
+
+    def hit(self, kind: str, one_in: int, **attributes: int) -> None:
+        """Let a toxic hit one in so many frames."""
+        given = tuple({"one_in": one_in, **attributes}.items())
+        self.network.disturb([LINK], [Toxic(kind, "upstream", given)], kind)
 
     @property
     def arrived(self) -> list[str]:
@@ -195,3 +202,45 @@ def test_what_a_killed_sender_had_not_written_is_lost(bench: Bench) -> None:
     bench.pipe.die(10 * MS)
     bench.settle()
     assert bench.arrived == []
+
+
+def bits_apart(one: bytes, other: bytes) -> int:
+    assert len(one) == len(other)
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
+
+
+def test_one_bit_is_flipped_in_the_first_frame_and_then_in_some(bench: Bench) -> None:
+    bench.hit("corrupt", one_in=4)
+    bench.send(200)
+    bench.settle()
+    sent = [f"m{i}".ljust(FRAME_BYTES).encode() for i in range(1, 201)]
+    apart = [bits_apart(*each) for each in zip(sent, bench.ends[2].inbox, strict=True)]
+    assert apart[0] == 1
+    assert set(apart) == {0, 1}
+    assert bench.network.frames(LINK, "corrupt") == (200, sum(apart))
+    bits = {int.from_bytes(a) ^ int.from_bytes(b) for a, b in zip(sent, bench.ends[2].inbox, strict=True)}
+    assert len(bits) > sum(apart) // 2  # anywhere
+
+
+def test_the_first_frame_is_misrouted_and_then_some(bench: Bench) -> None:
+    bench.hit("misroute", one_in=4)
+    bench.send(200)
+    bench.settle()
+    astray = bench.ends[3].texts()
+    assert "m1" in astray
+    assert 1 < len(astray) < 200
+    assert sorted([*astray, *bench.arrived]) == sorted(f"m{i}" for i in range(1, 201))
+    assert bench.network.frames(LINK, "misroute") == (200, len(astray))
+
+
+def test_what_hits_single_frames_counts_them_until_it_is_healed(bench: Bench) -> None:
+    bench.hit("late", one_in=1, delay=50)
+    bench.send(2)
+    bench.settle()
+    assert sorted(bench.arrived) == ["m1", "m1", "m2", "m2"]
+    bench.network.heal([LINK], "late")
+    bench.settle(1500)
+    bench.send(1)
+    bench.settle()
+    assert bench.arrived.count("m3") == 1
+    assert bench.network.frames(LINK, "late") == (2, 2)

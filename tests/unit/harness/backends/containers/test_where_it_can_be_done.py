@@ -49,7 +49,7 @@ def test_such_a_scenario_is_refused_elsewhere_with_exit_4_and_all_reasons(
 
 def test_containers_can_do_all_kinds() -> None:
     assert mistakes(registry.find("containers"), parse(SCENARIO)) == []
-    simulated = {"late-frames"}  # toxiproxy moves bytes, it knows no frames
+    simulated = {"late-frames", "corrupt-frames", "misrouted-frames"}  # toxiproxy moves bytes, it knows no frames
     able = registry.find("containers").abilities
     assert {name for name, kind in KINDS.items() if not kind.needs <= able} == simulated
 

@@ -1,0 +1,81 @@
+"""Faults of single frames: confirmed by how many were hit on each link."""
+
+from collections.abc import Callable
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.links import SomeFrames
+from zab_chaos.faults.registry import KINDS
+
+Counts = dict[tuple[int, int], tuple[int, int]]
+
+
+class Links:
+    """Links that take every toxic, and count what the test says."""
+
+    def __init__(self) -> None:
+        self.counts: Counts = {}
+        self.on: dict[tuple[int, int], list[Any]] = {}
+
+    def disturb(self, pairs: Any, toxics: Any, _name: str, fresh: bool) -> None:
+        self.on = dict.fromkeys(pairs, toxics)
+
+    def toxics(self, pair: tuple[int, int]) -> list[Any]:
+        return self.on[pair]
+
+    def heal(self, *_: Any, release: bool) -> None:
+        self.on = {}
+
+    def broken(self) -> dict[tuple[int, int], list[str]]:
+        return {}
+
+    def frames(self, pair: tuple[int, int], _kind: str) -> tuple[int, int]:
+        return self.counts.get(pair, (0, 0))
+
+
+@pytest.fixture
+def links() -> Links:
+    return Links()
+
+
+@pytest.fixture(params=["late-frames", "corrupt-frames", "misrouted-frames"])
+def fault(request: pytest.FixtureRequest, sleepers: Callable[..., Any], links: Links) -> SomeFrames:
+    """Of node 1 of three, and injected."""
+    kind = KINDS[request.param]
+    params = {key.name: key.default for key in kind.keys} | {"ms": 5, "one_in": 7}
+    links.counts = {(1, 2): (10, 3)}
+    made = kind.make(Scene(sleepers(3), cast(Any, links), Random(1)), [1], params)
+    assert isinstance(made, SomeFrames)
+    made.inject()
+    assert made.injected().confirmed
+    return made
+
+
+def healed(fault: SomeFrames, links: Links, counts: Counts) -> SimpleNamespace:
+    links.counts = counts
+    fault.heal()
+    shown = fault.recovered()
+    return SimpleNamespace(confirmed=shown.confirmed, frames=shown.evidence["frames"], hit=shown.evidence["hit"])
+
+
+def test_it_counts_from_its_injection_on(fault: SomeFrames, links: Links) -> None:
+    shown = healed(fault, links, {(1, 2): (30, 5), (1, 3): (4, 1)})
+    assert (shown.confirmed, shown.frames, shown.hit) == (True, 24, 3)
+
+
+def test_frames_that_came_through_unhurt_disprove_it(fault: SomeFrames, links: Links) -> None:
+    assert not healed(fault, links, {(1, 2): (30, 3), (1, 3): (4, 1)}).confirmed
+
+
+def test_where_nothing_was_sent_nothing_could_be_hit(fault: SomeFrames, links: Links) -> None:
+    assert healed(fault, links, {(1, 2): (10, 3)}).confirmed
+
+
+def test_what_is_misrouted_is_what_its_targets_send(sleepers: Callable[..., Any], links: Links) -> None:
+    fault = KINDS["misrouted-frames"].make(Scene(sleepers(4), cast(Any, links), Random(1)), [1, 2], {"one_in": 1})
+    assert {source for source, _ in fault.pairs} == {1, 2}
+    assert len(fault.pairs) == 6
