@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-WRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # the folders of those that are written by hand
+WRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written ones
 COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
 
 
