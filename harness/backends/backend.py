@@ -127,6 +127,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """The verdict on what is recorded, without a replay. Once it was left."""
 
     patience: float = 10.0  # seconds that a fault may take to show its effect
+    watched: float = 0.0  # seconds for which nodes that have converged are left alone, to see whether they stay so
 
     def last_look(self) -> None:
         """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""

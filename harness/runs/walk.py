@@ -199,12 +199,19 @@ class Walk:
             self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             if self._scenario.expect.state:
                 self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
+            self._leave_alone(self._deployment.watched)
             return
         why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
         self._deployment.last_look()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _leave_alone(self, seconds: float) -> None:
+        """Nothing happens to the nodes, so nothing is left to make them look for another leader."""
+        if seconds:
+            self._sleep(seconds)
+            self._folder.milestone("left-alone")
 
     def _gone(self) -> bool:
         """Whether a node has ended although everything is healed: nobody will start it again, so they can't come together."""

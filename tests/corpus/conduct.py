@@ -203,6 +203,24 @@ def recovery_just_in_time() -> Story:
     return story
 
 
+@violates("recovery")
+def recovery_does_not_last() -> Story:
+    """The nodes converge. Nothing happens to them for 5 s, and node 2 looks for a leader again."""
+    story = ensemble()
+    story.settle(left_alone=[2])
+    return story
+
+
+@legal("recovery")
+def recovery_lasts() -> Story:
+    """Node 3 loses its leader, and finds it again. The nodes converge, and stay so for the 5 s in which nothing happens."""
+    story = ensemble()
+    story.event(3, "role", role="LOOKING", leader=None, why="leader 1: silent")
+    story.event(3, "role", role="FOLLOWING", leader=1, why="elected")
+    story.settle(left_alone=[])
+    return story
+
+
 # ---- channels ----
 
 

@@ -1,5 +1,7 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
+from zab_chaos.model.events import Milestone, Role
+from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import longest_unavailability, seconds
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -8,14 +10,23 @@ class Recovery(Checker):
     """LADIS 2008: as long as a quorum is up and connected, the service comes back and goes on.
 
     Verifies that after `safety-ended` all nodes converged, within `converges_within` if the scenario expects it, and
-    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Does not verify that
-    they converged on the right history; the safety properties do.
+    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Where the nodes were left
+    alone after that, none looked for a leader again. Does not verify that they converged on the right history; the safety
+    properties do.
     """
 
     name = "recovery"
     source = "LADIS 2008"
-    statement = "After healing, all nodes converge within the expected time."
+    statement = "After healing, all nodes converge within the expected time, and stay so while they are left alone."
     liveness = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._looks: list[Role] = []  # when a node looked for a leader
+
+    def on_role(self, event: Role) -> None:
+        if event.role == "LOOKING":
+            self._looks.append(event)
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():
@@ -36,6 +47,20 @@ class Recovery(Checker):
             self.found.add(
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
                 [begin, settled],
+            )
+        if (alone := self.facts.milestones.get("left-alone")) is not None:
+            self._stay(settled, alone)
+
+    def _stay(self, converged: Milestone, alone: Milestone) -> None:
+        """Whoever has a leader keeps it while nothing happens."""
+        self.checked += 1
+        left = [event for event in self._looks if converged.t < event.t < alone.t]
+        for event in left:
+            after = (event.t - converged.t) / 1e9
+            self.found.add(
+                f"node {event.node} looked for a leader again {after:.3f} s after the nodes had converged, and nothing had "
+                "happened to them",
+                [converged, event],
             )
 
     def _unavailability(self) -> None:
