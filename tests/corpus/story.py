@@ -6,7 +6,6 @@ are those of results/README.md; any judge can read the folders.
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -371,10 +370,10 @@ class Story:
         converged: bool = True,
         seconds: float = 0.5,
         invoked: int | None = None,
-        left_alone: Sequence[int] | None = None,
+        leaves: float | None = None,
     ) -> None:
         """The workload ends, everything is healed, the nodes converge (or not). `invoked`: what the workload counted.
-        `left_alone`: for 5 s, once they have; in the middle of it these nodes look for a leader."""
+        `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s later."""
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
@@ -383,12 +382,12 @@ class Story:
             self.milestone("converged", zxid=list(last[0][0]) if last else [0, 0], seconds=seconds)
         else:
             self.milestone("not-converged", nodes={str(n): list(s.last) for n, s in self.servers.items()})
-        if left_alone is not None:
-            self.t += 2_500_000_000
-            for node in left_alone:
-                self.event(node, "role", role="LOOKING", leader=None, why="broadcast took too long")
-            self.t += 2_500_000_000
-            self.milestone("left-alone")
+        if leaves is not None:
+            end = self.t + 5_000_000_000
+            self.t += int(leaves * 1e9)
+            self.event(2, "role", role="LOOKING", leader=None, why="broadcast took too long")
+            self.t = end
+            self.milestone("left-alone", seconds=4)
         for node, server in self.servers.items():
             if server.up:
                 self.event(node, "exit", code=0, why="asked to")

@@ -55,6 +55,7 @@ class SimDeployment(Deployment):
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
         timing = scenario.timing
+        self.noticed = timing.timeout_ms / 1000
         self.watched = (timing.sync_timeout_ms + timing.timeout_ms) / 1000  # longer than anything that a node waits for
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -1,6 +1,6 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import Milestone, Role
+from zab_chaos.model.events import Role
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import longest_unavailability, seconds
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -11,7 +11,7 @@ class Recovery(Checker):
 
     Verifies that after `safety-ended` all nodes converged, within `converges_within` if the scenario expects it, and
     that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Where the nodes were left
-    alone after that, none looked for a leader again. Does not verify that they converged on the right history; the safety
+    alone after that, none left an established leader. Does not verify that they converged on the right history; the safety
     properties do.
     """
 
@@ -22,11 +22,11 @@ class Recovery(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._looks: list[Role] = []  # when a node looked for a leader
+        self._left: list[Role] = []  # when a node had an established leader, and looked for another one
 
     def on_role(self, event: Role) -> None:
-        if event.role == "LOOKING":
-            self._looks.append(event)
+        if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
+            self._left.append(event)
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():
@@ -48,20 +48,19 @@ class Recovery(Checker):
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
                 [begin, settled],
             )
-        if (alone := self.facts.milestones.get("left-alone")) is not None:
-            self._stay(settled, alone)
+        self._stayed()
 
-    def _stay(self, converged: Milestone, alone: Milestone) -> None:
+    def _stayed(self) -> None:
         """Whoever has a leader keeps it while nothing happens."""
+        alone = self.facts.milestones.get("left-alone")
+        if alone is None or alone.seconds is None:
+            return
         self.checked += 1
-        left = [event for event in self._looks if converged.t < event.t < alone.t]
-        for event in left:
-            after = (event.t - converged.t) / 1e9
-            self.found.add(
-                f"node {event.node} looked for a leader again {after:.3f} s after the nodes had converged, and nothing had "
-                "happened to them",
-                [converged, event],
-            )
+        begin = alone.t - int(alone.seconds * 1e9)
+        for event in self._left:
+            if begin < event.t < alone.t:
+                after = (event.t - begin) / 1e9
+                self.found.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
 
     def _unavailability(self) -> None:
         bound = self._bound("unavailable_at_most")
