@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parent.parent
-WRITTEN = ("own", "outside")  # the folders of those that are written by hand
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+WRITTEN = tuple(sorted({path.parent.name for path in HERE.glob("*/*.toml")}))  # folders of hand-written ones
 COPIED = ("zab_chaos", "node", "model", "faults", "harness", "scenarios", "pyproject.toml")
 
 
@@ -43,7 +44,7 @@ def written(*folders: str) -> list[Mutant]:
     """Those of these folders, file by file."""
     found = []
     for folder in folders:
-        for path in sorted((Path(__file__).parent / folder).glob("*.toml")):
+        for path in sorted((HERE / folder).glob("*.toml")):
             for table in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
                 found.append(Mutant(room=path.stem, **table))
     return found

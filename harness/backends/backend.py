@@ -127,6 +127,8 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """The verdict on what is recorded, without a replay. Once it was left."""
 
     patience: float = 10.0  # seconds that a fault may take to show its effect
+    noticed: float = 0.0  # seconds in which nodes that have converged notice what was broken before
+    watched: float = 0.0  # and for which they are left alone after that, to see whether they stay together
 
     def last_look(self) -> None:
         """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""

@@ -199,12 +199,20 @@ class Walk:
             self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             if self._scenario.expect.state:
                 self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
+            self._leave_alone()
             return
         why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
         self._deployment.last_look()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
+
+    def _leave_alone(self) -> None:
+        """Nothing happens to the nodes any more, so nothing makes them leave their leader."""
+        seconds = self._deployment.watched
+        if seconds:
+            self._sleep(self._deployment.noticed + seconds)
+            self._folder.milestone("left-alone", seconds=seconds)
 
     def _gone(self) -> bool:
         """Whether a node has ended although everything is healed: nobody will start it again, so they can't come together."""

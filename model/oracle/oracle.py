@@ -26,7 +26,16 @@ from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, of_pr
 _NOBODY: tuple[()] = ()
 DUMP = "dump.bin"
 ONCE = frozenset(
-    {"started", "established", "workload-started", "workload-stopped", "safety-ended", "converged", "stopped"}
+    {
+        "started",
+        "established",
+        "workload-started",
+        "workload-stopped",
+        "safety-ended",
+        "converged",
+        "left-alone",
+        "stopped",
+    }
 )
 MIN_ACKED = 1  # a run without a single acknowledged write shows nothing
 

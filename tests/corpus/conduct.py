@@ -203,6 +203,22 @@ def recovery_just_in_time() -> Story:
     return story
 
 
+@violates("recovery")
+def recovery_does_not_last() -> Story:
+    """The nodes converge, and nothing happens to them any more. 3 s later node 2 leaves its leader."""
+    story = ensemble()
+    story.settle(leaves=3)
+    return story
+
+
+@legal("recovery")
+def recovery_is_late_to_notice() -> Story:
+    """The same, but 0.5 s later: it may have noticed then what was broken before."""
+    story = ensemble()
+    story.settle(leaves=0.5)
+    return story
+
+
 # ---- channels ----
 
 

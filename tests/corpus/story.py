@@ -364,8 +364,16 @@ class Story:
 
     # ---- the end ----
 
-    def settle(self, *, converged: bool = True, seconds: float = 0.5, invoked: int | None = None) -> None:
-        """The workload ends, everything is healed, the nodes converge (or not). `invoked`: what the workload counted."""
+    def settle(
+        self,
+        *,
+        converged: bool = True,
+        seconds: float = 0.5,
+        invoked: int | None = None,
+        leaves: float | None = None,
+    ) -> None:
+        """The workload ends, everything is healed, the nodes converge (or not). `invoked`: what the workload counted.
+        `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s later."""
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
@@ -374,6 +382,12 @@ class Story:
             self.milestone("converged", zxid=list(last[0][0]) if last else [0, 0], seconds=seconds)
         else:
             self.milestone("not-converged", nodes={str(n): list(s.last) for n, s in self.servers.items()})
+        if leaves is not None:
+            end = self.t + 5_000_000_000
+            self.t += int(leaves * 1e9)
+            self.event(2, "role", role="LOOKING", leader=None, why="broadcast took too long")
+            self.t = end
+            self.milestone("left-alone", seconds=4)
         for node, server in self.servers.items():
             if server.up:
                 self.event(node, "exit", code=0, why="asked to")

@@ -96,6 +96,16 @@ def test_in_some_seeds_disks_break_again_and_again(shipped: Callable[[str], Scen
     assert {step.do for step in steps} > {"disk-error", "wipe", "corrupt", "truncate-file"}
 
 
+def test_in_some_seeds_clients_go_elsewhere_all_the_time_and_are_often_refused(
+    shipped: Callable[[str], Scenario],
+) -> None:
+    """What they know from one node, the next one may not have yet."""
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
+    assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS < 1.5
+    assert all(one.workload.moves == one.workload.rate and one.workload.keys <= 2 for one in restless)
+
+
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(
     shipped: Callable[[str], Scenario],
 ) -> None:

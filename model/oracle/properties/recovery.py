@@ -1,5 +1,7 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
+from zab_chaos.model.events import Role
+from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import longest_unavailability, seconds
 from zab_chaos.model.oracle.properties.checker import Checker
 
@@ -8,14 +10,23 @@ class Recovery(Checker):
     """LADIS 2008: as long as a quorum is up and connected, the service comes back and goes on.
 
     Verifies that after `safety-ended` all nodes converged, within `converges_within` if the scenario expects it, and
-    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Does not verify that
-    they converged on the right history; the safety properties do.
+    that writes were never unavailable for longer than `unavailable_at_most`, if it expects that. Where the nodes were left
+    alone after that, none left an established leader. Does not verify that they converged on the right history; the safety
+    properties do.
     """
 
     name = "recovery"
     source = "LADIS 2008"
-    statement = "After healing, all nodes converge within the expected time."
+    statement = "After healing, all nodes converge within the expected time, and stay so while they are left alone."
     liveness = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._left: list[Role] = []  # when a node had an established leader, and looked for another one
+
+    def on_role(self, event: Role) -> None:
+        if event.role == "LOOKING" and self.facts.nodes[event.node].phase == "BROADCAST":
+            self._left.append(event)
 
     def at_end(self) -> None:
         if self.facts.beyond_fault_model():
@@ -37,6 +48,19 @@ class Recovery(Checker):
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
                 [begin, settled],
             )
+        self._stayed()
+
+    def _stayed(self) -> None:
+        """Whoever has a leader keeps it while nothing happens."""
+        alone = self.facts.milestones.get("left-alone")
+        if alone is None or alone.seconds is None:
+            return
+        self.checked += 1
+        begin = alone.t - int(alone.seconds * 1e9)
+        for event in self._left:
+            if begin < event.t < alone.t:
+                after = (event.t - begin) / 1e9
+                self.found.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
 
     def _unavailability(self) -> None:
         bound = self._bound("unavailable_at_most")

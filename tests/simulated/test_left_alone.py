@@ -1,0 +1,33 @@
+"""Nodes that have converged stay together as long as nothing happens to them."""
+
+from dataclasses import replace
+
+import pytest
+
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.simulator.backend import plan_of
+from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.node.core.following import Following
+from zab_chaos.node.core.messages import CommitLeader
+from zab_chaos.node.core.peer import Peer
+
+SCENARIO = Scenario(name="left alone", duration=0.5)
+
+
+class NeverArrives(Following):
+    """The time in which it must have an established leader goes on to run when it has one."""
+
+    def on_commit_leader(self, source: int, message: CommitLeader) -> None:
+        deadline = self.deadline
+        super().on_commit_leader(source, message)
+        self.deadline = deadline
+
+
+class Leaves(Peer):
+    following_type = NeverArrives
+
+
+@pytest.mark.parametrize(("peer", "violated"), [(Peer, []), (Leaves, ["recovery"])])
+def test_a_follower_keeps_its_leader(peer: type[Peer], violated: list[str]) -> None:
+    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=peer)).verdict
+    assert list(verdict.violated) == violated, verdict.reasons
