@@ -16,7 +16,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.runs import catalogue
 
 PLACES = ("both", "sim", "processes")
@@ -44,7 +44,7 @@ def show(only: list[str], *, json: bool) -> int:
         title = Text(defect.name, "bold").append(f"{ticket}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)
         console.print(indented(defect.about), highlight=False)
-    console.print("\nRun one with: zab run defects/NAME --defect NAME", highlight=False)
+    say(console, "\nRun one with: zab run defects/NAME --defect NAME")
     return Exit.PASS
 
 
@@ -72,7 +72,7 @@ def check(
                 rows.append(try_defect(defect, effort))
                 _say(rows[-1], console)
         except (Stopped, Interrupted):
-            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is incomplete", highlight=False)
+            say(console, f"interrupted at {defects[len(rows)].name}; the matrix is incomplete")
     console.print()
     console.print(matrix(rows))
     answer = {
@@ -99,9 +99,9 @@ def _command(only: list[str], on: str, effort: Effort) -> str:
 def _say(row: Row, console: Console) -> None:
     """Print one line for a defect that is done, and the runs or commands to look at."""
     word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
-    console.print(Text(f"{row.defect.name}: ").append_text(word), highlight=False, soft_wrap=True)
+    say(console, Text(f"{row.defect.name}: ").append_text(word))
     for where in [where for tried in row.tried() for where in tried.strange]:
-        console.print(Text(f"  {where}"), soft_wrap=True)
+        say(console, f"  {where}")
 
 
 def matrix(rows: Sequence[Row]) -> Table:

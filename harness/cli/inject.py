@@ -10,7 +10,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
@@ -28,7 +28,7 @@ def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, re
     if json:
         print_json(answer)
     elif "said" in answer:
-        console_for(json=False).print(answer["said"], markup=False, highlight=False, soft_wrap=True)
+        say(console_for(json=False), answer["said"])
     else:
         _show(answer["faults"])
     return Exit.PASS
@@ -92,7 +92,7 @@ def _ask(ensemble: AddressFile, order: str, arguments: dict[str, Any]) -> dict[s
 def _show(faults: Sequence[dict[str, Any]]) -> None:
     console = console_for(json=False)
     if not faults:
-        console.print("no fault was injected yet; `zab inject --list` lists the faults", highlight=False)
+        say(console, "no fault was injected yet; `zab inject --list` lists the faults")
         return
     table = folding("number", "fault", "nodes", "state")
     for fault in faults:

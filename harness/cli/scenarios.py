@@ -13,6 +13,7 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.output import console_for, indented, print_json
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
@@ -65,7 +66,7 @@ def show(only: list[str], *, json: bool) -> int:
             title.append(f"  {scenario.ticket.id}, seen on {', '.join(scenario.ticket.fails)}", "yellow")
         console.print(title, highlight=False)
         console.print(indented(scenario.about), highlight=False)
-    console.print("\nRun one with: zab run NAME; your own with: zab run FILE", highlight=False)
+    say(console, "\nRun one with: zab run NAME; your own with: zab run FILE")
     return Exit.PASS
 
 
@@ -95,16 +96,16 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
             if scenario.ticket is not None and on == "zookeeper":
                 wrong = ["that is for `zab zookeeper check`"]
             if wrong:
-                console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
+                say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
                 continue
             checked.append(_check(name, fitted(backend, scenario), on, times, results))
             _say(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True
     good = sum(one.holds for one in checked)
-    console.print(f"\n{good} of {len(checked)} scenarios end as expected.", highlight=False)
+    say(console, f"\n{good} of {len(checked)} scenarios end as expected.")
     if interrupted:
-        console.print(f"interrupted: {len(checked)} of {len(chosen)} scenarios were run", highlight=False)
+        say(console, f"interrupted: {len(checked)} of {len(chosen)} scenarios were run")
     if json:
         print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
     if good < len(checked):
@@ -115,9 +116,9 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
 def _say(checked: Checked, console: Console) -> None:
     """Print one line for a scenario that is done, and the folders of its unexpected runs."""
     mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
-    console.print(Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark), highlight=False)
+    say(console, Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark))
     for folder in checked.strange:
-        console.print(Text(f"  {folder}"), soft_wrap=True)
+        say(console, f"  {folder}")
 
 
 def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:
