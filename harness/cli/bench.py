@@ -10,9 +10,8 @@ from rich.table import Table
 from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.errors import BadInput, Exit, check_names
 from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.runs import catalogue
 
 
 def bench_command(
@@ -30,13 +29,7 @@ def bench_command(
 
 def chosen(only: list[str], *, full: bool) -> list[str]:
     """The named measurements, else the default ones, or with `full` all. Raises BadInput with all wrong names."""
-    unknown = [name for name in only if name not in MEASUREMENTS]
-    if unknown:
-        raise BadInput(
-            "\n".join(
-                f"no measurement is called {name!r}. {catalogue.did_you_mean(name, MEASUREMENTS)}" for name in unknown
-            )
-        )
+    check_names("measurement", only, MEASUREMENTS)
     return [name for name, one in MEASUREMENTS.items() if name in only or (not only and (full or not one.full))]
 
 

@@ -12,23 +12,18 @@ from rich.text import Text
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, header, indented, print_json, tell
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names, did_you_mean
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.runs import catalogue
 
 PLACES = ("both", "sim", "processes")
 
 
 def chosen(only: list[str]) -> list[Defect]:
     """Return the named defects, or all. Raises BadInput."""
-    unknown = [name for name in only if name not in DEFECTS]
-    if unknown:
-        raise BadInput(
-            "\n".join(f"no defect is called {name!r}. {catalogue.did_you_mean(name, DEFECTS)}" for name in unknown)
-        )
+    check_names("defect", only, DEFECTS)
     return [DEFECTS[name] for name in only or DEFECTS]
 
 
@@ -55,7 +50,7 @@ def check(
     """Run each defect's scenario with and without the defect. Exit 1 if one is missed. Raises BadInput, HarnessError."""
     defects = chosen(only)
     if on not in PLACES:
-        raise BadInput(f"--on {on}: there is no such backend. {catalogue.did_you_mean(on, PLACES)}")
+        raise BadInput(f"--on {on}: there is no such backend. {did_you_mean(on, PLACES)}")
     effort = Effort(
         seeds=seeds if on != "processes" else 0,
         times=times if on != "sim" else 0,

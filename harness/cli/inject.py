@@ -8,10 +8,9 @@ from typing import Any
 from zab_chaos.faults.kind import REQUIRED, Key
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError, did_you_mean
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
 from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 
@@ -49,7 +48,7 @@ def read(words: Sequence[str]) -> dict[str, Any]:
     """Parse `partition shape=isolate for=5` into a scenario's [[fault]] table. Raises BadInput with all mistakes."""
     kind, wrong = words[0], []
     if kind not in KINDS:
-        wrong.append(f"there is no fault {kind!r}. {catalogue.did_you_mean(kind, [*KINDS, HEAL])}")
+        wrong.append(f"there is no fault {kind!r}. {did_you_mean(kind, [*KINDS, HEAL])}")
     table: dict[str, Any] = {"do": kind}
     for word in words[1:]:
         key, separator, value = word.partition("=")

@@ -11,7 +11,7 @@ from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.output import console_for, indented, print_json
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
@@ -36,11 +36,7 @@ class Checked:
 def shipped(only: list[str]) -> dict[str, Scenario]:
     """The named scenarios, or all shipped ones except those of the defects. Raises BadInput."""
     known = catalogue.shipped()
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise BadInput(
-            "\n".join(f"no scenario is called {name!r}. {catalogue.did_you_mean(name, known)}" for name in unknown)
-        )
+    check_names("scenario", only, known)
     chosen = only or [name for name in known if not name.startswith("defects/")]
     try:
         return {name: load(known[name]) for name in chosen}
