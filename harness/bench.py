@@ -34,7 +34,6 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.machine.ports import NoFreePortError
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.node.net import keys
 
@@ -174,7 +173,7 @@ def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str]
                 failed.append("it gave no figures")
         except Lacking as error:
             lacking = str(error)
-        except (HarnessError, ClusterError, NoFreePortError, OSError) as error:
+        except (HarnessError, ClusterError, OSError) as error:
             failed.append(str(error))
     return {
         "about": one.about,

@@ -16,7 +16,7 @@ from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
 from zab_chaos.harness.machine.interrupt import Interrupt
-from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.walk import Unfinished
@@ -66,10 +66,7 @@ def _folder(ensemble: Ensemble) -> Path:
 def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Console, *, quiet: bool) -> None:
     """Serve `zab inject` and show the nodes until Ctrl-C."""
     with ExitStack() as stack:
-        try:
-            ports = free_ports(1)
-        except NoFreePortError as error:
-            raise HarnessError(str(error)) from None
+        ports = free_ports(1)
         stack.callback(release_ports, ports)
         files, control = keys.files_in(_folder(ensemble) / "config"), f"{HOST}:{ports[0]}"
         server = ControlServer(ensemble, control, _control_keys(files.control, stack))
