@@ -19,6 +19,7 @@ from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.pipeline.naming import digits
 
 OURS = "zab-chaos"
 MIB = 2**20
@@ -259,16 +260,12 @@ def picture(report: Mapping[str, Any]) -> str | None:
             value = figures[name]["value"] if name in figures else 0.0
             length, y = (WIDTH - LEFT - RIGHT) * value / most, top + place * (BAR + 4)
             parts.append(f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[place % 2]}"/>')
-            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{_shown(value)} {unit}", "start"))
+            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{digits(value)} {unit}", "start"))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {36 + ROW * len(rows)}" role="img" '
         f'aria-label="our nodes and ZooKeeper\'s side by side" font-family="sans-serif" font-size="13">\n{body}\n</svg>\n'
     )
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _text(x: float, y: float, words: str, anchor: str, colour: str = INK) -> str:

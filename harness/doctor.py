@@ -186,7 +186,7 @@ def ports() -> Finding:
 
 
 def cores() -> Finding:
-    count = int(environment.facts()["cores"])
+    count = environment.cores()
     if count >= 2:
         return Finding("cores", "ok", str(count))
     return Finding("cores", "warning", str(count), "elections will be slow: raise the timeouts in the scenario")

@@ -21,6 +21,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.report.html.campaign import csv_of, from_verdict, how_many
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
+from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
@@ -37,13 +38,6 @@ NUMBERS = {
     "latency_p50_ms": "p50 ms",
     "latency_p99_ms": "p99 ms",
     "longest_unavailability_s": "longest pause s",
-}
-COLOURS = {
-    "PASS": "green",
-    "VIOLATION": "bold red",
-    "UNKNOWN": "yellow",
-    "HARNESS-ERROR": "bold magenta",
-    "BEYOND-FAULT-MODEL": "cyan",
 }
 
 
