@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from benchmarks.birth import until_first_write
-from benchmarks.ensemble import Ensemble, processor
+from benchmarks.ensemble import Ensemble, follower, processor
 from benchmarks.failover import BEFORE, SteadyLoad
 from benchmarks.figures import Figure, Lacking, Scale, median, percentile
 from benchmarks.load import Driven, Loop, create_keys
@@ -124,15 +124,11 @@ def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
             with contender.writer(leaders[name], scale.keys) as writer:
                 writer.create_keys(scale.keys)
         figures: list[Figure] = []
-        followers = {name: _follower(standing[name], leader) for name, leader in leaders.items()}
+        followers = {name: follower(standing[name].cluster, leader) for name, leader in leaders.items()}
         for place, nodes in (("the leader", leaders), ("a follower", followers)):
             figures += _throughput(place, standing, nodes, scale)
         figures += _latency(standing, followers, scale)
         return figures + _memory(standing, leaders)
-
-
-def _follower(contender: Contender, leader: int) -> int:
-    return next(node for node in contender.cluster.nodes if node != leader)
 
 
 def _throughput(
@@ -215,7 +211,7 @@ def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
 
 def _failover(contender: Contender, scale: Scale, *, first: bool) -> float:
     leader = contender.settle()
-    with contender.writer(_follower(contender, leader), 1) as writer:
+    with contender.writer(follower(contender.cluster, leader), 1) as writer:
         if first:
             writer.create_keys(scale.keys)
         took: float = writer.through(lambda: contender.cluster.kill(leader), scale)
