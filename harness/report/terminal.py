@@ -63,19 +63,13 @@ def _faults(folder: RunFolder, console: Console) -> None:
         table.add_row(
             f"{span.at:.2f}",
             span.do,
-            _target(span),
+            fault_timeline.hit(span.target, span.nodes),
             "" if span.healed is None else f"{span.healed - span.at:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
             "to the end" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
         )
     console.print(table)
     console.print()
-
-
-def _target(span: fault_timeline.Span) -> str:
-    """Format a target as `leader = 2`: the scenario's word, and the nodes that were hit."""
-    nodes = " ".join(map(str, span.nodes))
-    return span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
 
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:

@@ -18,10 +18,10 @@ from zab_chaos.harness.report.html.fault_spans import MENDS, read_spans
 from zab_chaos.harness.report.html.lanes import stretches
 from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
-from zab_chaos.harness.results.run_folder import read_json
+from zab_chaos.harness.results.index import NOT_JUDGED
+from zab_chaos.harness.results.run_folder import below, read_json
 from zab_chaos.pipeline.naming import experiment
 
-NOT_JUDGED = "NOT-JUDGED"
 CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")
 
 
@@ -75,9 +75,8 @@ def how_many(runs: int) -> str:
 
 
 def read_campaign(root: Path) -> list[Run]:
-    """Every run at any depth below `root`, by scenario and time; one that links lead to is counted once."""
-    folders = {path.parent.resolve() for path in root.glob("**/run.json")}
-    return sorted((_read(folder) for folder in folders), key=lambda run: (run.name, run.folder.name))
+    """Every run at any depth below `root`, by scenario and time."""
+    return sorted(map(_read, below(root)), key=lambda run: (run.name, run.folder.name))
 
 
 def _read(folder: Path) -> Run:
