@@ -73,7 +73,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         stack.callback(server.close)
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
             ensemble.until_converged(ALL_SECONDS)  # so that the first client can use any node
-        show = stack.enter_context(_screen(console, quiet=quiet))
+        show = stack.enter_context(screen(console, quiet=quiet))
         stack.enter_context(
             opened(
                 results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
@@ -115,7 +115,7 @@ Show = Callable[[list[Row], list[str]], None]  # the nodes, and what is broken
 
 
 @contextmanager
-def _screen(console: Console, *, quiet: bool) -> Iterator[Show]:
+def screen(console: Console, *, quiet: bool) -> Iterator[Show]:
     """What shows the nodes: on a terminal a table that is redrawn in place, elsewhere a line for each change."""
     if quiet:
         yield lambda rows, broken: None
