@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from benchmarks.birth import until_first_write
-from benchmarks.ensemble import Ensemble, processor
+from benchmarks.ensemble import Ensemble, follower, processor
 from benchmarks.failover import BEFORE, SteadyLoad
 from benchmarks.figures import Figure, Lacking, Scale, median, percentile
 from benchmarks.load import Driven, Loop, create_keys
@@ -19,6 +19,7 @@ from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
+from zab_chaos.pipeline.naming import digits
 
 OURS = "zab-chaos"
 MIB = 2**20
@@ -123,15 +124,11 @@ def _under_load(makers: Makers, scale: Scale) -> list[Figure]:
             with contender.writer(leaders[name], scale.keys) as writer:
                 writer.create_keys(scale.keys)
         figures: list[Figure] = []
-        followers = {name: _follower(standing[name], leader) for name, leader in leaders.items()}
+        followers = {name: follower(standing[name].cluster, leader) for name, leader in leaders.items()}
         for place, nodes in (("the leader", leaders), ("a follower", followers)):
             figures += _throughput(place, standing, nodes, scale)
         figures += _latency(standing, followers, scale)
         return figures + _memory(standing, leaders)
-
-
-def _follower(contender: Contender, leader: int) -> int:
-    return next(node for node in contender.cluster.nodes if node != leader)
 
 
 def _throughput(
@@ -214,7 +211,7 @@ def _failovers(makers: Makers, scale: Scale) -> list[Figure]:
 
 def _failover(contender: Contender, scale: Scale, *, first: bool) -> float:
     leader = contender.settle()
-    with contender.writer(_follower(contender, leader), 1) as writer:
+    with contender.writer(follower(contender.cluster, leader), 1) as writer:
         if first:
             writer.create_keys(scale.keys)
         took: float = writer.through(lambda: contender.cluster.kill(leader), scale)
@@ -259,16 +256,12 @@ def picture(report: Mapping[str, Any]) -> str | None:
             value = figures[name]["value"] if name in figures else 0.0
             length, y = (WIDTH - LEFT - RIGHT) * value / most, top + place * (BAR + 4)
             parts.append(f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[place % 2]}"/>')
-            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{_shown(value)} {unit}", "start"))
+            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{digits(value)} {unit}", "start"))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {36 + ROW * len(rows)}" role="img" '
         f'aria-label="our nodes and ZooKeeper\'s side by side" font-family="sans-serif" font-size="13">\n{body}\n</svg>\n'
     )
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _text(x: float, y: float, words: str, anchor: str, colour: str = INK) -> str:

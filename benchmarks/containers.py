@@ -10,17 +10,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.ensemble import SETTLE_SECONDS
+from benchmarks.ensemble import SETTLE_SECONDS, settle
 from benchmarks.figures import Figure, Lacking, Scale, median
 from benchmarks.load import Loop, create_keys
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import RunOptions
-from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.stage import Stage
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder
 
@@ -53,7 +51,8 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
         deployment = registry.find(on).open(scenario, options, place, Quiet())
         stage = stack.enter_context(deployment)
         assert isinstance(stage, Stage)
-        leader = _settle(stage)
+        stage.cluster.start_all(stage.cluster.nodes)
+        leader = settle(stage.cluster)
         client = stack.enter_context(Client(stage.addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))
         if not client.connect(SETTLE_SECONDS) or client.node != leader:
             raise HarnessError(f"no client could connect to the leader on {on}: {client.last_trouble}")
@@ -61,14 +60,3 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
         loop = Loop(client, scale.outstanding)
         loop.writes(scale.warm_up, scale.keys, scale.payload)
         yield loop
-
-
-def _settle(stage: Stage) -> int:
-    cluster = stage.cluster
-    cluster.start_all(cluster.nodes)
-    if not wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SETTLE_SECONDS):
-        raise HarnessError(f"the ensemble did not come together: {disagreement(statuses(cluster), cluster.nodes)}")
-    leader = cluster.leader()
-    if leader is None:
-        raise HarnessError("the ensemble lost its leader while nothing happened; is the machine overloaded?")
-    return leader

@@ -13,10 +13,25 @@ from pathlib import Path
 
 import zmq
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.figures import Figure, Scale, median
 from zab_chaos.node.net import keys
 
 SIZES = (1024, 64 * 1024)
 ROUNDS = 5
+
+
+def frames(folder: Path, scale: Scale) -> list[Figure]:
+    """Frames per second over loopback, plain and encrypted."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
+        pair = keys.create(Path(place) / "secret")
+    figures = []
+    for size in SIZES:
+        for word, secret in (("plain", None), ("CURVE", pair)):
+            rates = [throughput(secret, size, scale.frames_seconds) for _ in range(scale.rounds)]
+            figures.append(median(f"{size // 1024} KiB {word}", "frames/s", rates))
+    return figures
 
 
 def throughput(pair: keys.Keys | None, size: int, seconds: float) -> float:

@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil
 
-from zab_chaos.harness.backends import ensemble_state as cluster
+from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
 from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.client.client import Client
@@ -75,18 +75,8 @@ class Ensemble:
         self.settle()
 
     def settle(self) -> int:
-        """Wait until every node leads or follows one established leader, all delivered; the leader. Raises
-        HarnessError."""
-
-        def apart() -> str | None:
-            return cluster.disagreement(cluster.statuses(self.cluster), self.cluster.nodes)
-
-        if not wait_until(lambda: apart() is None, SETTLE_SECONDS):
-            raise HarnessError(f"the ensemble did not come together within {SETTLE_SECONDS:.0f} s: {apart()}")
-        leader = self.cluster.leader()
-        if leader is None:
-            raise HarnessError("the ensemble lost its leader while nothing happened; is the machine overloaded?")
-        return leader
+        """As the function `settle`."""
+        return settle(self.cluster)
 
     def client(self, node: int) -> Client:
         """A client that is connected to this node. Close it. Raises HarnessError."""
@@ -100,9 +90,6 @@ class Ensemble:
         """A client that is not connected yet, and takes whichever node answers first."""
         return Client({i: own.client for i, own in self.addresses.items()}, self._keys, timeout=60.0)
 
-    def follower(self, leader: int) -> int:
-        return next(node for node in self.cluster.nodes if node != leader)
-
     def memory(self) -> dict[int, int]:
         """Resident bytes of each node."""
         return resident(self.cluster)
@@ -110,6 +97,24 @@ class Ensemble:
     def cpu(self) -> float:
         """Seconds of processor time that all nodes and this process have used."""
         return time.process_time() + processor(self.cluster)
+
+
+def settle(cluster: Lives) -> int:
+    """Wait until every node leads or follows one established leader, all delivered; the leader. Raises HarnessError."""
+
+    def apart() -> str | None:
+        return disagreement(statuses(cluster), cluster.nodes)
+
+    if not wait_until(lambda: apart() is None, SETTLE_SECONDS):
+        raise HarnessError(f"the ensemble did not come together within {SETTLE_SECONDS:.0f} s: {apart()}")
+    leader = cluster.leader()
+    if leader is None:
+        raise HarnessError("the ensemble lost its leader while nothing happened; is the machine overloaded?")
+    return leader
+
+
+def follower(cluster: Lives, leader: int) -> int:
+    return next(node for node in cluster.nodes if node != leader)
 
 
 def resident(nodes: Lives) -> dict[int, int]:

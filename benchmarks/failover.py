@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.ensemble import SETTLE_SECONDS, Ensemble
+from benchmarks.ensemble import SETTLE_SECONDS, Ensemble, follower
 from benchmarks.figures import Figure, Scale, median
 from benchmarks.load import create_keys, path
 from zab_chaos.harness.client.client import Client
@@ -42,7 +42,7 @@ def _trial(ensemble: Ensemble, scale: Scale, number: int) -> tuple[float, float]
     status = ensemble.cluster.status(leader)
     if status is None:
         raise HarnessError(f"node {leader}, the leader, does not answer")
-    with ensemble.client(ensemble.follower(leader)) as client:
+    with ensemble.client(follower(ensemble.cluster, leader)) as client:
         if number == 0:
             create_keys(client, scale.keys)
         load = SteadyLoad(client, scale)

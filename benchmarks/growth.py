@@ -1,7 +1,8 @@
 """Draws how the pipeline's time grows with the number of events: seconds against events, with fitted lines."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import linear_regression
 from typing import Any
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 64, 44, 16, 16
@@ -17,16 +18,6 @@ def points(report: Mapping[str, Any], what: str = "processor") -> list[tuple[int
         if match:
             found.append((int(match[1].replace(",", "")), float(figure["value"])))
     return sorted(found)
-
-
-def line(measured: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Least squares: seconds at no events, seconds for each event. Raises ValueError for less than two numbers of events."""
-    if len({x for x, _ in measured}) < 2:
-        raise ValueError("a line needs two points")
-    count = len(measured)
-    x_mean, y_mean = sum(x for x, _ in measured) / count, sum(y for _, y in measured) / count
-    slope = sum((x - x_mean) * (y - y_mean) for x, y in measured) / sum((x - x_mean) ** 2 for x, _ in measured)
-    return y_mean - slope * x_mean, slope
 
 
 def picture(report: Mapping[str, Any]) -> str | None:
@@ -50,7 +41,7 @@ def picture(report: Mapping[str, Any]) -> str | None:
         parts.append(_text(x, y + 18, f"{events / 1e6:g} M"))
     parts.append(_text(WIDTH / 2, HEIGHT - 6, "events"))
     for name, measured, colour, at in (("by the clock", clock, BLUE, 0), ("of processors", processor, RED, 1)):
-        start, slope = line(measured)
+        slope, start = linear_regression(*zip(*measured, strict=True))  # seconds for each event, and at none
         begin, end = place(0, max(start, 0)), place(x_max, start + slope * x_max)
         parts.append(_line(*begin, *end, colour))
         for x, y in (place(*point) for point in measured):

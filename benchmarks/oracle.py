@@ -1,20 +1,16 @@
-"""Measures how fast the oracle judges: `python benchmarks/oracle.py [transactions] [batch]`.
+"""Measures how fast the oracle judges.
 
 A good run of three nodes is made in memory, as the bytes that nodes and clients would have written, then read and judged
 to the verdict. A transaction event is one transaction in one event: with three nodes each transaction has nine (a
-broadcast, three accepts, three deliveries, and what its client asked and was told). Machines are noisy: the median of
-five rounds is what counts.
+broadcast, three accepts, three deliveries, and what its client asked and was told).
 """
 
-import statistics
-import sys
 import time
 from collections.abc import Iterator
 from heapq import merge
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.figures import Figure, Scale, median
 from benchmarks.synthetic import EVENTS, NODES
 from benchmarks.synthetic import Run as Traces
 from zab_chaos.model.events import Event, Run, event_from_json, operation_from_json
@@ -22,7 +18,20 @@ from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Judgement
 
-ROUNDS = 5
+BATCH = 100  # transactions in one trace event
+
+
+def judging(folder: Path, scale: Scale) -> list[Figure]:
+    """Transaction events that the oracle judges per second.
+
+    In the traces each transaction has 1 + 2 * 3 events. In whole runs its client's two lines count too, and all that is
+    judged at the end.
+    """
+    run = Traces(scale.judged, BATCH, epochs=1)
+    took = [round_of(run) for _ in range(scale.rounds)]
+    traces = [scale.judged * (1 + 2 * NODES) / seconds for seconds, _ in took]
+    whole = [scale.judged * EVENTS / seconds for _, seconds in took]
+    return [median("one core", "events/s", traces), median("one core, whole runs", "events/s", whole)]
 
 
 @seldom_collected()
@@ -41,19 +50,3 @@ def round_of(run: Traces) -> tuple[float, float]:
     assert not any(item.verdict is Judgement.VIOLATION for item in verdict.properties), verdict.reasons
     assert verdict.property("values and versions").checked == verdict.metrics["delivered"] > 0
     return traces, whole
-
-
-def main(arguments: list[str]) -> None:
-    transactions = int(arguments[0]) if arguments else 200_000
-    batch = int(arguments[1]) if len(arguments) > 1 else 100
-    run = Traces(transactions, batch, epochs=1)
-    took = statistics.median(round_of(run)[1] for _ in range(ROUNDS))
-    size = sum(len(line) for lines in (*run.traces, run.operations) for line in lines) / 1e6
-    sys.stdout.write(
-        f"{transactions} transactions in batches of {batch}, {size:.0f} MB: {took:.2f} s, "
-        f"{transactions / took:,.0f} transactions/s, {transactions * EVENTS / took:,.0f} transaction events/s\n"
-    )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

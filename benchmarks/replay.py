@@ -35,11 +35,11 @@ def replaying(folder: Path, scale: Scale) -> list[Figure]:
     return [median("one core", "inputs/s", rates)]
 
 
-def round_of(run: Path, peer_type: type[Peer] = Peer) -> float:
+def round_of(run: Path) -> float:
     """Inputs in a second of this process's time, which others on the machine cannot stretch. Raises HarnessError if
     something differs: then this measures nothing."""
     begin, inputs = time.process_time(), 0
-    for life in replay(run, peer_type):
+    for life in replay(run, Peer):
         if life.difference is not None:
             raise HarnessError(f"the replay differs, so this measures nothing: {life.difference}")
         inputs += life.inputs

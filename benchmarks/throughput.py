@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.ensemble import Ensemble
+from benchmarks.ensemble import Ensemble, follower
 from benchmarks.figures import Figure, Scale, median, percentile
 from benchmarks.load import Loop, create_keys
 from zab_chaos.harness.machine.environment import sync_latency
@@ -17,7 +17,7 @@ def throughput(folder: Path, scale: Scale) -> list[Figure]:
     with Ensemble(folder, scale.nodes) as ensemble:
         ensemble.start()
         leader = ensemble.settle()
-        places = {"leader": leader, "follower": ensemble.follower(leader)}
+        places = {"leader": leader, "follower": follower(ensemble.cluster, leader)}
         clients = {place: ensemble.client(node) for place, node in places.items()}
         create_keys(clients["leader"], scale.keys)
         loops = {place: Loop(client, scale.outstanding) for place, client in clients.items()}
@@ -49,7 +49,7 @@ def latency(folder: Path, scale: Scale) -> list[Figure]:
         with ensemble.client(leader) as client:
             create_keys(client, scale.keys)
         before = sync_latency(ensemble.folder.path, DISK_SYNCS)[0]
-        for place, node in (("leader", leader), ("follower", ensemble.follower(leader))):
+        for place, node in (("leader", leader), ("follower", follower(ensemble.cluster, leader))):
             with ensemble.client(node) as client:
                 loop = Loop(client, 1)
                 loop.writes(scale.single // 5, scale.keys, scale.payload)  # warm-up

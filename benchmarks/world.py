@@ -1,16 +1,13 @@
-"""Measures how fast the simulator runs: `python benchmarks/world.py [SECONDS]`.
+"""Measures how fast the simulator runs.
 
 Three nodes with heartbeats and timeouts as on processes, the nemesis at work and every event judged, on one core. What is
 counted is the core's time, not the clock on the wall: `zab explore` uses each core alone.
 """
 
-import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.figures import NORMAL, Figure, Scale, median
+from benchmarks.figures import Figure, Scale, median
 from zab_chaos.faults.scenario import Nemesis, Scenario, Workload
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.explore.simulate import simulate
@@ -57,16 +54,3 @@ def world(folder: Path, scale: Scale) -> list[Figure]:
         rates = [speed(rate, seconds, seed) for seed in range(1, scale.rounds + 1)]
         figures.append(median(f"{rate:g} writes/s", "simulated s/s", rates))
     return figures
-
-
-def main(arguments: list[str]) -> None:
-    seconds = float(arguments[0]) if arguments else NORMAL.simulated
-    speed(RATES[0], 5.0, 0)
-    for rate in RATES:
-        figure = median("", "", [speed(rate, seconds, seed) for seed in range(1, NORMAL.rounds + 1)])
-        rounds = ", ".join(f"{value:.0f}" for value in figure.rounds)
-        sys.stdout.write(f"{rate:g} writes/s: {figure.value:.0f} simulated seconds a second ({rounds})\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.ensemble import HOST, SETTLE_SECONDS, processor, resident
+from benchmarks.ensemble import HOST, SETTLE_SECONDS, resident
 from benchmarks.failover import BEFORE, OUTSTANDING
 from benchmarks.figures import Scale
 from benchmarks.load import Driven, path
@@ -158,9 +158,6 @@ class ZooKeeper:
 
     def memory(self) -> dict[int, int]:
         return resident(self.cluster)
-
-    def cpu(self) -> float:
-        return processor(self.cluster)
 
     def _hosts(self, first: int) -> str:
         return ",".join(self.cluster.address(node) for node in sorted(self.cluster.nodes, key=lambda it: it != first))

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import against, growth, synthetic
-from benchmarks import curve as frames
-from benchmarks import oracle as judge
+from benchmarks import against, growth
 from benchmarks.birth import birth
 from benchmarks.containers import containers
+from benchmarks.curve import frames
 from benchmarks.failover import failover
-from benchmarks.figures import Figure, Lacking, Scale, median
+from benchmarks.figures import Figure, Lacking, Scale
 from benchmarks.memory import memory
+from benchmarks.oracle import judging
 from benchmarks.pipeline import pipeline
 from benchmarks.replay import replaying
 from benchmarks.standing import standing
@@ -34,12 +33,9 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.machine.ports import NoFreePortError
 from zab_chaos.harness.results.run_folder import write_whole
-from zab_chaos.node.net import keys
 
 ATTEMPTS = 2  # at one measurement
-BATCH = 100  # transactions in one trace event of the oracle's measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +46,6 @@ class Measurement:
     about: str
     measure: Callable[[Path, Scale], list[Figure]]
     full: bool = False  # only with --full, or when it is named
-
-
-def oracle(folder: Path, scale: Scale) -> list[Figure]:
-    """Transaction events that the oracle judges per second.
-
-    In the traces each transaction has 1 + 2 * 3 events. In whole runs its client's two lines count too, and all that is
-    judged at the end.
-    """
-    run = synthetic.Run(scale.judged, BATCH, epochs=1)
-    took = [judge.round_of(run) for _ in range(scale.rounds)]
-    traces = [scale.judged * (1 + 2 * synthetic.NODES) / seconds for seconds, _ in took]
-    whole = [scale.judged * synthetic.EVENTS / seconds for _, seconds in took]
-    return [median("one core", "events/s", traces), median("one core, whole runs", "events/s", whole)]
-
-
-def curve(folder: Path, scale: Scale) -> list[Figure]:
-    """Frames per second over loopback, plain and encrypted."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
-        pair = keys.create(Path(place) / "secret")
-    figures = []
-    for size in frames.SIZES:
-        for word, secret in (("plain", None), ("CURVE", pair)):
-            rates = [frames.throughput(secret, size, scale.frames_seconds) for _ in range(scale.rounds)]
-            figures.append(median(f"{size // 1024} KiB {word}", "frames/s", rates))
-    return figures
 
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -102,10 +73,10 @@ MEASUREMENTS: dict[str, Measurement] = {
             measure=failover,
         ),
         Measurement(name="memory", about="resident memory after a long history", measure=memory),
-        Measurement(name="oracle", about="transaction events judged per second", measure=oracle),
+        Measurement(name="oracle", about="transaction events judged per second", measure=judging),
         Measurement(name="replay", about="inputs of a recorded run re-executed per second", measure=replaying),
         Measurement(name="world", about="simulated seconds per second of a core", measure=world),
-        Measurement(name="curve", about="cost of encryption on a link", measure=curve),
+        Measurement(name="curve", about="cost of encryption on a link", measure=frames),
         Measurement(
             name="containers",
             about="writes of a client at the leader, in containers and on processes, with toxiproxy between the nodes",
@@ -174,7 +145,7 @@ def _one(one: Measurement, scale: Scale, results: Path, announce: Callable[[str]
                 failed.append("it gave no figures")
         except Lacking as error:
             lacking = str(error)
-        except (HarnessError, ClusterError, NoFreePortError, OSError) as error:
+        except (HarnessError, ClusterError, OSError) as error:
             failed.append(str(error))
     return {
         "about": one.about,

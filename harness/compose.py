@@ -25,6 +25,7 @@ from zab_chaos.harness.backends.containers.ensemble import CLIENT, CONTROL, LIST
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
 from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
 from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
+from zab_chaos.harness.backends.processes.life import write_config
 from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_whole
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import facts_of, utc
@@ -64,8 +65,7 @@ def prepare(folder: RunFolder) -> None:
     links = {pair: FIRST_LINK + number for number, pair in enumerate(pairs)}
     for node in NODES:
         peers = {target: f"{PROXY}:{port}" for (source, target), port in links.items() if source == node}
-        encoded = msgspec.json.encode(_config(node, peers, files))
-        write_whole(folder.file("config", f"node-{node}.json"), msgspec.json.format(encoded).decode() + "\n")
+        write_config(folder.file("config", f"node-{node}.json"), _config(node, peers, files))
     proxies = [
         {"name": f"{i}-{j}", "listen": f"0.0.0.0:{port}", "upstream": f"node-{j}:{LISTEN}", "enabled": True}
         for (i, j), port in links.items()

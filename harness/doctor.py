@@ -24,7 +24,7 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
 from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
@@ -83,8 +83,8 @@ def show(findings: list[Finding], console: Console) -> None:
     console.print(table)
     for finding in findings:
         if finding.mend and finding.state != "ok":
-            console.print(f"\n{finding.name}: {finding.mend}", highlight=False, markup=False, soft_wrap=True)
-    console.print("\nReady to run." if healthy(findings) else "\nNot ready: fix what is missing.", highlight=False)
+            say(console, f"\n{finding.name}: {finding.mend}")
+    say(console, "\nReady to run." if healthy(findings) else "\nNot ready: fix what is missing.")
 
 
 def python() -> Finding:
@@ -186,7 +186,7 @@ def ports() -> Finding:
 
 
 def cores() -> Finding:
-    count = int(environment.facts()["cores"])
+    count = environment.cores()
     if count >= 2:
         return Finding("cores", "ok", str(count))
     return Finding("cores", "warning", str(count), "elections will be slow: raise the timeouts in the scenario")

@@ -1,7 +1,7 @@
 """Exit codes, and the errors that end a command with a message instead of a traceback."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from pathlib import Path
 
@@ -38,3 +38,10 @@ def did_you_mean(name: str, known: Iterable[str], elsewhere: str = "") -> str:
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return elsewhere or f"Known: {', '.join(names) or '(none)'}."
+
+
+def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise BadInput, with a line for each of the names that is not `known`. `what`: they name, as in `scenario`."""
+    wrong = [f"no {what} is called {name!r}. {did_you_mean(name, known)}" for name in names if name not in known]
+    if wrong:
+        raise BadInput("\n".join(wrong))

@@ -14,6 +14,7 @@ from zab_chaos.model.verdict import WORST_FIRST, Outcome
 from zab_chaos.pipeline.campaign import NUMBERS, Number, name_of, value_of, values_of
 from zab_chaos.pipeline.folders import Folder
 from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.naming import digits
 from zab_chaos.pipeline.significance import Difference, holm, of_means, of_shares
 
 LIMIT = 0.05
@@ -53,15 +54,15 @@ class Compared:
                 f"{round(share * n)} of {n} runs" for share, n in zip((it.before, it.after), self.runs, strict=True)
             ]
             return f"{sides[0]}, then {sides[1]}: {100 * it.value:+.3g} percentage points"
-        part = "" if it.relative is None else f" ({_digits(100 * it.relative, '+')} %)"
-        return f"{self._with_unit(_digits(it.before))}, then {self._with_unit(_digits(it.after))}: {self._with_unit(_digits(it.value, '+'))}{part}"
+        part = "" if it.relative is None else f" ({digits(100 * it.relative, '+')} %)"
+        return f"{self._with_unit(digits(it.before))}, then {self._with_unit(digits(it.after))}: {self._with_unit(digits(it.value, '+'))}{part}"
 
     @property
     def interval(self) -> str:
         """The confidence interval of the difference, `+8.7 to +15.3 ms`."""
         if self.unit == "runs":
             return f"{100 * self.difference.low:+.3g} to {100 * self.difference.high:+.3g} percentage points"
-        return f"{_digits(self.difference.low, '+')} to {self._with_unit(_digits(self.difference.high, '+'))}"
+        return f"{digits(self.difference.low, '+')} to {self._with_unit(digits(self.difference.high, '+'))}"
 
     @property
     def chance(self) -> str:
@@ -178,7 +179,7 @@ def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Ite
 def _extreme(number: Number, runs: Sequence[Judged], *, most: bool) -> dict[str, str]:
     having = [(value, it) for it in runs if (value := value_of(number.name, it)) is not None]
     value, it = (max if most else min)(having, key=lambda pair: pair[0])
-    return {**_run(it), "why": f"{number.name} was {_digits(value)} {number.unit}".rstrip()}
+    return {**_run(it), "why": f"{number.name} was {digits(value)} {number.unit}".rstrip()}
 
 
 def _run(it: Judged) -> dict[str, str]:
@@ -197,8 +198,3 @@ def _counted(verdicts: dict[str, int]) -> str:
 
 def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _digits(value: float, sign: str = "") -> str:
-    """Format a number with three significant digits."""
-    return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

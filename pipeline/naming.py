@@ -1,9 +1,14 @@
-"""The name of an experiment: its scenario, and the defect that its nodes were built with."""
+"""How experiments and numbers are written."""
 
 
 def experiment(scenario: str, defect: str | None) -> str:
-    """The name: a scenario with a defect is a different experiment than without."""
+    """The name of an experiment: a scenario with a defect is a different one than without."""
     if defect is None:
         return scenario
     own = scenario.rsplit("/", 1)[-1] == defect
     return f"{scenario} (defective)" if own else f"{scenario} with {defect}"
+
+
+def digits(value: float, sign: str = "") -> str:
+    """A number with three significant digits, or all digits of a large one. `sign`: "+" to show also that of a positive one."""
+    return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

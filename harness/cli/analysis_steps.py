@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.text import Text
+
+from zab_chaos.harness.report.console import say
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
@@ -67,4 +68,4 @@ def steps(console: Console) -> Iterator[Steps]:
         with console.status("") as status:
             yield Steps(status.update, every)
     else:
-        yield Steps(lambda words: console.print(Text(words), soft_wrap=True), every)
+        yield Steps(lambda words: say(console, words), every)

@@ -18,9 +18,10 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.report.html.campaign import csv_of, from_verdict, how_many
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
 from zab_chaos.harness.runs.judgement import judge
@@ -37,13 +38,6 @@ NUMBERS = {
     "latency_p50_ms": "p50 ms",
     "latency_p99_ms": "p99 ms",
     "longest_unavailability_s": "longest pause s",
-}
-COLOURS = {
-    "PASS": "green",
-    "VIOLATION": "bold red",
-    "UNKNOWN": "yellow",
-    "HARNESS-ERROR": "bold magenta",
-    "BEYOND-FAULT-MODEL": "cyan",
 }
 
 
@@ -83,7 +77,7 @@ def analyze_command(
         worse = _compared(analysis, campaigns, compare, out, console, json=json)
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
     show(analysis, out, console)
-    _report(write_report(analysis, places, out), console)
+    say(console, f"report   {write_report(analysis, places, out)}")
     if json:
         print_json(analysis.summary)
     return analysis.verdict.exit_code
@@ -138,11 +132,11 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
     runs = analysis.summary["runs"]
     console.print(_table(runs[:SHOWN]))
     if len(runs) > SHOWN:
-        console.print(f"... and {len(runs) - SHOWN} more, none of them worse", style="dim")
+        say(console, f"... and {len(runs) - SHOWN} more, none of them worse", "dim")
     for run in [run for run in runs if run["reasons"]][:SHOWN]:
         _show_reasons(run, console)
     console.print(f"\n{_totals(runs)}; new or changed: {analysis.read}", highlight=False)
-    console.print(Text(f"tables, metrics, verdicts.jsonl and summary.json are in {out}"), soft_wrap=True)
+    say(console, f"tables, metrics, verdicts.jsonl and summary.json are in {out}")
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> Table:
@@ -158,9 +152,9 @@ def _table(runs: Sequence[dict[str, Any]]) -> Table:
 
 
 def _show_reasons(run: dict[str, Any], console: Console) -> None:
-    console.print(Text(f"\n{run['path']}: {run['verdict']}"), soft_wrap=True)
+    say(console, f"\n{run['path']}: {run['verdict']}")
     for reason in run["reasons"][:3]:
-        console.print(Text(f"  {reason}"), soft_wrap=True)
+        say(console, f"  {reason}")
 
 
 def _totals(runs: Sequence[dict[str, Any]]) -> str:
@@ -199,14 +193,10 @@ def _compared(
     answer = {"before": names[0], "after": names[1], **found.as_json()}
     write_whole(folder / "comparison.json", json_module.dumps(answer, indent=2, ensure_ascii=False) + "\n")
     write_whole(folder / "comparison.html", comparison_page(found, names))
-    _report(folder / "comparison.html", console)
+    say(console, f"report   {folder / 'comparison.html'}")
     if json:
         print_json(answer)
     return found.worse
-
-
-def _report(file: Path, console: Console) -> None:
-    console.print(Text(f"report   {file}"), soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

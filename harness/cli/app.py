@@ -67,6 +67,10 @@ ZooKeeper = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Override the scenario's seed.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Override the scenario's number of nodes.")]
+DefectName = Annotated[
+    str | None,
+    typer.Option("--defect", help="Build the nodes with this known bug.", autocompletion=complete_defect),
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: the number of cores.")]
 RESULTS = Path("results")
 
@@ -102,9 +106,7 @@ def run(
     zookeeper: ZooKeeper = None,
     seed: Seed = None,
     nodes: Nodes = None,
-    defect: Annotated[
-        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
-    ] = None,
+    defect: DefectName = None,
     disk: Annotated[
         str | None,
         typer.Option(
@@ -170,9 +172,7 @@ def explore(
             metavar="FILE", help="Draw with the weights that a --guided exploration stored.", show_default=False
         ),
     ] = None,
-    defect: Annotated[
-        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
-    ] = None,
+    defect: DefectName = None,
     nodes: Nodes = None,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Do not stop at the first failure.")] = False,
     keep: Annotated[
@@ -215,9 +215,7 @@ def shrink(
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**63 - 1, help="The seed that fails, if a scenario is given.")
     ] = None,
-    defect: Annotated[
-        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
-    ] = None,
+    defect: DefectName = None,
     swarm: Annotated[
         bool, typer.Option("--swarm", help="Shrink what `zab explore --swarm` draws from the seed.")
     ] = False,
@@ -420,9 +418,7 @@ def up(
     seed: Annotated[
         int, typer.Option(min=0, max=2**63 - 1, help="The seed that draws targets such as `one` and `minority`.")
     ] = 1,
-    defect: Annotated[
-        str | None, typer.Option(help="Build the nodes with this known bug.", autocompletion=complete_defect)
-    ] = None,
+    defect: DefectName = None,
     results: Results = RESULTS,
     record: Annotated[
         bool, typer.Option("--record/--no-record", help="Record every input of the nodes for `zab replay`.")

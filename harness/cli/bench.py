@@ -6,14 +6,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.report.tables import folding
-from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.errors import BadInput, Exit, check_names
+from zab_chaos.harness.report.console import folding, say
 
 
 def bench_command(
@@ -31,13 +29,7 @@ def bench_command(
 
 def chosen(only: list[str], *, full: bool) -> list[str]:
     """The named measurements, else the default ones, or with `full` all. Raises BadInput with all wrong names."""
-    unknown = [name for name in only if name not in MEASUREMENTS]
-    if unknown:
-        raise BadInput(
-            "\n".join(
-                f"no measurement is called {name!r}. {catalogue.did_you_mean(name, MEASUREMENTS)}" for name in unknown
-            )
-        )
+    check_names("measurement", only, MEASUREMENTS)
     return [name for name, one in MEASUREMENTS.items() if name in only or (not only and (full or not one.full))]
 
 
@@ -48,15 +40,15 @@ def bench(names: list[str], scale: Scale, results: Path, command: str, *, json: 
         report = measure(names, scale, results, command, status.update)
     if not report["complete"]:
         show(report, console)
-        console.print("\ninterrupted: nothing was stored", highlight=False)
+        say(console, "\ninterrupted: nothing was stored")
         if json:
             print_json(report)
         return Exit.UNKNOWN
     path = store(report, results)
     show(report, console)
-    console.print(Text(f"\nsummary  {path}"), soft_wrap=True)
+    say(console, f"\nsummary  {path}")
     if path.with_suffix(".svg").exists():
-        console.print(Text(f"picture  {path.with_suffix('.svg')}"), soft_wrap=True)
+        say(console, f"picture  {path.with_suffix('.svg')}")
     if json:
         print_json(report)
     measured = report["measurements"].values()
@@ -99,10 +91,10 @@ def _table(report: dict[str, Any]) -> Table:
 def _show_lacking(name: str, measured: dict[str, Any], console: Console) -> None:
     """Why there are no figures, or none of the first attempt."""
     if measured["lacking"] is not None:
-        console.print(Text(f"{name}: skipped: {measured['lacking']}"), soft_wrap=True)
+        say(console, f"{name}: skipped: {measured['lacking']}")
     for words in measured["failed"]:
         result = "measured again" if measured["figures"] else "not measured"
-        console.print(Text(f"{name}: {result}: {words}"), soft_wrap=True)
+        say(console, f"{name}: {result}: {words}")
 
 
 def shown(value: float) -> str:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.text import Text
 
 from zab_chaos.harness.backends.processes import stale_files
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import Exit, HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
+from zab_chaos.harness.report.console import say
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.containers.leftovers import Left
@@ -24,15 +24,15 @@ def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     removed, kept = _on_engine(everything, console)
     named = [path for path in files if not path.endswith(".lock")]
     for path in named:
-        console.print(Text(f"removed {path}"), soft_wrap=True)
+        say(console, f"removed {path}")
     if len(files) > len(named):
-        console.print(f"removed the locks of {len(files) - len(named)} ports", highlight=False)
+        say(console, f"removed the locks of {len(files) - len(named)} ports")
     for folder, names in removed.items():
-        console.print(Text(f"removed {', '.join(names)}, left by the run {folder}"), soft_wrap=True)
+        say(console, f"removed {', '.join(names)}, left by the run {folder}")
     for left in kept:
-        console.print(Text(f"kept the resources of the run {left.folder}: {_why(left)}"), soft_wrap=True)
+        say(console, f"kept the resources of the run {left.folder}: {_why(left)}")
     if not files and not removed:
-        console.print("nothing to remove", highlight=False)
+        say(console, "nothing to remove")
     if json:
         print_json({"files": files, "removed": removed, "kept": [left.folder for left in kept]})
     return Exit.PASS
@@ -46,7 +46,7 @@ def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]]
         with extra("containers", "cleaning up containers"):
             from zab_chaos.harness.backends.containers import engine, leftovers
     except MissingExtra as error:
-        console.print(Text(f"the container engine was not checked: {error}", "dim"), soft_wrap=True)
+        say(console, f"the container engine was not checked: {error}", "dim")
         return removed, kept
     try:
         with contextlib.closing(engine.connect()) as client:
@@ -58,7 +58,7 @@ def _on_engine(everything: bool, console: Console) -> tuple[dict[str, list[str]]
     except HarnessError as error:
         if os.environ.get("DOCKER_HOST") or Path(engine.STANDARD.removeprefix("unix://")).exists():
             raise
-        console.print(Text(f"the container engine was not checked: {error}", "dim"))
+        say(console, f"the container engine was not checked: {error}", "dim")
     return removed, kept
 
 

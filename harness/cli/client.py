@@ -13,6 +13,7 @@ from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.live import requests
 from zab_chaos.harness.live.address_file import FOLDER, AddressFile, chosen_ensemble, running_ensembles
+from zab_chaos.harness.report.console import say
 from zab_chaos.node.net import keys
 
 CONNECT_SECONDS = 5.0
@@ -40,14 +41,14 @@ def client_command(
         if request is None:
             if client.node != target.first:
                 words = f"node {target.first} does not answer; this shell is connected to node {client.node}"
-                console_for(json=False).print(words, highlight=False, soft_wrap=True)
+                say(console_for(json=False), words)
             shell(session)
             return Exit.PASS
         outcome = session.submit(request).outcome()
     if json:
         print_json(requests.as_json(outcome))
     else:
-        console_for(json=False).print(requests.answered(outcome), markup=False, highlight=False, soft_wrap=True)
+        say(console_for(json=False), requests.answered(outcome))
     return requests.code(outcome)
 
 

@@ -12,23 +12,18 @@ from rich.text import Text
 from zab_chaos.faults.defects import DEFECTS, Defect
 from zab_chaos.harness.cli.explore import log_to
 from zab_chaos.harness.cli.output import console_for, header, indented, print_json, tell
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names, did_you_mean
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.tables import folding
-from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.report.console import folding, say
 
 PLACES = ("both", "sim", "processes")
 
 
 def chosen(only: list[str]) -> list[Defect]:
     """Return the named defects, or all. Raises BadInput."""
-    unknown = [name for name in only if name not in DEFECTS]
-    if unknown:
-        raise BadInput(
-            "\n".join(f"no defect is called {name!r}. {catalogue.did_you_mean(name, DEFECTS)}" for name in unknown)
-        )
+    check_names("defect", only, DEFECTS)
     return [DEFECTS[name] for name in only or DEFECTS]
 
 
@@ -44,7 +39,7 @@ def show(only: list[str], *, json: bool) -> int:
         title = Text(defect.name, "bold").append(f"{ticket}  breaks: {defect.property}", "dim")
         console.print(title, highlight=False)
         console.print(indented(defect.about), highlight=False)
-    console.print("\nRun one with: zab run defects/NAME --defect NAME", highlight=False)
+    say(console, "\nRun one with: zab run defects/NAME --defect NAME")
     return Exit.PASS
 
 
@@ -55,7 +50,7 @@ def check(
     """Run each defect's scenario with and without the defect. Exit 1 if one is missed. Raises BadInput, HarnessError."""
     defects = chosen(only)
     if on not in PLACES:
-        raise BadInput(f"--on {on}: there is no such backend. {catalogue.did_you_mean(on, PLACES)}")
+        raise BadInput(f"--on {on}: there is no such backend. {did_you_mean(on, PLACES)}")
     effort = Effort(
         seeds=seeds if on != "processes" else 0,
         times=times if on != "sim" else 0,
@@ -72,7 +67,7 @@ def check(
                 rows.append(try_defect(defect, effort))
                 _say(rows[-1], console)
         except (Stopped, Interrupted):
-            console.print(f"interrupted at {defects[len(rows)].name}; the matrix is incomplete", highlight=False)
+            say(console, f"interrupted at {defects[len(rows)].name}; the matrix is incomplete")
     console.print()
     console.print(matrix(rows))
     answer = {
@@ -99,9 +94,9 @@ def _command(only: list[str], on: str, effort: Effort) -> str:
 def _say(row: Row, console: Console) -> None:
     """Print one line for a defect that is done, and the runs or commands to look at."""
     word = Text("SURVIVES", "bold red") if row.survives else Text("caught", "green")
-    console.print(Text(f"{row.defect.name}: ").append_text(word), highlight=False, soft_wrap=True)
+    say(console, Text(f"{row.defect.name}: ").append_text(word))
     for where in [where for tried in row.tried() for where in tried.strange]:
-        console.print(Text(f"  {where}"), soft_wrap=True)
+        say(console, f"  {where}")
 
 
 def matrix(rows: Sequence[Row]) -> Table:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from zab_chaos.harness.report.console import say
+
 if TYPE_CHECKING:
     from zab_chaos.pipeline.comparison import Compared, Comparison
 
@@ -16,23 +18,21 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
     """Print the verdicts of both campaigns, each difference with the runs that show it, and the statistical criterion."""
     from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT
 
-    def line(words: str, style: str = "") -> None:
-        console.print(Text(words, style), soft_wrap=True)
-
-    line(f"first    {names[0]}\nsecond   {names[1]}\n")
+    say(console, f"first    {names[0]}\nsecond   {names[1]}\n")
     for scenario in found.counts:
-        line(f"{scenario.scenario}: {scenario.words}")
+        say(console, f"{scenario.scenario}: {scenario.words}")
         shown = {run["path"] for it in found.differences for run in it.shown}
         for run in (run for run in scenario.violations if run["path"] not in shown):
-            line(f"  violated in {run['path']}: {run['why']}", "red")
+            say(console, f"  violated in {run['path']}: {run['why']}", "red")
     for it in found.differences:
         _difference(it, console)
-    line(f"\n{found.words}", "bold")
+    say(console, f"\n{found.words}", "bold")
     if found.compared:
-        line(
+        say(
+            console,
             f"A difference is reported if it is at least {LEAST_EFFECT:.0%} of the first campaign's value and statistically "
             f"significant: p < {LIMIT:g} after Holm's correction for {len(found.compared)} comparisons. Each run counts once. "
-            "Smaller differences may exist that so few runs cannot show."
+            "Smaller differences may exist that so few runs cannot show.",
         )
 
 
@@ -47,4 +47,4 @@ def _difference(it: "Compared", console: Console) -> None:
     )
     for run in it.shown:
         text.append(f"\n        see {run['path']}: {run['why']}", "dim")
-    console.print(text, soft_wrap=True)
+    say(console, text)

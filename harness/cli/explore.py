@@ -32,6 +32,7 @@ from zab_chaos.harness.explore.workers import Crew, Workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.runs.run import run_shown
@@ -86,21 +87,21 @@ class _Exploration:
         if self.summary.due():
             tell(self.summary.to_dict(), self.out, json=False)
             if not self.quiet:
-                self.console.print(self.summary.line(), highlight=False, soft_wrap=True)
+                say(self.console, self.summary.line())
         if found.failed:
             self.failing = self.failing or used
 
     def show(self) -> None:
         """The totals, what is UNKNOWN, and where the kept runs are."""
         for line in self.summary.summary():
-            self.console.print(line, highlight=False, soft_wrap=True)
+            say(self.console, line)
         for each in self.summary.unknown[:SHOWN]:
             words = f"seed {each.seed} is UNKNOWN: {'; '.join(each.reasons)}"
-            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+            say(self.console, words)
         if self.summary.kept:
             place = shlex.quote(str(self.results / self.task.scenario.name))
             words = f"kept     {self.summary.kept:,} runs; analyze them with: zab analyze {place}"
-            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+            say(self.console, words)
 
     def show_smallest(self) -> str | None:
         """The smallest seed that failed, with all that its run left, and the command that repeats it; None if none failed."""
@@ -110,7 +111,7 @@ class _Exploration:
         if self.interrupted:
             again = shlex.join(_repeating(self.task, self.name, smallest.seed, self.nodes))
             words = f"\nThe smallest seed that failed is {smallest.seed}:  {again}"
-            self.console.print(words, highlight=False, soft_wrap=True)
+            say(self.console, words)
             return again
         folder = self._failed_run(self.failing or self.task, smallest)
         verdict = folder.read_verdict()
@@ -121,11 +122,11 @@ class _Exploration:
 
     def _failed_run(self, task: Task, found: Explored) -> RunFolder:
         """Show the run of a seed that failed; unless it was kept, run it again with all its files."""
-        self.console.print(f"\nThe smallest seed that fails is {found.seed}:", highlight=False)
+        say(self.console, f"\nThe smallest seed that fails is {found.seed}:")
         folder = RunFolder(found.folder) if found.folder is not None else self._again(task, found.seed)
         terminal.show(folder, self.console, brief=True)
         smaller = shlex.join(["zab", "shrink", str(folder.path)])
-        self.console.print(Text(f"smaller  {smaller}"), highlight=False, soft_wrap=True)
+        say(self.console, f"smaller  {smaller}")
         return folder
 
     def _again(self, task: Task, seed: int) -> RunFolder:
@@ -191,7 +192,7 @@ def _finish(one: _Exploration, out: Path | None, junit: Path | None, *, json: bo
     answer = {**summary.to_dict(), "command": one.show_smallest()}
     tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
     if one.interrupted:
-        one.console.print("interrupted", highlight=False)
+        say(one.console, "interrupted")
     ci.publish(f"zab explore {scenario.name}", one.cases, junit)
     return worst(summary.outcomes).exit_code
 
@@ -201,7 +202,7 @@ def _keep_weights(scenario: Scenario, results: Path, console: Console, first: in
     if weights != EVEN:
         path = results / "swarm" / f"{scenario.name.replace('/', '-')}-weights-{first}.json"
         keep_weights(weights, path)
-        console.print(Text(f"weights from seed {first} on: --weights {path}"), soft_wrap=True)
+        say(console, f"weights from seed {first} on: --weights {path}")
 
 
 def _check(
@@ -252,13 +253,13 @@ def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
     """Print a failure, and what the seed drew if it failed or if `drawn`."""
     if found.failed:
         words = Text(f"seed {found.seed}: ").append(found.verdict, "bold red")
-        console.print(
+        say(
+            console,
             words.append(f"  {', '.join(found.violated) or next(iter(found.reasons), 'not the expected verdict')}"),
-            soft_wrap=True,
         )
     if task.swarm and (found.failed or drawn):
         drew = swarm.in_words(task.scenario_of(found.seed))
-        console.print(f"seed {found.seed} drew {drew}", highlight=False, soft_wrap=True)
+        say(console, f"seed {found.seed} drew {drew}")
 
 
 def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:

@@ -8,10 +8,9 @@ from typing import Any
 from zab_chaos.faults.kind import REQUIRED, Key
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError, did_you_mean
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
-from zab_chaos.harness.report.tables import folding
-from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 
@@ -28,7 +27,7 @@ def inject_command(words: Sequence[str], *, folder: Path | None, kinds: bool, re
     if json:
         print_json(answer)
     elif "said" in answer:
-        console_for(json=False).print(answer["said"], markup=False, highlight=False, soft_wrap=True)
+        say(console_for(json=False), answer["said"])
     else:
         _show(answer["faults"])
     return Exit.PASS
@@ -49,7 +48,7 @@ def read(words: Sequence[str]) -> dict[str, Any]:
     """Parse `partition shape=isolate for=5` into a scenario's [[fault]] table. Raises BadInput with all mistakes."""
     kind, wrong = words[0], []
     if kind not in KINDS:
-        wrong.append(f"there is no fault {kind!r}. {catalogue.did_you_mean(kind, [*KINDS, HEAL])}")
+        wrong.append(f"there is no fault {kind!r}. {did_you_mean(kind, [*KINDS, HEAL])}")
     table: dict[str, Any] = {"do": kind}
     for word in words[1:]:
         key, separator, value = word.partition("=")
@@ -92,7 +91,7 @@ def _ask(ensemble: AddressFile, order: str, arguments: dict[str, Any]) -> dict[s
 def _show(faults: Sequence[dict[str, Any]]) -> None:
     console = console_for(json=False)
     if not faults:
-        console.print("no fault was injected yet; `zab inject --list` lists the faults", highlight=False)
+        say(console, "no fault was injected yet; `zab inject --list` lists the faults")
         return
     table = folding("number", "fault", "nodes", "state")
     for fault in faults:

@@ -11,6 +11,7 @@ from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.explore.lab_flapping import Compared, compare, full_protocol, judge_full
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.console import say
 from zab_chaos.model.lab import FLAPPING_PROPERTY, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, shrink_flapping
@@ -35,15 +36,15 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     fallen = [one for one in compared if one.verdict != "PASS"]
     for one in failed if keep_going is False else fallen:
         _say_one(one, console)
-    console.print(
+    say(
+        console,
         f"{_seeds(len(compared))}: the lab's protocol violates {FLAPPING_PROPERTY} in {len(failed)}; under the same links the "
         f"full protocol passes in {len(compared) - len(fallen)}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    )
     again = shlex.join(["zab", "explore", LAB, "--seeds", str(failed[0].seed)]) if failed else None
     if failed:
-        console.print(f"again    {again}", highlight=False)
-        console.print(f"smaller  zab shrink {LAB} --seed {failed[0].seed}", highlight=False)
+        say(console, f"again    {again}")
+        say(console, f"smaller  zab shrink {LAB} --seed {failed[0].seed}")
     answer = {
         "seeds": len(compared),
         "failed": [{"seed": one.seed, "violated": [FLAPPING_PROPERTY], "words": one.lab} for one in failed],
@@ -52,7 +53,7 @@ def explore_lab(seeds: range, console: Console, out: Path | None, *, jobs: int, 
     }
     tell(answer, out, json=json)
     if interrupted:
-        console.print("interrupted", highlight=False)
+        say(console, "interrupted")
     if failed or fallen:
         return Exit.VIOLATION
     return Exit.UNKNOWN if interrupted else Exit.PASS
@@ -66,9 +67,9 @@ def _say_one(one: Compared, console: Console) -> None:
     line = Text(f"seed {one.seed}: ")
     if one.lab is not None:
         line.append("VIOLATION", "bold red").append(f" of the lab's protocol  {one.lab}")
-    console.print(line.append(f"; the full protocol: {one.verdict}"), soft_wrap=True)
+    say(console, line.append(f"; the full protocol: {one.verdict}"))
     for reason in one.reasons:
-        console.print(Text(f"  {reason}"), soft_wrap=True)
+        say(console, f"  {reason}")
 
 
 def shrink_lab(
@@ -88,17 +89,17 @@ def shrink_lab(
     after, tries = shrink_flapping(before, lambda arguments, tried: None)
     lines = timeline(after)
     for line in () if quiet else lines:
-        console.print(Text(line), soft_wrap=True)
+        say(console, line)
     verdict, reasons = judge_full(before)
-    console.print(
+    say(
+        console,
         f"\nseed {before.seed}: {events(before)} events (links cut and healed, proposals), {before.nodes} nodes, "
         f"{before.rounds} ticks; now {events(after)} events, {after.nodes} nodes, {after.rounds} ticks ({tries} tries)\n"
         f"the full protocol under the original links: {verdict}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    )
     if out is not None:
         _write(out, full_protocol(after).source)
-        console.print(Text(f"file     {out}, the shrunk links as a scenario for the full protocol"), soft_wrap=True)
+        say(console, f"file     {out}, the shrunk links as a scenario for the full protocol")
     if json:
         facts = {"events": [events(before), events(after)], "tries": tries, "story": lines}
         print_json({"exit": int(Exit.PASS), **facts, "full_protocol": verdict, "reasons": reasons})

@@ -20,6 +20,7 @@ from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.answer import earliest
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.html.source import Source
@@ -113,7 +114,7 @@ def _lives(lives: Iterable[tuple[int, int]]) -> str:
 
 
 def _unknown(why: str, console: Console, *, json: bool) -> int:
-    console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
+    say(console, f"UNKNOWN: {why}")
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "equal": None, "why": why, "lives": []})
     return Exit.UNKNOWN
@@ -135,7 +136,7 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
     Stepper(steps, title, fault_timeline.origin(folder), evidence).run()
     for gap in steps.gaps:
-        console.print(Text(gap), soft_wrap=True)
+        say(console, gap)
     return Exit.VIOLATION if steps.gaps else Exit.PASS
 
 
@@ -155,9 +156,9 @@ def _all(folder: RunFolder, lives: Iterable[Replayed], console: Console, *, json
         if one.difference is not None:
             _show_difference(one.difference, console)
     if equal and interrupted:
-        console.print(Text("interrupted: EQUAL so far"))
+        say(console, "interrupted: EQUAL so far")
     else:
-        console.print(Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
+        say(console, Text("EQUAL", "green") if equal else Text("DIFFERENT", "bold red"))
     _say_version(folder, console, equal=equal)
     code = Exit.VIOLATION if not equal else Exit.UNKNOWN if interrupted else Exit.PASS
     if json:
@@ -189,13 +190,13 @@ def _show_difference(difference: Difference, console: Console) -> None:
         lines += [f"  recorded     {difference.expected}", f"  re-executed  {difference.got}"]
     if difference.inputs:
         lines += ["  the last inputs:", *(f"    {words}" for words in difference.inputs)]
-    _print(lines, console)
+    say(console, "\n".join(lines))
 
 
 def _say_version(folder: RunFolder, console: Console, *, equal: bool) -> None:
     words = None if equal else other_version(folder.read_run())
     if words is not None:
-        _print([words], console)
+        say(console, words)
 
 
 # ---- one life, to a point ----
@@ -239,14 +240,9 @@ def _show_place(here: dict[str, Any], difference: Difference | None, console: Co
     if show and difference is None:
         lines += ["", "  inputs:", *(f"    {words}" for words in here["inputs"])]
         lines += ["    ---- here ----", *(f"    {words}" for words in here["coming"])]
-    _print(lines, console)
+    say(console, "\n".join(lines))
     if difference is None:
-        console.print(Text("EQUAL so far" if here["coming"] else "EQUAL", "green"))
+        say(console, "EQUAL so far" if here["coming"] else "EQUAL", "green")
     else:
         _show_difference(difference, console)
-        console.print(Text("DIFFERENT", "bold red"))
-
-
-def _print(lines: list[str], console: Console) -> None:
-    """Print plain lines: brackets are not markup, and only the terminal wraps."""
-    console.print(Text("\n".join(lines)), highlight=False, soft_wrap=True)
+        say(console, "DIFFERENT", "bold red")

@@ -10,6 +10,7 @@ from rich.text import Text
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.cli.report import write_report
 from zab_chaos.harness.errors import BadInput, Exit
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.index import NOT_JUDGED, Entry, matching, read_index
@@ -59,7 +60,7 @@ def _open(folder: RunFolder, *, json: bool) -> int:
 
 def _show(entries: list[Entry], last: int, results: Path, console: Console) -> None:
     if not entries:
-        console.print(Text(f"no such run in {results}"), soft_wrap=True)
+        say(console, f"no such run in {results}")
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right")
@@ -73,8 +74,8 @@ def _show(entries: list[Entry], last: int, results: Path, console: Console) -> N
     console.print(table, highlight=False)
     hidden = len(entries) - last
     if hidden > 0:
-        console.print(Text(f"and {hidden:,} older ones; --last {len(entries)} lists all"), soft_wrap=True)
-    console.print("\nThe report of one: zab results NUMBER", highlight=False, soft_wrap=True)
+        say(console, f"and {hidden:,} older ones; --last {len(entries)} lists all")
+    say(console, "\nThe report of one: zab results NUMBER")
 
 
 def _facts(number: int, one: Entry) -> dict[str, Any]:

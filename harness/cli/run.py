@@ -12,6 +12,7 @@ from zab_chaos.harness.backends.lockstep.compare import Difference, first_differ
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.options import implied, loaded, options_for, suited
 from zab_chaos.harness.runs.run import run_shown
 
@@ -66,6 +67,6 @@ def run_command(
 def _show_comparison(simulated: Path, difference: Difference | None, console: Console) -> None:
     words = f"sim      {simulated}\n"
     if difference is None:
-        console.print(Text(words).append("EQUAL", "green").append(": the same bytes as in the simulator"))
+        say(console, Text(words).append("EQUAL", "green").append(": the same bytes as in the simulator"))
     else:
-        console.print(Text(words).append("DIFFERENT", "bold red").append(f": {difference}"), soft_wrap=True)
+        say(console, Text(words).append("DIFFERENT", "bold red").append(f": {difference}"))

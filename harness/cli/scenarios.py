@@ -11,8 +11,9 @@ from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.cli.output import console_for, indented, print_json
-from zab_chaos.harness.errors import BadInput, Exit, Interrupted
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
@@ -35,11 +36,7 @@ class Checked:
 def shipped(only: list[str]) -> dict[str, Scenario]:
     """The named scenarios, or all shipped ones except those of the defects. Raises BadInput."""
     known = catalogue.shipped()
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise BadInput(
-            "\n".join(f"no scenario is called {name!r}. {catalogue.did_you_mean(name, known)}" for name in unknown)
-        )
+    check_names("scenario", only, known)
     chosen = only or [name for name in known if not name.startswith("defects/")]
     try:
         return {name: load(known[name]) for name in chosen}
@@ -65,7 +62,7 @@ def show(only: list[str], *, json: bool) -> int:
             title.append(f"  {scenario.ticket.id}, seen on {', '.join(scenario.ticket.fails)}", "yellow")
         console.print(title, highlight=False)
         console.print(indented(scenario.about), highlight=False)
-    console.print("\nRun one with: zab run NAME; your own with: zab run FILE", highlight=False)
+    say(console, "\nRun one with: zab run NAME; your own with: zab run FILE")
     return Exit.PASS
 
 
@@ -95,16 +92,16 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
             if scenario.ticket is not None and on == "zookeeper":
                 wrong = ["that is for `zab zookeeper check`"]
             if wrong:
-                console.print(Text(f"{name}: not run, {'; '.join(wrong)}", "dim"), soft_wrap=True)
+                say(console, f"{name}: not run, {'; '.join(wrong)}", "dim")
                 continue
             checked.append(_check(name, fitted(backend, scenario), on, times, results))
             _say(checked[-1], console)
     except (Stopped, Interrupted):
         interrupted = True
     good = sum(one.holds for one in checked)
-    console.print(f"\n{good} of {len(checked)} scenarios end as expected.", highlight=False)
+    say(console, f"\n{good} of {len(checked)} scenarios end as expected.")
     if interrupted:
-        console.print(f"interrupted: {len(checked)} of {len(chosen)} scenarios were run", highlight=False)
+        say(console, f"interrupted: {len(checked)} of {len(chosen)} scenarios were run")
     if json:
         print_json([{"name": c.name, "expected": c.expected, "exits": c.exits, "holds": c.holds} for c in checked])
     if good < len(checked):
@@ -115,9 +112,9 @@ def check(only: list[str], *, on: str = "processes", times: int, results: Path, 
 def _say(checked: Checked, console: Console) -> None:
     """Print one line for a scenario that is done, and the folders of its unexpected runs."""
     mark = Text("as expected", "green") if checked.holds else Text("NOT AS EXPECTED", "bold red")
-    console.print(Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark), highlight=False)
+    say(console, Text(f"{checked.name}: exit {_counts(checked.exits)}, ").append_text(mark))
     for folder in checked.strange:
-        console.print(Text(f"  {folder}"), soft_wrap=True)
+        say(console, f"  {folder}")
 
 
 def _check(name: str, scenario: Scenario, on: str, times: int, results: Path) -> Checked:

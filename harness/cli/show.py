@@ -6,10 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from zab_chaos.harness.cli.output import print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
 from zab_chaos.harness.report.html.transcript_page import transcript_page
 from zab_chaos.harness.results.run_folder import write_whole
-from zab_chaos.harness.runs.catalogue import did_you_mean
 from zab_chaos.model.transcripts.drawing import Drawn
 from zab_chaos.model.transcripts.transcript import FOLDER, play
 
@@ -19,8 +18,7 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
     known = {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
     if name is None:
         return _list(known, json=json)
-    if name not in known:
-        raise BadInput(f"no transcript is called {name!r}. {did_you_mean(name, known)}")
+    check_names("transcript", [name], known)
     file = (out or Path(f"{name}.html")).absolute()
     if file.is_dir() or not file.parent.is_dir():
         raise BadInput(f"{file} can't be written: give the name of a file in a folder that exists, with --out.")

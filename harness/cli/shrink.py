@@ -23,6 +23,7 @@ from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
@@ -54,7 +55,7 @@ class _Progress:
     def tried(self, search: Search) -> None:
         if not self.quiet and time.monotonic() - self.printed > PERIOD:
             self.printed = time.monotonic()
-            self.console.print(f"{search.tries} tries: {self.words}", highlight=False, soft_wrap=True)
+            say(self.console, f"{search.tries} tries: {self.words}")
 
 
 def shrink_command(
@@ -75,7 +76,7 @@ def shrink_command(
     if culprit.on != "sim":
         return _by_running(culprit, place, limit, times, console, json=json, quiet=quiet)
     if not quiet:
-        console.print("reproducing the failure in the simulator", highlight=False)
+        say(console, "reproducing the failure in the simulator")
     with Workers(jobs or environment.cores()) as workers:
         start = find_start(culprit, workers)
         if start is None:
@@ -92,7 +93,7 @@ def _by_running(
     """Shrink a run of what the simulator does not have. The runs' folders are not kept."""
     if not quiet:
         tries = "" if times == 1 else f", up to {times} times each"
-        console.print(f"candidates are run on {culprit.on}, one after the other{tries}", highlight=False)
+        say(console, f"candidates are run on {culprit.on}, one after the other{tries}")
     with tempfile.TemporaryDirectory(prefix="zab-shrink-") as results:
         runs = Rerun(culprit=culprit, results=Path(results), times=times)
         start = runs.start()
@@ -120,7 +121,7 @@ def _tell(
     again = shlex.join(["zab", "run", str(place), "--on", *on])
     _show(start, result, place, again, console)
     confirmed = confirm() if confirm is not None else None
-    console.print(Text(f"again    {again}"), highlight=False, soft_wrap=True)
+    say(console, f"again    {again}")
     if json:
         print_json(_answer(start, result, place, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS
@@ -130,9 +131,7 @@ def _searched(
     runs: Rerun, culprit: Culprit, start: Start, limit: Budget, console: Console, *, quiet: bool
 ) -> "_Result":
     begun, progress = time.monotonic(), _Progress(console, quiet)
-    console.print(
-        f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}", highlight=False, soft_wrap=True
-    )
+    say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
     progress.step(start.scenario)
     search = Search(OneByOne(), partial(runs.fails, start.failure), limit, progress.tried)
     complete = False
@@ -198,11 +197,9 @@ def _shrink(
     begun = time.monotonic()
     scenario, failure, defect = start.scenario, start.failure, culprit.defect
     seeds = witnesses(workers, defect, failure, scenario, scenario.seed)
-    console.print(
-        f"{scenario.name}, seed {scenario.seed}: {failure}; each candidate must fail with "
-        f"{'seed' if len(seeds) == 1 else 'all of the seeds'} {', '.join(map(str, seeds))}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    meant = "seed" if len(seeds) == 1 else "all of the seeds"
+    told = f"each candidate must fail with {meant} {', '.join(map(str, seeds))}"
+    say(console, f"{scenario.name}, seed {scenario.seed}: {failure}; {told}")
     progress = _Progress(console, quiet)
     progress.step(scenario)
     search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.tried)
@@ -244,7 +241,7 @@ def _not_there(culprit: Culprit, console: Console, *, json: bool) -> int:
 
 
 def _say_unknown(why: str, console: Console, *, json: bool) -> int:
-    console.print(Text(f"UNKNOWN: {why}"), soft_wrap=True)
+    say(console, f"UNKNOWN: {why}")
     if json:
         print_json({"exit": int(Exit.UNKNOWN), "file": None, "why": why})
     return Exit.UNKNOWN
@@ -261,17 +258,14 @@ def _show(start: Start, result: _Result, place: Path, again: str, console: Conso
     words = f"{result.search.tries} tries in {result.seconds:.0f} s"
     if result.others is not None:
         words += f"; {result.others} of {OTHER_SEEDS} other seeds fail as well"
-    console.print(f"\n{words}", highlight=False)
+    say(console, f"\n{words}")
     if result.interrupted:
-        console.print("interrupted: this is the smallest failing scenario so far", highlight=False)
+        say(console, "interrupted: this is the smallest failing scenario so far")
     elif result.stopped:
-        console.print("The budget is used up: a larger --budget may find a smaller one.", highlight=False)
+        say(console, "The budget is used up: a larger --budget may find a smaller one.")
     if result.after is not None and set(start.before.violated) != set(result.after.violated):
-        console.print(
-            f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
-    console.print(Text(f"file     {place}"), highlight=False, soft_wrap=True)
+        say(console, f"Violated before: {_list(start.before.violated)}; now: {_list(result.after.violated)}")
+    say(console, f"file     {place}")
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> Table:
@@ -297,7 +291,7 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
         violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
         verdicts.append(str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):
-            console.print(Text("confirmed", "green").append(f" on real processes: {start.failure}; {ran.folder.path}"))
+            say(console, Text("confirmed", "green").append(f" on real processes: {start.failure}; {ran.folder.path}"))
             return {"confirmed": True, "tries": number + 1, "run": str(ran.folder.path)}
         if ran.verdict.exit == Exit.HARNESS_ERROR:
             break
@@ -305,9 +299,7 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
         ran.verdict.reasons[0] if ran.verdict.exit == Exit.HARNESS_ERROR and ran.verdict.reasons
         else "delays and disk times differ on real processes, so the same interleaving may not occur"
     )  # fmt: skip
-    console.print(
-        Text("not reproduced", "yellow").append(f" on real processes ({', '.join(verdicts)}): {why}"), soft_wrap=True
-    )
+    say(console, Text("not reproduced", "yellow").append(f" on real processes ({', '.join(verdicts)}): {why}"))
     return {"confirmed": False, "tries": len(verdicts), "run": str(ran.folder.path), "why": why}
 
 

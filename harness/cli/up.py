@@ -2,9 +2,9 @@
 
 import contextlib
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -16,8 +16,9 @@ from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
 from zab_chaos.harness.machine.interrupt import Interrupt
-from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.runs.walk import Unfinished
 from zab_chaos.node.net import keys
 
@@ -44,11 +45,11 @@ def up_command(
         min_acked=0, keep_data=True,
     )  # fmt: skip
     with Interrupt() as interrupt:
-        console.print(f"{nodes} nodes are starting ...", highlight=False)
+        say(console, f"{nodes} nodes are starting ...")
         try:
             with ensemble:
                 _serve(ensemble, results, interrupt, console, quiet=quiet)
-                console.print("stopping the nodes and judging the run ...", highlight=False)
+                say(console, "stopping the nodes and judging the run ...")
         except Unfinished as error:
             raise HarnessError(f"{error}; the logs are in {_folder(ensemble)}/log") from None
     assert ensemble.verdict is not None
@@ -65,17 +66,14 @@ def _folder(ensemble: Ensemble) -> Path:
 def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Console, *, quiet: bool) -> None:
     """Serve `zab inject` and show the nodes until Ctrl-C."""
     with ExitStack() as stack:
-        try:
-            ports = free_ports(1)
-        except NoFreePortError as error:
-            raise HarnessError(str(error)) from None
+        ports = free_ports(1)
         stack.callback(release_ports, ports)
         files, control = keys.files_in(_folder(ensemble) / "config"), f"{HOST}:{ports[0]}"
         server = ControlServer(ensemble, control, _control_keys(files.control, stack))
         stack.callback(server.close)
         with contextlib.suppress(TimeoutError):  # the table then shows the missing nodes
             ensemble.until_converged(ALL_SECONDS)  # so that the first client can use any node
-        screen = stack.enter_context(_screen(console, quiet=quiet))
+        show = stack.enter_context(screen(console, quiet=quiet))
         stack.enter_context(
             opened(
                 results, folder=_folder(ensemble), control=control, nodes=ensemble.addresses, keys=files, on=ensemble.on
@@ -89,7 +87,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
             while server.news:
                 console.print(server.news.pop(0), markup=False, highlight=False)
             if time.monotonic() >= due:
-                screen.show(looks.look(), server.broken())
+                show(looks.look(), server.broken())
                 due = time.monotonic() + LOOK_SECONDS
 
 
@@ -110,51 +108,31 @@ def _welcome(ensemble: Ensemble, console: Console) -> None:
         "break         zab inject crash target=leader        (zab inject heal; zab inject --list)",
         "stop          Ctrl-C",
     ):
-        console.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(console, words)
 
 
-class _Screen(Protocol):
-    def __enter__(self) -> "_Screen": ...
-    def __exit__(self, *error: object) -> None: ...
-    def show(self, rows: list[Row], broken: list[str]) -> None: ...
+Show = Callable[[list[Row], list[str]], None]  # the nodes, and what is broken
 
 
-class _LiveTable:
-    """For a terminal: a table that is redrawn in place; events scroll above it."""
-
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> "_LiveTable":
-        self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._live.stop()
-
-    def show(self, rows: list[Row], broken: list[str]) -> None:
-        self._live.update(table(rows, broken))
+@contextmanager
+def screen(console: Console, *, quiet: bool) -> Iterator[Show]:
+    """What shows the nodes: on a terminal a table that is redrawn in place, elsewhere a line for each change."""
+    if quiet:
+        yield lambda rows, broken: None
+    elif console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda rows, broken: live.update(table(rows, broken))
+    else:
+        yield _changes(console)
 
 
-class _Lines:
-    """Without a terminal: a line for each change of the nodes' states. `console` None: no output."""
+def _changes(console: Console) -> Show:
+    last = ""
 
-    def __init__(self, console: Console | None) -> None:
-        self._console = console
-        self._last = ""
+    def show(rows: list[Row], broken: list[str]) -> None:
+        nonlocal last
+        before, last = last, in_a_line(rows)
+        if last != before:
+            say(console, last)
 
-    def __enter__(self) -> "_Lines":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return
-
-    def show(self, rows: list[Row], broken: list[str]) -> None:
-        words = in_a_line(rows)
-        if self._console is not None and words != self._last:
-            self._last = words
-            self._console.print(words, markup=False, highlight=False, soft_wrap=True)
-
-
-def _screen(console: Console, *, quiet: bool) -> _Screen:
-    return _LiveTable(console) if console.is_terminal and not quiet else _Lines(None if quiet else console)
+    return show

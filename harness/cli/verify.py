@@ -4,12 +4,12 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.text import Text
 
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
+from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import judge
@@ -28,18 +28,18 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
         for folder in folders:
             salvaged = _salvaged(folder)
             if salvaged is not None:
-                console.print(Text(salvaged, "yellow"), soft_wrap=True)
+                say(console, salvaged, "yellow")
             verdict = judge(folder.path)
             _keep(folder, verdict, console)
             terminal.show(folder, console, brief=quiet, judged=verdict)
             verdicts.append(verdict)
             cases.append(ci.case_of(folder, verdict))
     except Stopped:
-        console.print(f"interrupted: {len(verdicts)} of {len(folders)} runs were judged", highlight=False)
+        say(console, f"interrupted: {len(verdicts)} of {len(folders)} runs were judged")
     judged = [verdict.verdict for verdict in verdicts]
     overall = worst(judged if len(verdicts) == len(folders) else [*judged, Outcome.UNKNOWN])
     if len(folders) > 1:
-        console.print(f"\n{len(verdicts)} runs: {overall}", highlight=False)
+        say(console, f"\n{len(verdicts)} runs: {overall}")
     if json:
         answers = [
             {"folder": str(folder.path), **msgspec.to_builtins(verdict)}
@@ -65,4 +65,4 @@ def _keep(folder: RunFolder, verdict: Verdict, console: Console) -> None:
         write_verdict(folder.path, verdict.to_json())
     except OSError as error:
         words = f"verdict.json of {folder.path} could not be written ({error.strerror}); the verdict is below"
-        console.print(Text(words, "yellow"), soft_wrap=True)
+        say(console, words, "yellow")

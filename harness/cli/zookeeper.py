@@ -16,7 +16,7 @@ from zab_chaos.harness.cli.output import console_for, header, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.runs.run import Ran
 
 
@@ -33,7 +33,7 @@ def list_command(*, json: bool) -> int:
         )
     console = console_for(json=json)
     console.print(table)
-    console.print("\nAny other released version can be fetched too.", highlight=False)
+    say(console, "\nAny other released version can be fetched too.")
     return Exit.PASS
 
 
@@ -72,7 +72,7 @@ def check_command(
                 _try(row, tried, f"{number}/{len(plan)}", results, times, console)
             complete = True
         except (Stopped, Interrupted):
-            console.print("interrupted; the matrix is incomplete", highlight=False)
+            say(console, "interrupted; the matrix is incomplete")
     done = [row for row in rows if row.tried]
     console.print()
     console.print(matrix(done))
@@ -98,11 +98,11 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
 
         try_release(row, tried, results, times, said)
     line = Text(f"{where}, which {meant}: ").append_text(_count(tried))
-    console.print(line, highlight=False, soft_wrap=True)
+    say(console, line)
     for why in dict.fromkeys(tried.unjudged):
-        console.print(Text(f"  not judged: {why}", "dim"), soft_wrap=True)
+        say(console, f"  not judged: {why}", "dim")
     if not tried.as_stated:
-        console.print(Text(f"  {tried.folders[-1]}"), soft_wrap=True)
+        say(console, f"  {tried.folders[-1]}")
 
 
 def matrix(rows: Sequence[Row]) -> Table:

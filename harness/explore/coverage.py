@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding
 from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
 
 

@@ -14,10 +14,9 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.kind import FaultError
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import BadInput, check_names, did_you_mean
 from zab_chaos.harness.live.ensemble import Ensemble
 from zab_chaos.harness.live.fault_methods import Broken
-from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.keys import Keys
 
@@ -63,14 +62,13 @@ class ControlServer:
         except (FaultError, ClusterError, NetworkError) as error:
             self.news.append(str(error))
             raise ControlError(str(error)) from None
-        return {"wrong": f"no order is called {order!r}. {catalogue.did_you_mean(order, ORDERS)}"}
+        return {"wrong": f"no order is called {order!r}. {did_you_mean(order, ORDERS)}"}
 
     def _inject(self, words: Mapping[str, Any]) -> str:
         """`words`: a fault as a scenario's [[fault]] table has it, but for the time, which is now."""
         said = dict(words)
         name = str(said.pop("do", ""))
-        if name not in KINDS:
-            raise BadInput(f"no kind of fault is called {name!r}. {catalogue.did_you_mean(name, KINDS)}")
+        check_names("kind of fault", [name], KINDS)
         for key in ("at", "awaits"):
             if key in said:
                 raise BadInput(f"{name}: {key} belongs to a schedule; by hand it happens now")

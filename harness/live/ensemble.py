@@ -26,7 +26,7 @@ from zab_chaos.faults.scheduler import FaultRun
 from zab_chaos.harness.backends.fitting import step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
-from zab_chaos.harness.errors import BadInput
+from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import Broken, Hand, kind_of, verbs
 from zab_chaos.harness.live.scenario import checked, told
@@ -35,7 +35,6 @@ from zab_chaos.harness.machine.interrupt import Forced, Interrupt
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import RunOptions, defect_of, implied
 from zab_chaos.harness.runs.run import Run, reason, running
 from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
@@ -282,7 +281,7 @@ class Ensemble(Standing):
         """
         kind = None if word.startswith("_") else kind_of(word)
         if kind is None:
-            raise AttributeError(f"an ensemble has no {word!r}. {catalogue.did_you_mean(word, dir(self))}")
+            raise AttributeError(f"an ensemble has no {word!r}. {did_you_mean(word, dir(self))}")
         return partial(self._hand.do, kind)
 
     def __dir__(self) -> list[str]:

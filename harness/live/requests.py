@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from zab_chaos.harness.client.session import Done, Failed, Outcome, Unknown
-from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.runs import catalogue
+from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
 STEPS = (Create, Set, Delete, Check)  # what a multi may hold
@@ -62,7 +61,7 @@ def read(words: Sequence[str]) -> Request:
     """The request that was said. Raises BadInput."""
     if not words or words[0] not in WORDS:
         said = words[0] if words else ""
-        raise BadInput(f"nothing can be done by the name of {said!r}. {catalogue.did_you_mean(said, WORDS)}")
+        raise BadInput(f"nothing can be done by the name of {said!r}. {did_you_mean(said, WORDS)}")
     try:
         said_of = _parser().parse_args(list(words))
     except BadInput as error:

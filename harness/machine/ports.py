@@ -16,12 +16,14 @@ import stat
 import tempfile
 from pathlib import Path
 
+from zab_chaos.harness.errors import HarnessError
+
 LOWEST, HIGHEST = 20000, 32767  # Linux takes ephemeral ports from 32768 up
 
 _held: dict[int, int] = {}  # port -> descriptor of its locked file
 
 
-class NoFreePortError(Exception):
+class NoFreePortError(HarnessError):
     """Nothing left to listen on."""
 
 

@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 from zab_chaos.harness.report.answer import earliest
 from zab_chaos.harness.report.html.diagram import Diagram, Step
+from zab_chaos.harness.report.html.evidence import TRACE, ZXID
 from zab_chaos.harness.report.html.fault_spans import MENDS, Span
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.messages import Sent
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
 
-TRACE = re.compile(r"trace/node-(\d+)-\d+\.jsonl")
-ZXID = re.compile(r"\b(\d{1,9}):(\d{1,10})\b")
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
 AGAIN = re.compile(r"\bseq (\d+)")
 LETS = ("ACK", "COMMIT", "COMMIT-LD")  # upon one of these a node delivers
@@ -246,12 +245,8 @@ class _Search:
     def _sent(self, at: int) -> Link:
         one = self._diagram.exchange.messages[at]
         about = one.about
-        span = (
-            zx.show(zx.Zxid(about.last))
-            if about.first == about.last
-            else f"{_show(about.first)} to {_show(about.last)}"
-        )
-        said = about.words or f"{about.kind} {span if about.last else f'of epoch {about.epoch}'}"
+        span = _span(about.first, about.last) if about.last else f"of epoch {about.epoch}"
+        said = about.words or f"{about.kind} {span}"
         return Link(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
     def _durable(self, at: int, following: int | None, target: Point) -> Iterator[Link]:

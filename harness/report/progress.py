@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from zab_chaos.harness.report.console import say
 
 LINE_SECONDS = 1.0  # without a terminal: at most one line a second
 
@@ -33,28 +35,11 @@ class Now:
     upcoming: str | None = None
 
 
-class Display(Protocol):
+class Display:
     """Shows events and the state of a run. `update` may be called from another thread than `say`."""
 
-    period: float  # seconds between two updates
-    draws: bool  # whether it wants `update` at all
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def say(self, words: str) -> None:
-        """Show an event; it stays on the screen."""
-
-    def update(self, now: Now) -> None:
-        """Show the current state."""
-
-
-class Quiet:
-    """Shows nothing."""
-
-    period = 1.0
-    draws = False
+    period = 1.0  # seconds between two updates
+    draws = False  # whether it wants `update` at all
 
     def __enter__(self) -> Self:
         return self
@@ -65,13 +50,17 @@ class Quiet:
         return
 
     def say(self, words: str) -> None:
-        return
+        """Show an event; it stays on the screen."""
 
     def update(self, now: Now) -> None:
-        return
+        """Show the current state."""
 
 
-class Lines(Quiet):
+class Quiet(Display):
+    """Shows nothing."""
+
+
+class Lines(Display):
     """Prints a line for each event, and at most one per second for the state."""
 
     draws = True
@@ -83,7 +72,7 @@ class Lines(Quiet):
         self._last = ""
 
     def say(self, words: str) -> None:
-        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+        say(self._console, words)
 
     def update(self, now: Now) -> None:
         """Print the state, unless it is unchanged or a line was printed within the last second."""
@@ -96,7 +85,7 @@ class Lines(Quiet):
         self.say(words)
 
 
-class Panel(Quiet):
+class Panel(Display):
     """A panel that is redrawn in place; events scroll above it."""
 
     period = 0.25

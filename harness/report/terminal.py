@@ -12,7 +12,7 @@ from rich.text import Text
 
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.answer import answer, capital, not_kept
-from zab_chaos.harness.report.tables import folding
+from zab_chaos.harness.report.console import folding, say
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
@@ -38,9 +38,9 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # its reason is all there is to say
     if known is not None:
         console.print()
-        _say(console, capital(answer(known)), style="bold")
+        say(console, capital(answer(known)), "bold")
         for line in summary.led_to(folder, known):
-            _say(console, line)
+            say(console, line)
     if not brief and not failed:
         console.print()
         _faults(folder, console)
@@ -63,7 +63,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
         table.add_row(
             f"{span.at:.2f}",
             span.do,
-            _target(span),
+            fault_timeline.hit(span.target, span.nodes),
             "" if span.healed is None else f"{span.healed - span.at:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
             "to the end" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
@@ -72,15 +72,9 @@ def _faults(folder: RunFolder, console: Console) -> None:
     console.print()
 
 
-def _target(span: fault_timeline.Span) -> str:
-    """Format a target as `leader = 2`: the scenario's word, and the nodes that were hit."""
-    nodes = " ".join(map(str, span.nodes))
-    return span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
-
-
 def _properties(verdict: dict[str, Any], console: Console) -> None:
     table = folding("property", title="Properties")
-    table.add_column("source", style="dim")
+    table.add_column("source", "dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
     unjudged: dict[str, list[str]] = {}  # by the reason
@@ -94,7 +88,7 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
     if table.row_count:
         console.print(table)
         for why, names in unjudged.items():
-            _say(console, f"not judged: {', '.join(names)} ({why})", style="dim")
+            say(console, f"not judged: {', '.join(names)} ({why})", "dim")
         console.print()
 
 
@@ -104,15 +98,15 @@ def _violations(verdict: Verdict, console: Console) -> None:
     if not broken:
         return
     title, *lines = summary.finding(broken[0])
-    _say(console, title, style="bold")
+    say(console, title, "bold")
     for line in lines:
-        _say(console, line, style="dim" if line.startswith("    ") else "")
+        say(console, line, "dim" if line.startswith("    ") else "")
     for item in broken[1:]:
         count = len(item.violations) + item.more
         words = item.violations[0].words if item.violations else item.statement
         more = f" (and {count - 1} more)" if count > 1 else ""
         state = "violated" if item.verdict is Judgement.VIOLATION else "uncertain"
-        _say(console, f"also {state}: {item.name}: {words}{more}")
+        say(console, f"also {state}: {item.name}: {words}{more}")
     console.print()
 
 
@@ -129,17 +123,12 @@ def _end(
         line.append(f"  the scenario expects {expected}")
     elif expect.get("violates") is not None and expect["violates"] not in violated:
         line.append(f"  the scenario expects a violation of {expect['violates']}")
-    console.print(line, highlight=False, soft_wrap=True)
+    say(console, line)
     for reason in reasons:
-        _say(console, f"  {reason}")
+        say(console, f"  {reason}")
     if facts.get("dump"):
-        _say(console, f"dump     {facts['dump']}")
-    _say(console, f"results  {folder.path}")
-    _say(console, f"report   zab report {shlex.quote(str(folder.path))}")
+        say(console, f"dump     {facts['dump']}")
+    say(console, f"results  {folder.path}")
+    say(console, f"report   zab report {shlex.quote(str(folder.path))}")
     if facts.get("command"):
-        _say(console, f"again    {facts['command']}")
-
-
-def _say(console: Console, words: str, style: str = "") -> None:
-    """Print a plain line: brackets are not markup, and only the terminal wraps."""
-    console.print(Text(words, style), highlight=False, soft_wrap=True)
+        say(console, f"again    {facts['command']}")

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -35,6 +36,12 @@ class Span:
     confirmed: bool
     stood_still: float | None  # seconds of the longest time until the next fault in which writes waited and none
     # succeeded; None: until the end
+
+
+def hit(target: str, nodes: Sequence[int]) -> str:
+    """`leader = 2`: what the scenario said, and the nodes that it was."""
+    numbers = " ".join(map(str, nodes))
+    return target if not numbers or target == f"node-{numbers}" else f"{target} = {numbers}"
 
 
 def origin(folder: RunFolder) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.run_folder import RunFolder, below
 
 NOT_JUDGED = "NOT-JUDGED"
 _STAMP = re.compile(r"(\d{8}T\d{6}Z)-\d+")
@@ -29,9 +29,10 @@ class Entry:
 
 
 def read_index(root: Path) -> list[Entry]:
-    """Every run at any depth below `root`, the newest first; one that links lead to is listed once."""
-    folders = {path.parent.resolve() for path in root.glob("**/run.json")}
-    return sorted(map(_entry, map(RunFolder, folders)), key=lambda one: (one.made, str(one.folder.path)), reverse=True)
+    """Every run at any depth below `root`, the newest first."""
+    return sorted(
+        map(_entry, map(RunFolder, below(root))), key=lambda one: (one.made, str(one.folder.path)), reverse=True
+    )
 
 
 def matching(entries: list[Entry], *, scenario: str | None, verdict: str | None) -> Iterator[Entry]:

@@ -155,6 +155,11 @@ def _point_latest(results: Path, run: Path) -> None:
     beside.replace(link)
 
 
+def below(root: Path) -> set[Path]:
+    """The folder of every run at any depth below `root`; one that links lead to is there once."""
+    return {path.parent.resolve() for path in root.glob("**/run.json")}
+
+
 def find(results: Path, name: str) -> RunFolder:
     """Find a stored run by its path, by its path below the results folder, or as `latest`. Raises BadInput."""
     for path in (Path(name), results / name):

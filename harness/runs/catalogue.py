@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.errors import did_you_mean as did_you_mean  # the one of scenarios, commands, faults, ...
+from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.machine import checkout
 
 

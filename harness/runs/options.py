@@ -9,7 +9,7 @@ from zab_chaos.faults.scenario import Scenario, ScenarioError, load
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend, RunOptions
 from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
-from zab_chaos.harness.errors import BadInput, did_you_mean
+from zab_chaos.harness.errors import BadInput, check_names
 from zab_chaos.harness.runs import catalogue
 
 __all__ = ["RunOptions", "implied", "loaded", "options_for", "read", "suited"]
@@ -49,8 +49,8 @@ def suited(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Sce
 
 def known_defect(backend: Backend, name: str | None) -> None:
     """Raises BadInput if the backend's nodes can't be built with it."""
-    if name is not None and name not in backend.defects:
-        raise BadInput(f"no defect is called {name!r}. {did_you_mean(name, backend.defects)}")
+    if name is not None:
+        check_names("defect", [name], backend.defects)
 
 
 def options_for(

@@ -12,27 +12,10 @@ import pytest
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.explore.seeds import read_seeds
 
-# Every key of the marker, and what it means; `pytest --markers` and docs/ci.md tell the same.
-KEYS = {
-    "on": "the world: processes, sim, ...",
-    "zookeeper": "a release of Apache ZooKeeper's servers, or a distribution's folder; it implies on=\"zookeeper\"",
-    "nodes": "how many",
-    "seed": "what fixes the draws, and in the simulated world everything",
-    "seeds": "an item for each of them: a range, a list, or A..B",
-    "scenario": "for zab_run: a shipped scenario's name, or a file",
-    "defect": "build the nodes with this known bug",
-    "record": "whether the nodes record their inputs, for replay",
-    "disk": "faithful, ordinary or fuse",
-    "timing": "as a scenario's [timing]",
-    "limits": "as a scenario's [limits]",
-    "min_acked": "so many writes must have been acknowledged, or the verdict is UNKNOWN",
-    "converges_within": "seconds that the nodes may take to come together in the end",
-    "expect": "the verdict that the test is to end with",
-    "allow_unknown": "let UNKNOWN pass too",
-}
 ZOOKEEPER = "zookeeper"
 OF_A_RUN = {"on", "zookeeper", "nodes", "seed", "seeds", "scenario", "defect", "record", "expect", "allow_unknown"}
-OF_AN_ENSEMBLE = set(KEYS) - {"scenario"}
+OF_AN_ENSEMBLE = OF_A_RUN - {"scenario"} | {"disk", "timing", "limits", "min_acked", "converges_within"}
+KEYS = OF_A_RUN | OF_AN_ENSEMBLE  # of the marker; `pytest --markers` and docs/ci.md say what they mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

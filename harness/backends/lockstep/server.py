@@ -12,13 +12,12 @@ from zab_chaos.harness.backends.lockstep.disk import FolderDisk
 from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.backends.lockstep.replica import RemoteCommands, RemoteReplica
 from zab_chaos.harness.backends.processes import life
-from zab_chaos.harness.results.run_folder import RunFolder, write_whole
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.world.interfaces import MachineDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
 from zab_chaos.model.world.server import KILLED, SimServer
 from zab_chaos.model.world.world import Plan, Sink, World
-from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.lockstep import wire
 
 END_SECONDS = 30.0  # from a process's last word to its exit
@@ -106,7 +105,7 @@ class LockstepNode(SimNode):
             parent=os.getpid(),
         )
         self.config_file = folder.file("config", f"node-{number}.json")
-        write_whole(self.config_file, _readable(self.config))
+        life.write_config(self.config_file, self.config)
 
     def make_disk(self) -> MachineDisk:
         return self.folder_disk
@@ -120,7 +119,3 @@ class LockstepNode(SimNode):
             self.server.process.signal(signal.SIGKILL)
             self.server.process.wait(END_SECONDS)
             self.server.process.release()
-
-
-def _readable(config: NodeConfig) -> str:
-    return msgspec.json.format(msgspec.json.encode(config)).decode() + "\n"

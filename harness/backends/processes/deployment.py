@@ -19,7 +19,7 @@ from zab_chaos.harness.client.log import Book
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
-from zab_chaos.harness.machine.ports import NoFreePortError, free_ports, release_ports
+from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -93,10 +93,7 @@ class ProcessDeployment(FolderDeployment):
         return [(source, target) for source in nodes for target in nodes if source != target]
 
     def _ports(self, count: int, stack: ExitStack) -> list[int]:
-        try:
-            ports = free_ports(count)
-        except NoFreePortError as error:
-            raise HarnessError(str(error)) from error
+        ports = free_ports(count)
         stack.callback(release_ports, ports)
         return ports
 

@@ -11,9 +11,9 @@ import msgspec
 
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
-from zab_chaos.harness.backends.processes.life import Life, spawn
+from zab_chaos.harness.backends.processes.life import Life, spawn, write_config
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.results.run_folder import RunFolder, write_whole
+from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import Limits, NodeConfig, Timing
 from zab_chaos.node.core.digest import NEWEST
 from zab_chaos.node.net import keys
@@ -59,8 +59,7 @@ class Nodes(Lives):
         self._control = {node: ControlClient(plan.addresses[node].control, pair) for node in self.nodes}
         self._locks = {node: threading.Lock() for node in self.nodes}
         for node in self.nodes:
-            config = msgspec.json.format(msgspec.json.encode(self._node_config(node)))
-            write_whole(self._config(node), config.decode() + "\n")
+            write_config(self._config(node), self._node_config(node))
             self._config(node).chmod(0o644)  # in a container somebody else reads it; it holds no secret
 
     def _node_config(self, node: int) -> NodeConfig:

@@ -15,12 +15,14 @@ import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+import msgspec
 import psutil
 
 import zab_chaos
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.machine.waiting import wait_until
-from zab_chaos.harness.results.run_folder import private
+from zab_chaos.harness.results.run_folder import private, write_whole
+from zab_chaos.node.config import NodeConfig
 
 KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
 
@@ -157,6 +159,11 @@ class ProcessLife(Life):
         """Close our end of its stdin."""
         if self.process.stdin is not None and not self.process.stdin.closed:
             self.process.stdin.close()
+
+
+def write_config(path: Path, config: NodeConfig) -> None:
+    """Write what a node's process is told, so that people can read it, too."""
+    write_whole(path, msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
 
 
 def spawn(

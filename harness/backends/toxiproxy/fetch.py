@@ -20,6 +20,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
 from zab_chaos.harness.machine.download import WrongSum, download
+from zab_chaos.harness.report.console import say
 
 MODULE = "github.com/Shopify/toxiproxy/v2"
 RELEASE = f"https://github.com/Shopify/toxiproxy/releases/download/v{VERSION}"
@@ -66,7 +67,7 @@ def _progress(doing: str) -> Iterator[None]:
     """What is being done, on a terminal with the time that it has taken."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        console.print(doing, highlight=False, soft_wrap=True)
+        say(console, doing)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         shown.add_task(doing, total=None)

@@ -11,15 +11,17 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from zab_chaos.harness.report.html.evidence import read_verdict
 from zab_chaos.harness.report.html.fault_spans import MENDS, read_spans
 from zab_chaos.harness.report.html.lanes import stretches
 from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
 from zab_chaos.harness.report.html.source import MilestoneLine, Source
-from zab_chaos.harness.results.run_folder import read_json
+from zab_chaos.harness.results.index import NOT_JUDGED
+from zab_chaos.harness.results.run_folder import below, read_json
 from zab_chaos.pipeline.naming import experiment
 
-NOT_JUDGED = "NOT-JUDGED"
 CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")
 
 
@@ -46,7 +48,6 @@ class Run:
     reasons: list[str] = field(default_factory=list)
     seed: int | None = None
     numbers: dict[str, float] = field(default_factory=dict)  # of the verdict's metrics, by name
-    unavailable: float = 0.0  # seconds of the longest time in which a write was due and none succeeded
     hits: list[tuple[str, str]] = field(default_factory=list)  # fault, what the node was when it was hit
 
     @property
@@ -56,6 +57,11 @@ class Run:
     @property
     def violated(self) -> list[str]:
         return [name for name, judgement in self.properties.items() if judgement == "VIOLATION"]
+
+    @property
+    def unavailable(self) -> float:
+        """Seconds of the longest time in which a write was due and none succeeded."""
+        return self.numbers.get("longest_unavailability_s", 0.0)
 
     @property
     def as_expected(self) -> bool:
@@ -69,63 +75,44 @@ def how_many(runs: int) -> str:
 
 
 def read_campaign(root: Path) -> list[Run]:
-    """Every run at any depth below `root`, by scenario and time; one that links lead to is counted once."""
-    folders = {path.parent.resolve() for path in root.glob("**/run.json")}
-    return sorted((_read(folder) for folder in folders), key=lambda run: (run.name, run.folder.name))
+    """Every run at any depth below `root`, by scenario and time."""
+    return sorted(map(_read, below(root)), key=lambda run: (run.name, run.folder.name))
 
 
 def _read(folder: Path) -> Run:
     source, facts = Source(folder), read_json(folder / "run.json")
-    expect = facts.get("expect")
-    run = Run(
-        folder=folder,
-        scenario=str(facts.get("scenario", folder.parent.name)),
-        defect=str(facts["defect"]) if facts.get("defect") else None,
-        command=str(facts.get("command", "")),
-        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
-    )
-    run.seed = _seed(facts.get("seed"))
-    run.hits = list(_hits(source))
     verdict = read_verdict(source).verdict
-    if verdict is not None:
-        run.verdict = str(verdict.verdict)
-        run.properties = {item.name: str(item.verdict) for item in verdict.properties}
-        run.reasons = verdict.reasons
-        run.recoveries = list(_recoveries(verdict.metrics.get("faults")))
-        run.numbers = _numbers(verdict.metrics)
-        run.unavailable = run.numbers.get("longest_unavailability_s", 0.0)
+    run = _run(folder, facts, facts.get("expect"), None if verdict is None else msgspec.to_builtins(verdict))
+    run.hits = list(_hits(source))
     return run
 
 
 def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> Run:
     """A run as the pipeline has judged it: its row in `runs`, and its verdict (results/README.md)."""
-    expect = json.loads(facts["expect"] or "{}")
-    metrics = verdict["metrics"]
-    run = Run(
-        folder=Path(path),
-        scenario=str(facts["scenario"] or Path(path).parent.name),
-        defect=facts["defect"],
-        command=str(facts["command"] or ""),
-        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
-        verdict=verdict["verdict"],
-        properties={item["name"]: item["verdict"] for item in verdict["properties"]},
-        reasons=verdict["reasons"],
-        seed=_seed(facts["seed"]),
-        numbers=_numbers(metrics),
-    )
-    faults = metrics.get("faults", [])
-    run.recoveries = list(_recoveries(faults))
-    run.unavailable = run.numbers.get("longest_unavailability_s", 0.0)
+    run = _run(Path(path), facts, json.loads(facts["expect"] or "{}"), verdict)
+    faults = verdict["metrics"].get("faults", [])
     run.hits = [(fault["do"], was) for fault in faults if fault["do"] not in MENDS for was in fault["was"]]
     return run
 
 
-def _seed(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if type(value) in (int, float)}
+def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, Any] | None) -> Run:
+    """`facts`: of run.json, of which any may be missing; `expect`: the scenario's; `verdict`: as verdict.json has it."""
+    seed = facts.get("seed")
+    run = Run(
+        folder=folder,
+        scenario=str(facts.get("scenario") or folder.parent.name),
+        defect=str(facts["defect"]) if facts.get("defect") else None,
+        command=str(facts.get("command") or ""),
+        expected=str(expect.get("verdict", "PASS")) if isinstance(expect, dict) else "PASS",
+        seed=seed if isinstance(seed, int) else None,
+    )
+    if verdict is not None:
+        metrics = verdict["metrics"]
+        run.verdict, run.reasons = verdict["verdict"], verdict["reasons"]
+        run.properties = {item["name"]: item["verdict"] for item in verdict["properties"]}
+        run.recoveries = list(_recoveries(metrics.get("faults")))
+        run.numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
+    return run
 
 
 def _recoveries(faults: Any) -> Iterator[Recovery]:

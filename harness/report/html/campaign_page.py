@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from zab_chaos.harness.report.html.campaign import NOT_JUDGED, Run, how_many
+from zab_chaos.harness.report.html.campaign import Run, how_many
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.numbers import catching_up, numbers
 from zab_chaos.harness.report.html.sparkline import strip
 from zab_chaos.harness.report.html.tables import MEANINGS, SIGNS, badge
+from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.model.oracle.measures import percentile
 
 WORST = ("VIOLATION", "UNKNOWN", "PASS", "NOT-APPLICABLE")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zab_chaos.harness.report.html.source import FaultLine, Source
-from zab_chaos.harness.results.fault_timeline import target_words
+from zab_chaos.harness.results.fault_timeline import hit, target_words
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other faults of links only disturb them
@@ -28,8 +28,7 @@ class Span:
     @property
     def on(self) -> str:
         """`leader = 2`: what the scenario said and what it was."""
-        nodes = " ".join(map(str, self.nodes))
-        return self.target if not nodes or self.target == f"node-{nodes}" else f"{self.target} = {nodes}"
+        return hit(self.target, self.nodes)
 
     @property
     def detail(self) -> str:
@@ -45,7 +44,7 @@ def read_spans(source: Source) -> list[Span]:
     for number, line in source.lines("faults.jsonl", FaultLine):
         key = repr(line.id)
         if line.type == "inject":
-            spans[key] = _begun(line, number)
+            spans[key] = _begun(line)
         elif line.type == "heal" and key in spans:
             span = spans[key]
             span.healed = None if span.do in MENDS else max(line.t, span.at)
@@ -55,7 +54,7 @@ def read_spans(source: Source) -> list[Span]:
     return sorted(spans.values(), key=lambda span: span.at)
 
 
-def _begun(line: FaultLine, number: int) -> Span:
+def _begun(line: FaultLine) -> Span:
     return Span(
         id=line.id,
         do=line.do,

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
 
+from zab_chaos.harness.report.html.packed import steps
 from zab_chaos.harness.report.html.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import percentile
@@ -33,12 +34,12 @@ class Operations:
         """For the page: microseconds; `due`, `line` as differences; what is one digit as text."""
         due = [(one - zero) // 1000 for one in self.due]
         return {
-            "due": _differences(due),
+            "due": steps(due),
             "took": [one if one == UNANSWERED else one // 1000 for one in self.took],
             "outcome": "".join(map(str, self.outcome)),
             "op": "".join(map(str, self.op)),
             "node": self.node.tolist(),
-            "line": _differences(self.line.tolist()),
+            "line": steps(self.line.tolist()),
         }
 
     def quantiles(self) -> list[tuple[str, int, list[float]]]:
@@ -99,7 +100,3 @@ def read_operations(source: Source) -> Operations:
             what = f"operation {line.op!r}" if line.type == "invoke" else f"line {line.type!r} {line.outcome!r}"
             source.damaged("ops.jsonl", number, f"has an unexpected {what} of client {line.client}, seq {line.seq}")
     return found
-
-
-def _differences(values: list[int]) -> list[int]:
-    return [value - before for before, value in zip([0, *values], values, strict=False)]

@@ -33,19 +33,17 @@ def link_to(story: RunData, begin: int, end: int, words: str) -> Html:
     return element("button", words, type="button", class_="show", data_begin=first, data_end=last)
 
 
+def _moment(story: RunData, t: int) -> Html:
+    """A button that shows the time around `t`."""
+    return link_to(story, t - 50_000_000, t + 50_000_000, f"{story.seconds(t):.3f} s")
+
+
 def chain(story: RunData) -> Html | None:
     """How the violation came about: the fault before it, and the events that lead from there to it."""
     found = story.chain
     if found is None:
         return None
-    events = (
-        element(
-            "li",
-            link_to(story, one.t - 50_000_000, one.t + 50_000_000, f"{story.seconds(one.t):.3f} s"),
-            f" {one.words}",
-        )
-        for one in found.links
-    )
+    events = (element("li", _moment(story, one.t), f" {one.words}") for one in found.links)
     button = element("button", "show it in the diagram", type="button", id="show-chain")
     return element(
         "section",
@@ -111,14 +109,11 @@ def _follow(asked: str) -> Html:
 
 
 def _cited(story: RunData, mark: Mark, asked: str | None) -> Html:
-    at = None
-    if mark.t is not None:
-        at = link_to(story, mark.t - 50_000_000, mark.t + 50_000_000, f"{story.seconds(mark.t):.3f} s")
     return element(
         "li",
         element("span", str(mark.number), class_="mark"),
         " ",
-        at,
+        _moment(story, mark.t) if mark.t is not None else None,
         f" {mark.words} ",
         _follow(asked) if asked else None,
         element("details", element("summary", f"{mark.file}:{mark.line}"), element("code", mark.text)),

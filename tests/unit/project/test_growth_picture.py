@@ -3,9 +3,7 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
-from benchmarks.growth import line, picture, points
+from benchmarks.growth import picture, points
 from zab_chaos.harness.bench import store
 
 
@@ -22,12 +20,6 @@ def test_points_are_the_events_figures_only() -> None:
     made = report({2_000_000: (30.0, 50.0), 1_000_000: (20.0, 35.0)})
     assert points(made) == [(1_000_000, 35.0), (2_000_000, 50.0)]
     assert points(made, "") == [(1_000_000, 20.0), (2_000_000, 30.0)]
-
-
-def test_the_line_through_a_line_is_that_line() -> None:
-    assert line([(1, 12.0), (2, 14.0), (5, 20.0)]) == (pytest.approx(10.0), pytest.approx(2.0))
-    with pytest.raises(ValueError, match="two points"):
-        line([(1, 12.0)])
 
 
 def test_every_point_is_drawn_inside() -> None:

@@ -1,9 +1,11 @@
 """How a running ensemble is shown, node by node."""
 
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 
+from zab_chaos.harness.cli.up import screen
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
 
@@ -55,3 +57,14 @@ def test_a_line_changes_only_when_something_happened() -> None:
     later = Row(node=1, address="a:1", role="leading", epoch=2, last_zxid=(2, 9), hears=[])
     assert in_a_line([row]) == in_a_line([later]) == "1 leading epoch 2"
     assert "nothing is broken" in shown([row], [])
+
+
+def test_without_a_terminal_each_change_is_a_line() -> None:
+    console = Console(file=StringIO(), width=20)
+    with screen(console, quiet=False) as show:
+        for role in ("looking", "leading", "leading", "looking"):
+            show([Row(node=1, address="a:1", role=role)], [])
+    assert console.file.getvalue() == "1 looking\n1 leading\n1 looking\n"  # type: ignore[attr-defined]
+    with screen(console, quiet=True) as show:
+        show([Row(node=1, address="a:1", role="leading")], [])
+    assert console.file.getvalue().count("\n") == 3  # type: ignore[attr-defined]

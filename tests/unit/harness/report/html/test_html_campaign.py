@@ -54,6 +54,12 @@ def test_every_run_is_read_once_with_its_verdict(root: Path) -> None:
     assert [name for name, run in runs.items() if not run.as_expected] == ["forks", "told"]
 
 
+def test_a_run_without_a_command_is_shown_without_one(tmp_path: Path) -> None:
+    keep(tmp_path, "held/1", steady_state(), judged=False, scenario="held", command=None)
+    (run,) = read_campaign(tmp_path)
+    assert run.command == ""
+
+
 def test_a_fault_hits_a_node_in_a_phase(root: Path) -> None:
     hits = by_name(read_campaign(root))["told"].hits
     assert ("crash", "LEADING BROADCAST") in hits
