@@ -109,6 +109,10 @@ class Lives(ABC):
         """The end of the log of the node's latest life."""
         return self._lives[node].last_words()
 
+    def log(self, node: int, life: int) -> Path:
+        """The file with what that life of the node wrote to its stderr and stdout."""
+        return self._folder.file("log", f"node-{node}-{life}.log")
+
     def disk_folder(self, node: int) -> str:
         if self._disks is not None and not self.alive(node):
             self._disks.rest(node)
@@ -139,7 +143,7 @@ class Lives(ABC):
         if last is not None:
             last.release()
         number = 1 if last is None else last.life + 1
-        log = self._folder.file("log", f"node-{node}-{number}.log")
+        log = self.log(node, number)
         if self._disks is not None:
             self._disks.begin(node)
         self._lives[node] = self._begin(node, number, crash_at, log)

@@ -15,10 +15,11 @@ from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.zookeeper import four_letter_words, points
+from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
 from zab_chaos.harness.backends.zookeeper.links import Meter
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server
+from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -66,6 +67,10 @@ class Servers(Lives):
         for node in self.nodes:
             self._past.settle(node)
         return self._past.all(trees)
+
+    def led(self, life: PastLife) -> list[Led]:
+        """The epochs for which a life was established as the leader, by its log."""
+        return list(server_log.read(self.log(life.node, life.life), life.node, life.life))
 
     def data(self, node: int) -> Path:
         """Where its disk is."""

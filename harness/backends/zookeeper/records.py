@@ -11,8 +11,9 @@ A server writes no trace. What can be said of it all the same:
   server has applied, but has not logged yet. At the end, each server that showed its tree has applied its whole log.
 - `truncate`: what a log held at one time and holds no more, on the same disk.
 - `role`, `phase`: as they were seen; `member`: a server whose disk was lost was seen to serve again.
+- `established`: as the leader says in its log; the history that it led with is what its disk has of the epochs before.
 
-Nothing is said of promises, of acknowledgements between servers, of when something became durable, of what was in flight.
+Nothing is said of promises, of other acknowledgements between servers, of when something became durable, of what was in flight.
 """
 
 import re
@@ -22,10 +23,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Step, Transaction
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, Invoke, packed, trace_name
@@ -67,15 +70,21 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Of a whole run. `sessions`: client number to the sessions that it had. `clock`: what is to be added to nanoseconds of
-    the wall clock to have monotonic ones. `nodes`: of the ensemble."""
+    """Of a whole run. `sessions`: client number to the sessions that it had. `led`: what the servers' logs say of the epochs
+    that they led. `clock`: what is to be added to nanoseconds of the wall clock to have monotonic ones. `nodes`: of the
+    ensemble."""
 
     nodes: int
     lives: Sequence[Life]
     operations: Sequence[Invoke | Complete] = ()
     sessions: Mapping[int, Sequence[int]] = field(default_factory=dict)
     seen: Sequence[Seen] = ()
+    led: Sequence[Led] = ()
     clock: int = 0
+
+    def monotonic(self, milliseconds: int) -> int:
+        """A time of the wall clock as the traces have it."""
+        return milliseconds * 1_000_000 + self.clock
 
 
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
@@ -83,6 +92,7 @@ def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     union = _union(evidence.lives)
     _tell_ends(union, evidence)
     events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
+    events += _established(evidence)
     events += _broadcasts(evidence, union)
     events += _deliveries(evidence, union)
     found: dict[tuple[int, int], list[Event]] = {(life.node, life.life): [] for life in evidence.lives}
@@ -162,8 +172,18 @@ def _members(evidence: Evidence) -> Iterator[Event]:
             yield _event(life, served[0].t, "member", epoch=served[0].epoch, quorum=[])
 
 
-def _life_of(seen: Seen) -> tuple[int, int]:
+def _life_of(seen: Seen | Led) -> tuple[int, int]:
     return seen.node, seen.life
+
+
+def _established(evidence: Evidence) -> Iterator[Event]:
+    """What a server says after its disk was read for the last time is not part of the evidence."""
+    lives = {(life.node, life.life): life for life in evidence.lives}
+    for led in evidence.led:
+        life, t = lives[_life_of(led)], evidence.monotonic(led.time)
+        if t <= life.ended:
+            last = Zxid(life.after.last_before(led.epoch))
+            yield _event(life, t, "established", epoch=led.epoch, last_zxid=pair(last), quorum=list(led.quorum))
 
 
 # What was broadcast
@@ -205,9 +225,8 @@ def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> I
     known: set[tuple[int, int]] = set()
     for epoch, zxids in groupby(union, lambda zxid: zxid >> 32):
         forks = [union[zxid] for zxid in zxids]
-        primaries = _primaries(evidence, epoch, [fork[0].time * 1_000_000 + evidence.clock for fork in forks])
-        for one, life in ((one, primaries[min(n, len(primaries) - 1)]) for fork in forks for n, one in enumerate(fork)):
-            t = one.time * 1_000_000 + evidence.clock
+        for one, life in _by_primary(evidence, epoch, forks):
+            t = evidence.monotonic(one.time)
             client, seq = owners.of(one)
             if not owners.ours(client) and (client, life.node) not in known:
                 known.add((client, life.node))
@@ -218,13 +237,32 @@ def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> I
             )  # fmt: skip
 
 
-def _primaries(evidence: Evidence, epoch: int, times: Sequence[int]) -> list[Life]:
-    """Who can have led an epoch in which transactions were made at these times, the likeliest first: who was seen to lead it,
-    who lived then. The second is for the other side of a fork."""
-    leaders = {seen.node for seen in evidence.seen if seen.role == "LEADING" and seen.epoch == epoch}
+def _by_primary(
+    evidence: Evidence, epoch: int, forks: Sequence[Sequence[Transaction]]
+) -> Iterator[tuple[Transaction, Life]]:
+    """Every transaction of an epoch and the life that made it. Where several were established for the epoch, it is the last
+    of them that was established before."""
+    lives = {(life.node, life.life): life for life in evidence.lives}
+    led = [
+        (led.time, lives[_life_of(led)]) for led in sorted(evidence.led, key=attrgetter("time")) if led.epoch == epoch
+    ]
+    primaries = _primaries(evidence, epoch, [evidence.monotonic(fork[0].time) for fork in forks])
+    for fork in forks:
+        for n, one in enumerate(fork):
+            before = [life for time, life in led if time <= one.time] if len(led) > 1 else []
+            yield one, before[-1] if before else primaries[min(n, len(primaries) - 1)]
 
-    def unlikely(life: Life) -> tuple[bool, int, int]:
-        return life.node not in leaders, sum(not life.began <= t <= life.ended for t in times), life.began
+
+def _primaries(evidence: Evidence, epoch: int, times: Sequence[int]) -> list[Life]:
+    """Who can have led an epoch in which transactions were made at these times, the likeliest first: who was established for
+    it, who was seen to lead it, who lived then. The second is for the other side of a fork."""
+    leaders = {seen.node for seen in evidence.seen if seen.role == "LEADING" and seen.epoch == epoch}
+    established = {_life_of(led) for led in evidence.led if led.epoch == epoch}
+
+    def unlikely(life: Life) -> tuple[bool, bool, int, int]:
+        led = (life.node, life.life) in established
+        absent = sum(not life.began <= t <= life.ended for t in times)
+        return not led, life.node not in leaders, absent, life.began
 
     best = {life.node: life for life in sorted(evidence.lives, key=unlikely, reverse=True)}
     return sorted(best.values(), key=unlikely)

@@ -156,16 +156,18 @@ class Stage(ProcessDeployment):
     def _write_traces(self) -> None:
         """Once nothing happens any more: what was shown, as the documented events."""
         ops = self.folder.file("ops.jsonl")
+        lives = self._lives if self._lives is not None else self.cluster.past({})
         evidence = Evidence(
             nodes=self._scenario.nodes,
-            lives=self._lives if self._lives is not None else self.cluster.past({}),
+            lives=lives,
             operations=[operation_from_json(line) for line in ops.read_bytes().splitlines()] if ops.exists() else [],
             sessions=self._sessions(),
             seen=self._sampler.seen,
+            led=[led for life in lives for led in self.cluster.led(life)],
             clock=time.monotonic_ns() - time.time_ns(),
         )
         write_traces(evidence, self.folder)
-        sessions.write_ended(self.sessions_file, evidence.lives)
+        sessions.write_ended(self.sessions_file, lives)
         if self._tree is not None:
             tree.write(self._tree, self.folder.file("tree.jsonl"))
 

@@ -73,6 +73,11 @@ class Log:
         logged = self.transactions[-1].zxid if self.transactions else 0
         return max(logged, max(self.snapshots, default=0))
 
+    def last_before(self, epoch: int) -> int:
+        """The last zxid that is durable there of the epochs before this one; 0 if there is none."""
+        held = (*(one.zxid for one in self.transactions), *self.snapshots)
+        return max((zxid for zxid in held if zxid >> 32 < epoch), default=0)
+
 
 def read_disk(folder: Path) -> Log:
     """A dead server's disk, or what can be seen of a living one's. `folder` is its dataDir. Raises OSError."""

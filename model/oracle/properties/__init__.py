@@ -13,7 +13,13 @@ from zab_chaos.model.oracle.properties.ladis import CausalOrder, Prefix, Reliabl
 from zab_chaos.model.oracle.properties.links import Channels, Sanity
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
 from zab_chaos.model.oracle.properties.once import ExactlyOnce
-from zab_chaos.model.oracle.properties.primary import GlobalPrimaryOrder, LocalPrimaryOrder, OneLeader, PrimaryIntegrity
+from zab_chaos.model.oracle.properties.primary import (
+    GlobalPrimaryOrder,
+    LocalPrimaryOrder,
+    OneEstablished,
+    OneLeader,
+    PrimaryIntegrity,
+)
 from zab_chaos.model.oracle.properties.progress import Progress
 from zab_chaos.model.oracle.properties.promises import Promises
 from zab_chaos.model.oracle.properties.quorum import QuorumDurability
@@ -59,9 +65,11 @@ CLIENTS: tuple[type[Checker], ...] = (
     FaultTookEffect,
     TraceIntegrity,
 )
-# Progress of servers that do not say which links they have open is judged by the clients' history; sessions are ZooKeeper's.
+# Progress of servers that do not say which links they have open is judged by the clients' history. Who has broadcast a
+# transaction is not known where only logs hold it. Sessions are ZooKeeper's.
+INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished}
 SERVERS = (
-    *(Serves if checker is Progress else checker for checker in ALL if checker.name not in NOT_SHOWN),
+    *(INSTEAD.get(checker, checker) for checker in ALL if checker.name not in NOT_SHOWN),
     Sessions,
     Ephemerals,
     Watches,

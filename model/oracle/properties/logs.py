@@ -6,7 +6,6 @@ NOT_SHOWN = {
     "primary integrity": _SILENT + "what a leader had applied before its first broadcast",
     "prefix": _SILENT + "what a leader has proposed and nobody has logged",
     "causal order": _SILENT + "what a leader had applied when it proposed",
-    "one leader an epoch": _SILENT + "when a quorum has accepted a leader",
     "promises": _SILENT + "which leader they have promised an epoch",
     "quorum durability": _SILENT + "when a transaction became durable",
     "disk": _SILENT + "when a transaction became durable; a follower may apply one before it has logged it",

@@ -150,11 +150,11 @@ class PrimaryIntegrity(Checker):
         return self.facts.established[::-1]
 
 
-class OneLeader(Checker):
+class OneEstablished(Checker):
     """DSN 2011, III: the value of an epoch belongs to at most one process.
 
-    Verifies that an epoch is established at most once, by one life of one node, and that only that one broadcasts in
-    it. Does not verify how many believe to be a candidate: elections need not be safe.
+    Verifies that an epoch is established at most once, by one life of one node. Does not verify how many believe to be a
+    candidate: elections need not be safe.
     """
 
     name = "one leader an epoch"
@@ -172,6 +172,13 @@ class OneLeader(Checker):
                     [other, event],
                 )
                 return
+
+
+class OneLeader(OneEstablished):
+    """The same of nodes that say themselves what they broadcast.
+
+    Verifies also that only the process that is established for an epoch broadcasts in it.
+    """
 
     def on_broadcast(self, step: Step) -> None:
         self.checked += 1

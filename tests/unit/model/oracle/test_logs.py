@@ -95,3 +95,27 @@ def test_it_says_what_was_not_judged_and_why(tmp_path: Path) -> None:
     why = {item.name: item.why for item in verdict.properties if item.name not in judged_by("logs")}
     assert why == NOT_SHOWN
     assert {verdict.property(name).verdict for name in NOT_SHOWN} == {Judgement.NOT_APPLICABLE}
+
+
+def led_twice() -> Story:
+    story = ensemble()
+    story.crash(1)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.establish(3, 2)
+    return story
+
+
+def forked() -> Story:
+    """Two nodes are to have broadcast 1:1; only one of them was established."""
+    story = ensemble()
+    story.broadcast(3, (1, 1), delivered=(0, 0))
+    return story
+
+
+def test_an_epoch_has_one_leader_by_who_was_established_and_not_by_who_may_have_broadcast(tmp_path: Path) -> None:
+    verdict = judged(led_twice(), "logs", tmp_path / "twice")
+    assert verdict.violated == ["one leader an epoch"]
+    words = "node 3 (life 1) was established for epoch 2, as node 2 (life 1) had been"
+    assert words in verdict.property("one leader an epoch").violations[0].words
+    assert judged(forked(), "logs", tmp_path / "forked").violated == []
+    assert judged(forked(), "traces", tmp_path / "forked").violated == ["primary integrity", "one leader an epoch"]

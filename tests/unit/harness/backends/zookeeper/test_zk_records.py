@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, traces
+from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
@@ -279,3 +280,58 @@ def test_a_check_that_did_not_hold_and_is_in_the_log_is_a_violation() -> None:
     found = txn(1, 5, ("check", "/a", 3, None))
     given = evidence(lives(*[log(*ALL_FOUR, found)] * 3), [*OPERATIONS, unknown_check(4, 7)])
     assert "values and versions" in violated(given)
+
+
+def events_of(given: Evidence, name: str) -> list[dict[str, Any]]:
+    return [event for _, trace in sorted(traces(given).items()) for event in trace if event["event"] == name]
+
+
+def test_who_says_that_it_leads_is_established_with_what_its_disk_has_of_the_epochs_before() -> None:
+    new = log(*ALL_FOUR, NEXT, epochs=(2, 2))
+    led = [Led(50, 1, 1, 1, (1, 2)), Led(150, 2, 1, 2, (2, 3)), Led(901, 3, 1, 3, (1, 3))]
+    found = events_of(evidence(lives(new, new, new), [], led=led, clock=7), "established")
+    assert [(it["t"], it["node"], it["epoch"], it["last_zxid"], it["quorum"]) for it in found] == [
+        (50 * MS + 7, 1, 1, [0, 0], [1, 2]),
+        (150 * MS + 7, 2, 2, [1, 4], [2, 3]),
+    ]  # the third says it after its disk was read for the last time
+    snapshot = log(NEXT, snapshots=(zxid(1, 9), zxid(2, 1)), epochs=(2, 2))
+    (only,) = events_of(evidence(lives(snapshot), [], led=[Led(150, 1, 1, 2, (1,))]), "established")
+    assert only["last_zxid"] == [1, 9]
+
+
+def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> None:
+    disks = lives(*[log(*ALL_FOUR)] * 3)
+    once, twice = [Led(50, 1, 1, 1, (1, 2))], [Led(50, 1, 1, 1, (1, 2)), Led(60, 3, 1, 1, (2, 3))]
+    assert violated(evidence(disks, led=once)) == []
+    assert violated(evidence(disks, led=twice)) == ["one leader an epoch"]
+
+
+def test_a_fork_alone_does_not_say_who_has_led() -> None:
+    """Two logs differ; which servers have made what they hold is a guess where one alone says that it has led."""
+    other = txn(1, 3, ("set", "/a", 1, 99), digest=4711)
+    forked = lives(log(*ALL_FOUR), log(BEGIN, ONE, other, THREE), log(*ALL_FOUR))
+    found = violated(evidence(forked, led=[Led(50, 1, 1, 1, (1, 2))]))
+    assert "agreement" in found
+    assert "one leader an epoch" not in found
+
+
+def broadcasts(given: Evidence) -> list[tuple[int, int, int]]:
+    """(node, life, digest) of each."""
+    return [(it["node"], it["life"], int(it["digests"], 16)) for it in events_of(given, "broadcast")]
+
+
+def test_what_was_made_in_an_epoch_is_of_who_says_that_it_led_it() -> None:
+    led = [Led(50, 3, 1, 1, (1, 3)), Led(101, 2, 1, 2, (1, 2))]
+    given = evidence(lives(*[log(BEGIN, ONE)] * 3), [], led=led)
+    assert broadcasts(given) == [(3, 1, BEGIN.digest), (3, 1, ONE.digest)]
+
+
+def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_before() -> None:
+    """The first history is in more logs than the second one, which is longer: two servers without their disks make it."""
+    again = [replace(txn(1, n, digest=n), time=400 + n) for n in range(1, 8)]
+    old = lives(*[log(BEGIN, ONE, TWO)] * 3)
+    new = [replace(it, life=2, began=300 * MS, after=log(*again)) for it in old[1:]]
+    first = [replace(it, ended=200 * MS, tree=None) for it in old]
+    led = [Led(50, 1, 1, 1, (1, 2)), Led(350, 3, 2, 1, (2, 3)), Led(404, 2, 2, 2, (2, 3))]
+    made = [*((1, 1, one.digest) for one in (BEGIN, ONE, TWO)), *((3, 2, n) for n in range(1, 8))]
+    assert broadcasts(evidence([*first, *new], [], led=led)) == made

@@ -1,0 +1,53 @@
+"""What a server's log says of the epochs that it leads, as each line of releases writes it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.backends.zookeeper.server_log import Led, read
+
+THREAD = "[QuorumPeer[myid=3](plain=127.0.0.1:24645)(secure=disabled)]"
+OTHERS = f"2026-01-31 12:00:00,100 {THREAD} INFO QuorumPeer - Peer state changed: leading\n\tat java.base/Thread.run\n"
+NOON = 1_769_860_800_000  # 2026-01-31 12:00:00 UTC, in milliseconds
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def led(tmp_path: Path, text: str) -> list[Led]:
+    file = tmp_path / "node-3-2.log"
+    file.write_text(text)
+    return list(read(file, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("line", "quorum"),
+    [
+        (f"{THREAD} INFO Leader - Have quorum of supporters, sids: [[2, 3]]; starting up", (2, 3)),  # from 3.5
+        ("INFO  [QuorumPeer[myid=3]/127.0.0.1:32260] Leader - Have quorum of supporters, sids: [ 2,3 ]; starting up", (2, 3)),
+        ("INFO  [LearnerHandler-/127.0.0.1:42834] Leader - Have quorum of supporters; starting up", ()),  # before 3.4.6
+    ],
+)  # fmt: skip
+def test_each_line_of_releases_says_when_a_leader_is_established(
+    tmp_path: Path, line: str, quorum: tuple[int, ...]
+) -> None:
+    text = f"{OTHERS}2026-01-31 12:00:00,250 {line} and setting last processed zxid: 0x1200000000\n{OTHERS}"
+    assert led(tmp_path, text) == [Led(NOON + 250, 3, 2, 0x12, quorum)]
+
+
+def test_a_life_may_lead_several_epochs_or_none(tmp_path: Path) -> None:
+    line = f"{THREAD} INFO Leader - Have quorum of supporters, sids: [[3, 1]]; starting up and setting last processed zxid:"
+    text = f"2026-01-31 12:00:00,000 {line} 0x100000000\n2026-01-31 12:00:09,000 {line} 0x300000000\n"
+    assert [(it.time, it.epoch, it.quorum) for it in led(tmp_path, text)] == [
+        (NOON, 1, (1, 3)), (NOON + 9000, 3, (1, 3)),
+    ]  # fmt: skip
+    assert led(tmp_path, OTHERS) == []
+    assert list(read(tmp_path / "node-3-9.log", 3, 9)) == []
