@@ -21,9 +21,7 @@ class FrameWitness:
         self._processes: dict[int, int | None] = {}  # by receiver, when the cut had settled
         self._at_inject: dict[tuple[int, int], int] = {}
         self._asleep: set[int] = set()  # receivers that could not be asked when the cut had settled, nor since
-        self._woken: dict[
-            int, tuple[dict[int, int], float]
-        ] = {}  # of these: what was read last, and since when it stands
+        self._woken: dict[int, tuple[dict[int, int], float]] = {}  # what they say since, and since when they say it
 
     def settle(self, seconds: float) -> bool:
         """Wait until no counter has moved for a while: what was under way when the link was cut may still arrive.
