@@ -24,9 +24,7 @@ from zab_chaos.node.events import Received
 Link = tuple[int, int]
 Seen = dict[Link, list[tuple[int, About]]]
 CLOSE = 1000  # nanoseconds: within one moment of the world the lines of the traces are told apart by single ones
-DRIFT = (
-    0.0002  # of a node's clock, at most (zab_chaos.model.world.chance): all that tells the time where nothing is traced
-)
+DRIFT = 0.0002  # of a node's clock, at most (zab_chaos.model.world.chance)
 
 SCENARIO = """
 [scenario]
