@@ -14,8 +14,9 @@ from zab_chaos.model.world.world import Plan
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time;
-    `invoked`: operations of the clients; `events`: lines of the nodes' traces."""
+    """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time, without
+    those at the end in which the nodes were left alone, which cost next to nothing; `invoked`: operations of the clients;
+    `events`: lines of the nodes' traces."""
 
     verdict: Verdict
     outcome: str
@@ -35,8 +36,9 @@ def simulate(
     with seldom_collected():
         outcome, trouble = live(scenario, seed, deployment)
         verdict = deployment.judge(outcome)
-    invoked, events = deployment.records.invoked, deployment.records.events
-    return Simulated(verdict, outcome, trouble, deployment.seconds, invoked, events)
+    records = deployment.records
+    quiet = deployment.noticed + records.left_alone if records.left_alone else 0.0
+    return Simulated(verdict, outcome, trouble, deployment.seconds - quiet, records.invoked, records.events)
 
 
 def _active(deployment: SimDeployment) -> list[str]:

@@ -31,3 +31,7 @@ class Leaves(Peer):
 def test_a_follower_keeps_its_leader(peer: type[Peer], violated: list[str]) -> None:
     verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=peer)).verdict
     assert list(verdict.violated) == violated, verdict.reasons
+
+
+def test_the_time_in_which_they_are_left_alone_is_no_speed_of_the_simulator() -> None:
+    assert simulate(SCENARIO, 1, None).seconds < SCENARIO.timing.sync_timeout_ms / 1000

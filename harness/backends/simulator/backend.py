@@ -57,9 +57,8 @@ class SimDeployment(Deployment):
         timing = scenario.timing
         self.noticed = timing.timeout_ms / 1000
         if not self.world.chance.loses_frames:  # else something may happen at any time
-            self.watched = (
-                timing.sync_timeout_ms + timing.timeout_ms
-            ) / 1000  # longer than anything that a node waits for
+            # Longer than anything that a node waits for.
+            self.watched = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         late = self.cluster.close(ask=kind is None or not issubclass(kind, Forced | Stopped))
