@@ -37,7 +37,8 @@ def simulate(
         outcome, trouble = live(scenario, seed, deployment)
         verdict = deployment.judge(outcome)
     records = deployment.records
-    quiet = deployment.noticed + records.left_alone if records.left_alone else 0.0
+    alone = records.oracle.facts.milestones.get("left-alone")
+    quiet = deployment.noticed + deployment.watched if alone is not None else 0.0
     return Simulated(verdict, outcome, trouble, deployment.seconds - quiet, records.invoked, records.events)
 
 

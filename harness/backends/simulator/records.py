@@ -50,7 +50,6 @@ class Records:
         self.invoked = 0  # operations of the clients, so far
         self.events = 0  # lines of the nodes' traces, so far
         self.state: dict[str, Any] | None = None  # the milestone of that name
-        self.left_alone = 0.0  # seconds at the end in which nothing happened
         self._world = world
         self._folder = folder
         self._record = record and folder is not None
@@ -146,8 +145,6 @@ class Records:
         line = {"t": self._world.stamp(), "event": event, **fields}
         numbered = line | {"line": self._number("harness.jsonl")}
         self._keep("harness.jsonl", line)
-        if event == "left-alone":
-            self.left_alone = fields["seconds"]
         if event == MILESTONE:
             self.state = msgspec.json.decode(_encode(numbered))  # as a reader of the file has it
         self.oracle.feed_milestone(numbered)

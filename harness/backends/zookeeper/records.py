@@ -86,6 +86,11 @@ class Evidence:
         """A time of the wall clock as the traces have it."""
         return milliseconds * 1_000_000 + self.clock
 
+    def leaders(self) -> list[tuple[Led, Life]]:
+        """Who was established as a leader, in time."""
+        lives = {(life.node, life.life): life for life in self.lives}
+        return [(led, lives[_life_of(led)]) for led in sorted(self.led, key=attrgetter("time"))]
+
 
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     """The trace of each life, by (node, life): events in time, numbered."""
@@ -178,9 +183,8 @@ def _life_of(seen: Seen | Led) -> tuple[int, int]:
 
 def _established(evidence: Evidence) -> Iterator[Event]:
     """What a server says after its disk was read for the last time is not part of the evidence."""
-    lives = {(life.node, life.life): life for life in evidence.lives}
-    for led in evidence.led:
-        life, t = lives[_life_of(led)], evidence.monotonic(led.time)
+    for led, life in evidence.leaders():
+        t = evidence.monotonic(led.time)
         if t <= life.ended:
             last = Zxid(life.after.last_before(led.epoch))
             yield _event(life, t, "established", epoch=led.epoch, last_zxid=pair(last), quorum=list(led.quorum))
@@ -242,10 +246,7 @@ def _by_primary(
 ) -> Iterator[tuple[Transaction, Life]]:
     """Every transaction of an epoch and the life that made it. Where several were established for the epoch, it is the last
     of them that was established before."""
-    lives = {(life.node, life.life): life for life in evidence.lives}
-    led = [
-        (led.time, lives[_life_of(led)]) for led in sorted(evidence.led, key=attrgetter("time")) if led.epoch == epoch
-    ]
+    led = [(led.time, life) for led, life in evidence.leaders() if led.epoch == epoch]
     primaries = _primaries(evidence, epoch, [evidence.monotonic(fork[0].time) for fork in forks])
     for fork in forks:
         for n, one in enumerate(fork):
