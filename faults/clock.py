@@ -1,44 +1,90 @@
 """Clock faults: a node's clock runs at another rate, or jumps. Zab's safety does not depend on clocks."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary
+from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
 
+ROUNDED = 2  # nanoseconds that the difference of two readings may be off: each is a whole number
+
+
+class _Reading(NamedTuple):
+    """A node's answer, and between which two times of the host, in nanoseconds, it was given."""
+
+    answer: dict[str, Any]
+    earliest: int
+    latest: int
+
 
 class ClockRate(Fault):
-    """The node's clock runs faster or slower; healed by rate 1."""
+    """The node's clock runs faster or slower; healed by rate 1. The two readings with its answers must show the rate."""
 
     def inject(self) -> None:
-        self.answers = {str(n): self.cluster.control(n, "clock-rate", rate=self.params["rate"]) for n in self.nodes}
+        self.begun: dict[int, _Reading] = {}
+        self.lifted: dict[int, _Reading] = {}
+        for node in self.nodes:
+            self.begun[node] = self._set(node, self.params["rate"])
+
+    def _set(self, node: int, rate: float) -> _Reading:
+        asked = self.scene.host.now_ns()
+        answer = self.cluster.control(node, "clock-rate", rate=rate)
+        return _Reading(answer, asked, self.scene.host.now_ns())
 
     def injected(self) -> Confirmation:
-        return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
+        answers = {str(node): reading.answer for node, reading in self.begun.items()}
+        return Confirmation(len(answers) == len(self.nodes), {"answers": answers})
 
     def heal(self) -> None:
-        self.healed = [node for node in self.nodes if self.cluster.alive(node)]  # a new life has a right clock
-        for node in self.healed:
-            self.cluster.control(node, "clock-rate", rate=1.0)
+        for node in self.nodes:
+            if self.cluster.alive(node):  # a new life has a right clock
+                lifted = self._set(node, 1.0)
+                self.lifted.setdefault(node, lifted)
 
     def recovered(self) -> Confirmation:
-        return Confirmation(True, {"healed": self.healed})
+        passed = {node: self._passed(node) for node in self.lifted if self._comparable(node)}
+        shown = all(self._effective(**times) for times in passed.values())
+        evidence = {"healed": list(self.lifted), "passed": {str(node): times for node, times in passed.items()}}
+        return Confirmation(shown, evidence)
+
+    def _comparable(self, node: int) -> bool:
+        return node in self.begun and undisturbed(self.begun[node].answer, self.lifted[node].answer)
+
+    def _passed(self, node: int) -> dict[str, int]:
+        """Nanoseconds between the two answers, by the node's clock, and at least and at most by the host's."""
+        begun, lifted = self.begun[node], self.lifted[node]
+        return {
+            "shown": lifted.answer["clock_ns"] - begun.answer["clock_ns"],
+            "least": lifted.earliest - begun.latest,
+            "most": lifted.latest - begun.earliest,
+        }
+
+    def _effective(self, shown: int, least: int, most: int) -> bool:
+        rate: float = self.params["rate"]
+        return rate * least - ROUNDED <= shown <= rate * most + ROUNDED
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: clock at {self.params['rate']:g}x"
 
 
 class ClockJump(Momentary):
-    """The node's clock jumps forward once: all its timeouts see that much silence."""
+    """The node's clock jumps forward once: all its timeouts see that much silence. Its readings must show it."""
 
     def inject(self) -> None:
-        self.answers: dict[str, Any] = {
-            str(node): self.cluster.control(node, "clock-jump", ms=self.params["ms"]) for node in self.nodes
-        }
+        self.answers: dict[int, dict[str, Any]] = {}
+        for node in self.nodes:
+            self.answers[node] = self.cluster.control(node, "clock-jump", ms=self.params["ms"])
 
     def injected(self) -> Confirmation:
-        return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
+        jumped = len(self.answers) == len(self.nodes) and all(map(self._effective, self.answers.values()))
+        return Confirmation(jumped, {"answers": {str(node): answer for node, answer in self.answers.items()}})
+
+    def _effective(self, answer: dict[str, Any]) -> bool:
+        """By the node's clock, before and after; who answers without a reading shows nothing else."""
+        if "clock_ns" not in answer:
+            return True
+        return bool(answer["clock_ns"] - answer["before_ns"] >= self.params["ms"] * 1_000_000)
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: clock jumped {self.params['ms']} ms"

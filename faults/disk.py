@@ -7,7 +7,7 @@ from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster, ClusterError
-from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need
+from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, undisturbed
 from zab_chaos.faults.process import (
     DISK_EXIT,
     ENOUGH,
@@ -71,7 +71,7 @@ def counted_since(cluster: Cluster, before: Mapping[int, Mapping[str, Any]]) -> 
 class DiskFault(Fault):
     """Base of what a node is told to do to its own disk; the node may die of it, and healing starts it again.
 
-    Where a file system of ours is under the disk, it obeys instead of the node, and its own counts must show the effect.
+    Where a file system of ours is under the disk, it obeys instead of the node. The disk's own counts must show the effect.
     """
 
     command: str
@@ -82,38 +82,42 @@ class DiskFault(Fault):
 
     def inject(self) -> None:
         self.before = disk_states(self.cluster, self.nodes)
-        self.answers: dict[str, dict[str, Any]] = {}
+        self.answers: dict[int, dict[str, Any]] = {}
+        self.counted = {}
         for node in self.nodes:
-            self.answers[str(node)] = self.cluster.control(node, self.command, **self.on)
+            self.answers[node] = self.cluster.control(node, self.command, **self.on)
 
     def injected(self) -> Confirmation:
-        return Confirmation(len(self.answers) == len(self.nodes), {"answers": self.answers})
+        answers = {str(node): answer for node, answer in self.answers.items()}
+        return Confirmation(len(answers) == len(self.nodes), {"answers": answers})
 
     def heal(self) -> None:
         self.exits: dict[int, int] = {}
-        self.counted = self._counted()
         for node in self.nodes:
             self._heal_node(node)
         start_dead(self.scene, self.nodes)
 
-    def _counted(self) -> dict[int, dict[str, int]]:
-        """The effects since it was begun; and what was still done since it was there, which may be nothing."""
-        found = counted_since(self.cluster, self.before)
-        for node, counts in found.items():
-            since = self.answers.get(str(node), self.before[node])
-            counts |= {name: self.before[node][name] + counts[name] - since[name] for name in DONE}
-        return found
-
     def _heal_node(self, node: int) -> None:
         if self.cluster.alive(node) or node in self.before:
+            below = self.cluster.disk_state(node) or {}  # before it is lifted: then it goes on at once
             try:
-                self.cluster.control(node, self.command, **self.off)
+                lifted = self.cluster.control(node, self.command, **self.off)
+                self._count(node, lifted | below)
             except ClusterError:
                 if self.cluster.wait_exit(node, self.scene.patience) is None:
                     raise
         exit_code = self.cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             self.exits[node] = exit_code
+
+    def _count(self, node: int, lifted: Mapping[str, Any]) -> None:
+        """The effects since it was begun; and what was still done since it was there, which may be nothing."""
+        begun = self.answers.get(node, {})
+        if node in self.counted or not undisturbed(begun, lifted):
+            return
+        before = begun | self.before.get(node, {})
+        counts = {name: lifted[name] - before[name] for name in COUNTS if name in lifted}
+        self.counted[node] = counts | {name: lifted[name] - begun[name] for name in DONE}
 
     def recovered(self) -> Confirmation:
         up = came_up(self.scene, self.nodes)
@@ -130,7 +134,7 @@ class DiskFault(Fault):
 
     @abstractmethod
     def effective(self, counts: Mapping[str, int]) -> bool:
-        """Whether the fault was there all the time, by what the file system has counted meanwhile."""
+        """Whether the fault was there all the time, by what the disk has counted meanwhile."""
 
 
 class DiskFull(DiskFault):

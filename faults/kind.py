@@ -134,6 +134,12 @@ class Fault(ABC):
         return False
 
 
+def undisturbed(begun: Mapping[str, Any], lifted: Mapping[str, Any]) -> bool:
+    """Whether nothing but this fault lies between the answers of a node (or its disk) that began and that lifted it: no new
+    life, and no other fault of the kind. Answers that don't say so show nothing."""
+    return "told" in begun and (lifted.get("life"), lifted.get("told")) == (begun["life"], begun["told"] + 1)
+
+
 class Momentary(Fault):
     """Base of what is over as soon as it is done: there is nothing to heal."""
 

@@ -3,6 +3,7 @@
 Every command is traced as a `fault` event before it takes effect, so that a verdict can be checked against what was done.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ class Commands:
         self._stop = stop
         self._power_cut_at: int | None = None
         self._arming: list[tuple[int, str, str]] = []
+        self._told: Counter[str] = Counter()  # how often the clock and the disk were told, by what
         self._commands: dict[str, Callable[..., dict[str, Any] | None]] = {
             "status": self.status,
             "arm": self.arm,
@@ -114,21 +116,35 @@ class Commands:
         self._crash.disarm(point)
         self._replica.watch_disk()
 
-    def slow_disk(self, ms: float) -> None:
+    # Two answers of these, of one life, show what came of a fault between them, if nothing else was told meanwhile.
+
+    def slow_disk(self, ms: float) -> dict[str, Any]:
         self._disk.faults.slow_ms = float(ms)
         self._trace("slow-disk", "armed" if ms else "lifted", f"{ms} ms more a sync")
+        return self._disk_work("slow-disk")
 
-    def disk_full(self, on: bool) -> None:
+    def disk_full(self, on: bool) -> dict[str, Any]:
         self._disk.faults.full = bool(on)
         self._trace("disk-full", "armed" if on else "lifted", "")
+        return self._disk_work("disk-full")
 
-    def disk_error(self, op: str | None, stays_readable: bool = False) -> None:
+    def disk_error(self, op: str | None, stays_readable: bool = False) -> dict[str, Any]:
         if op not in (None, "write", "sync"):
             raise ValueError(f"op {op!r}: a disk fails at write or sync, or null lifts it")
         if stays_readable and not self._disk.faults.can_cut_power:
             raise ValueError("on an ordinary disk the file system decides what stays readable after a failed sync")
         self._disk.faults.error, self._disk.faults.stays_readable = op, stays_readable
         self._trace("disk-error", "armed" if op else "lifted", op or "")
+        return self._disk_work("disk-error")
+
+    def _disk_work(self, command: str) -> dict[str, Any]:
+        disk = self._disk
+        work = {"writes": disk.writes, "syncs": disk.syncs, "slowed": disk.faults.slowed}
+        return self._told_so_far(command) | work
+
+    def _told_so_far(self, what: str) -> dict[str, Any]:
+        self._told[what] += 1
+        return {"life": self._replica.life, "told": self._told[what]}
 
     def power_cut(self, variant: str, seed: int, within_ms: int) -> None:
         """The power goes at the next sync that has unsynced bytes, or after `within_ms` without one."""
@@ -136,13 +152,16 @@ class Commands:
         self._power_cut_at = self._clock.now_ns() + within_ms * MS
         self._trace("power-cut", "armed", f"{variant}, seed {seed}")
 
-    def clock_rate(self, rate: float) -> None:
+    def clock_rate(self, rate: float) -> dict[str, Any]:
         self._clock.rate = rate
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
+        return self._told_so_far("clock") | {"clock_ns": self._clock.now_ns()}
 
-    def clock_jump(self, ms: float) -> None:
+    def clock_jump(self, ms: float) -> dict[str, Any]:
+        before = self._clock.now_ns()
         self._clock.jump(int(ms * MS))
         self._trace("clock-jump", "fired", f"{ms} ms")
+        return self._told_so_far("clock") | {"before_ns": before, "clock_ns": self._clock.now_ns()}
 
     def stop(self) -> None:
         self._stop("asked to")

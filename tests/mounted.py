@@ -72,8 +72,15 @@ class MountedFaults(DiskFaults):
             self._mount.command("full", on=value)
         elif name == "error":
             self._mount.command("fail", op=value)
-        else:
+        elif name == "slow_ms":
+            self._mount.command("slow", ms=value)
+        elif name != "slowed":
             super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "slowed":
+            raise AttributeError(name)
+        return self._mount.state()["slowed"]
 
     def before_write(self) -> None: ...
 

@@ -70,13 +70,19 @@ class SimDisk(VolatileDisk[MemoryInode]):
     def sync_time(self) -> int:
         """How long the next sync takes. Whoever asks lets it pass before the sync."""
         self.paid = True
-        return self._draw_sync() + int(self.faults.slow_ms * 1_000_000)
+        return self._draw_time()
 
     def _spend(self) -> None:
         if self.paid:
             self.paid = False
         else:
-            self.owed += self._draw_sync() + int(self.faults.slow_ms * 1_000_000)
+            self.owed += self._draw_time()
+
+    def _draw_time(self) -> int:
+        if self.faults.slow_ms == 0:
+            return self._draw_sync()
+        self.faults.slowed += 1
+        return self._draw_sync() + int(self.faults.slow_ms * 1_000_000)
 
     # ---- where durable bytes are ----
 

@@ -46,6 +46,9 @@ class DiskFile(Protocol):
 class Disk(Protocol):
     """A flat folder of files whose unsynced bytes can really be lost."""
 
+    writes: int  # done since it was opened, preallocations not counted
+    syncs: int  # done since then, of files and of the folder
+
     def list(self) -> list[str]: ...
     def read(self, name: str) -> bytes: ...
     def create(self, name: str, preallocate: int = 0) -> DiskFile:
@@ -77,6 +80,7 @@ class OrdinaryFile:
         self.size += len(data)
         self._unsynced += len(data)
         self._disk.unsynced_bytes += len(data)
+        self._disk.writes += 1
 
     def write_all(self, data: bytes, ends: Sequence[int]) -> None:
         self.write(data)
@@ -86,6 +90,7 @@ class OrdinaryFile:
         fdatasync(self._fd)
         self._disk.unsynced_bytes -= self._unsynced
         self._unsynced = 0
+        self._disk.syncs += 1
 
     def close(self) -> None:
         os.close(self._fd)
@@ -98,6 +103,8 @@ class OrdinaryDisk:
         self.root = Path(root)
         self.faults = DiskFaults(can_cut_power=False)
         self.unsynced_bytes = 0
+        self.writes = 0
+        self.syncs = 0
         self.root.mkdir(parents=True, exist_ok=True)
         empty_volatile(self.root)  # a faithful disk's life on this folder may have ended
 
@@ -132,6 +139,7 @@ class OrdinaryDisk:
     def sync_directory(self) -> None:
         self.faults.before_sync()
         sync_folder(self.root)
+        self.syncs += 1
 
     def cut(self, variant: Variant, seed: int) -> NoReturn:
         """Always refused, see `DiskFaults.check_variant`."""

@@ -30,6 +30,7 @@ class DiskFaults:
 
     def __init__(self, *, can_cut_power: bool) -> None:
         self.slow_ms = 0.0  # every sync takes this much longer
+        self.slowed = 0  # syncs that have waited for that
         self.full = False  # writes and preallocations raise ENOSPC
         self.error: Failing | None = None  # this operation raises EIO
         self.stays_readable = False  # what a sync was to write that has failed; and it counts as clean
@@ -66,6 +67,7 @@ class DiskFaults:
     def before_sync(self) -> None:
         if self.slow_ms > 0:
             time.sleep(self.slow_ms / 1000)
+            self.slowed += 1
         self.fail_if("sync")
 
     def fail_if(self, operation: Failing) -> None:

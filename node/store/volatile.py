@@ -105,6 +105,7 @@ class VolatileFile:
     def write_all(self, data: bytes, ends: Sequence[int]) -> None:
         self._disk.faults.before_write()
         self._inode.unsynced.append((self.size, data, ends))
+        self._disk.writes += 1
         self.size += len(data)
 
     def sync(self) -> None:
@@ -120,6 +121,7 @@ class VolatileFile:
             self._disk.cut(*faults.power_cut)
         self._disk.drop_cache()
         inode.settle()
+        self._disk.syncs += 1
 
     def close(self) -> None:
         self._inode.close()
@@ -138,6 +140,8 @@ class VolatileDisk(ABC, Generic[_Inode]):
         self._durable: dict[str, _Inode] = {}
         self._changes: list[Change[_Inode]] = []  # from the one to the other, in order
         self._kept = False  # the page cache, for the next life
+        self.writes = 0
+        self.syncs = 0
 
     # ---- where durable bytes are ----
 
@@ -204,6 +208,7 @@ class VolatileDisk(ABC, Generic[_Inode]):
         while self._changes:
             self._do(self._changes[0])
             del self._changes[0]
+        self.syncs += 1
 
     def sync_failed(self, inode: _Inode) -> None:
         """The process will end by itself, and with `stays_readable` the next one reads what was not made durable."""

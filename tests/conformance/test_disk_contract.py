@@ -190,3 +190,40 @@ def test_what_was_not_made_durable_is_gone_unless_the_disk_is_ordinary(start: St
     assert disk.list() == (["b", "c"] if kept else ["a"])
     assert disk.read("c" if kept else "a") == (b"abcd" if kept else b"ab").ljust(8, b"\0")
     assert disk.unsynced_bytes == 0
+
+
+def test_what_was_done_is_counted_and_what_failed_is_not(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    writes, syncs = disk.writes, disk.syncs
+
+    def done() -> tuple[int, int]:
+        return disk.writes - writes, disk.syncs - syncs
+
+    file.write(b"one")
+    file.write_all(b"twothree", [3, 8])
+    assert done() == (2, 0)
+    file.sync()
+    disk.sync_directory()
+    assert done() == (2, 2)
+    disk.faults.full = True
+    with pytest.raises(OSError, match=r"No space left"):
+        file.write(b"four")
+    disk.faults.full, disk.faults.error = False, "sync"
+    with pytest.raises(OSError, match=r"Input/output error"):
+        file.sync()
+    with pytest.raises(OSError, match=r"Input/output error"):
+        disk.sync_directory()
+    assert done() == (2, 2)
+
+
+def test_syncs_that_a_slow_disk_holds_back_are_counted(start: Start) -> None:
+    disk = start()
+    file = disk.create("a", 8)
+    file.write(b"one")
+    file.sync()
+    slowed = disk.faults.slowed
+    disk.faults.slow_ms = 1
+    file.sync()
+    disk.sync_directory()
+    assert disk.faults.slowed - slowed == 2

@@ -1,5 +1,6 @@
 """The disks of an ensemble, each a file system whose power can be cut (`zab_chaos.faults.filesystem`)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -30,6 +31,7 @@ class Disks:
             for node in nodes
         }
         self._with_process = with_process
+        self._told: Counter[tuple[int, str]] = Counter()  # how often a disk was told so
         self._keeps: set[int] = set()  # whose next life sees what its last one has not synced
         self._stack = ExitStack()
 
@@ -55,13 +57,17 @@ class Disks:
         return self._mounts[node].state()
 
     def obey(self, node: int, pid: int | None, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Do what a fault asks for; the state afterwards. `pid`: of the node's process."""
+        """Do what a fault asks for; the state afterwards, and how often it was told so. `pid`: of the node's process.
+
+        What is wrong with the disk outlives the node's lives.
+        """
         if command == "power-cut":
             arguments = {**arguments, "pid": pid}
             if arguments["variant"] == "killed":
                 self._keeps.add(node)
         self._mounts[node].command(COMMANDS[command], **arguments)
-        return self.state(node)
+        self._told[node, command] += 1
+        return self.state(node) | {"life": 0, "told": self._told[node, command]}
 
     def cut(self, node: int) -> None:
         """The power of a node is gone, whose process is."""

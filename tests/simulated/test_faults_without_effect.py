@@ -1,0 +1,82 @@
+"""A fault that changes nothing never ends in PASS: what confirms it is its effect, not that somebody was told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.scenario import parse
+from zab_chaos.harness.errors import Exit
+from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.model.world.disk import SimDisk
+from zab_chaos.model.world.machine import SimNode
+from zab_chaos.model.world.network import Wire
+from zab_chaos.model.world.server import SimServer
+from zab_chaos.node.clock import Clock
+from zab_chaos.node.crash_points import CrashPoints
+from zab_chaos.node.store.disk_faults import DiskFaults
+
+SCENARIO = """
+[scenario]
+name = "no-effect"
+nodes = 3
+duration = 4
+
+[workload]
+clients = 3
+rate = 60
+mix = {{ set = 1 }}
+
+[[fault]]
+at = 1
+target = "follower"
+{fault}
+"""
+LASTS = "\nfor = 1.5"
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """What it does when it has no effect."""
+
+
+def never(_: Any) -> bool:
+    return False
+
+
+def as_ever(disk: SimDisk) -> int:
+    return disk._draw_sync()
+
+
+CASES: list[tuple[str, type, str, Any]] = [
+    ('do = "crash"' + LASTS, SimNode, "kill", nothing),
+    ('do = "power-cut"' + LASTS, SimNode, "kill", nothing),
+    ('do = "stop"' + LASTS, SimNode, "ask_to_stop", nothing),
+    ('do = "pause"' + LASTS, SimServer, "pause", nothing),
+    ('do = "wipe"' + LASTS, SimDisk, "wipe", nothing),
+    ('do = "disk-full"' + LASTS, DiskFaults, "before_write", nothing),
+    ('do = "disk-error"\nop = "write"' + LASTS, DiskFaults, "fail_if", nothing),
+    ('do = "disk-error"\nop = "sync"' + LASTS, DiskFaults, "fail_if", nothing),
+    ('do = "slow-disk"\nms = 80' + LASTS, SimDisk, "_draw_time", as_ever),
+    ('do = "clock-rate"\nrate = 1.5' + LASTS, Clock, "rate", property(lambda _: 1.0, nothing)),
+    ('do = "clock-jump"\nms = 3000', Clock, "jump", nothing),
+    ('do = "crash-at"\npoint = "after-sync:TXN"' + LASTS, CrashPoints, "hit", nothing),
+    ('do = "pause-at"\npoint = "before-send:ACK"' + LASTS, CrashPoints, "hit", nothing),
+    ('do = "fail-at"\npoint = "before-sync:TXN"' + LASTS, CrashPoints, "hit", nothing),
+    ('do = "partition"\nhow = "timeout"' + LASTS, Wire, "_drops", property(never)),
+    ('do = "partition"\nhow = "disable"' + LASTS, Wire, "disable", nothing),
+    ('do = "flap"' + LASTS, Wire, "_drops", property(never)),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "owner", "name", "ineffective"), CASES, ids=[fault.splitlines()[0].split('"')[1] for fault, *_ in CASES]
+)
+def test_it_is_unknown_whether_it_took_effect(
+    fault: str, owner: type, name: str, ineffective: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = parse(SCENARIO.format(fault=fault))
+    assert simulate(scenario, 3, None).verdict.exit == Exit.PASS
+    monkeypatch.setattr(owner, name, ineffective)
+    verdict = simulate(scenario, 3, None).verdict
+    assert verdict.exit == Exit.UNKNOWN
+    assert "not confirmed" in verdict.reasons[0]

@@ -1,0 +1,203 @@
+"""Disk and clock faults are confirmed by what disks have counted and clocks have shown, not by having been told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.host import ThisHost
+from zab_chaos.faults.kind import Fault, Scene
+from zab_chaos.faults.registry import KINDS
+
+SECOND = 1_000_000_000
+ZEROS = dict.fromkeys(("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes"), 0)
+Make = Callable[..., Fault]
+
+
+class Told:
+    """Answers of node 1, one after the other; a fault of it is told to the disk or the clock twice."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, _node: int, _command: str, **_: Any) -> dict[str, Any]:
+        return self.answers.pop(0)
+
+
+class Watch(ThisHost):
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 100
+
+    def now_ns(self) -> int:
+        return self.seconds * SECOND
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def make(sleepers: Callable[..., Any], watch: Watch) -> Make:
+    """`make(name, answers, **params)`: a fault of node 1 whose answers are given."""
+    cluster = sleepers(1)
+
+    def made(do: str, answers: list[dict[str, Any]], **params: Any) -> Fault:
+        cluster.control = Told(*answers)
+        kind = KINDS[do]
+        defaults = {key.name: key.default for key in kind.keys}
+        return kind.make(Scene(cluster, None, host=watch), [1], defaults | params)
+
+    return made
+
+
+def own(told: int, writes: int, syncs: int, slowed: int, life: int = 1) -> dict[str, Any]:
+    return {"life": life, "told": told, "writes": writes, "syncs": syncs, "slowed": slowed}
+
+
+def shown(fault: Fault) -> bool:
+    fault.inject()
+    assert fault.injected().confirmed
+    fault.heal()
+    return fault.recovered().confirmed
+
+
+FULL = ("disk-full", {})
+FAILS_WRITES = ("disk-error", {"op": "write"})
+FAILS_SYNCS = ("disk-error", {"op": "sync"})
+SLOW = ("slow-disk", {"ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("kind", "writes", "syncs", "slowed", "confirmed"),
+    [
+        (FULL, 0, 3, 0, True),
+        (FULL, 1, 0, 0, False),
+        (FAILS_WRITES, 0, 3, 0, True),
+        (FAILS_WRITES, 1, 0, 0, False),
+        (FAILS_SYNCS, 3, 0, 0, True),
+        (FAILS_SYNCS, 0, 1, 0, False),
+        (SLOW, 3, 3, 3, True),
+        (SLOW, 3, 0, 0, True),
+        (SLOW, 3, 3, 0, False),
+    ],
+)
+def test_a_disk_s_own_counts(
+    make: Make, kind: tuple[str, dict[str, Any]], writes: int, syncs: int, slowed: int, confirmed: bool
+) -> None:
+    do, params = kind
+    fault = make(do, [own(4, 70, 50, 9), own(5, 70 + writes, 50 + syncs, 9 + slowed)], **params)
+    assert shown(fault) is confirmed
+    assert fault.recovered().evidence["disk"] == {"1": {"writes": writes, "syncs": syncs, "slowed": slowed}}
+
+
+@pytest.mark.parametrize("lifted", [own(6, 99, 99, 0), own(5, 99, 99, 0, life=2), {}, {"ended": 74}])
+def test_a_disk_shows_nothing_of_a_fault_that_another_one_lifted_or_a_new_life(
+    make: Make, lifted: dict[str, Any]
+) -> None:
+    fault = make("disk-full", [own(4, 70, 50, 9), lifted])
+    assert shown(fault)
+    assert "disk" not in fault.recovered().evidence
+
+
+def test_a_disk_is_compared_when_it_is_first_lifted(make: Make) -> None:
+    fault = make("disk-full", [own(1, 70, 50, 0), own(2, 70, 50, 0), own(3, 90, 60, 0)])
+    assert shown(fault)
+    fault.heal()
+    assert fault.recovered().confirmed
+
+
+@pytest.mark.parametrize(
+    ("kind", "then", "confirmed"),
+    [
+        (FULL, {"writes": 72, "full": 2}, True),
+        (FULL, {"writes": 73}, False),
+        (FAILS_SYNCS, {"syncs": 50, "failed": 1}, True),
+        (FAILS_SYNCS, {"syncs": 51}, False),
+        (SLOW, {"syncs": 51, "slowed": 1}, True),
+        (SLOW, {"syncs": 51}, False),
+    ],
+)
+def test_the_counts_of_a_file_system_below(
+    make: Make, kind: tuple[str, dict[str, Any]], then: dict[str, int], confirmed: bool
+) -> None:
+    """Two writes were done between its reading and its being told; what it did after it was lifted counts for nothing."""
+    do, params = kind
+    before = ZEROS | {"writes": 70, "syncs": 50}
+    begun = before | {"writes": 72}
+    lifted = begun | {"writes": 90, "syncs": 90}
+    fault = make(do, [{**begun, "life": 0, "told": 1}, {**lifted, "life": 0, "told": 2}], **params)
+    fault.cluster.disk_state = lambda _node: before  # type: ignore[method-assign]
+    fault.inject()
+    fault.cluster.disk_state = lambda _node: begun | then  # type: ignore[method-assign]
+    fault.heal()
+    assert fault.recovered().confirmed is confirmed
+
+
+def clock(told: int, seconds: float, life: int = 1) -> dict[str, Any]:
+    return {"life": life, "told": told, "clock_ns": 7 * SECOND + int(seconds * SECOND)}
+
+
+class Slow(Told):
+    """Each answer takes a second."""
+
+    def __init__(self, watch: Watch, *answers: dict[str, Any]) -> None:
+        super().__init__(*answers)
+        self.watch = watch
+
+    def __call__(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        self.watch.seconds += 1
+        return super().__call__(node, command, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("passed", "confirmed"),
+    [(19.0, True), (18.0, True), (22.0, True), (17.9, False), (22.1, False), (10.0, False), (0.0, False)],
+)
+def test_a_clock_s_readings(make: Make, watch: Watch, passed: float, confirmed: bool) -> None:
+    """Between nine and eleven seconds of the host have passed between the two, of which each took one."""
+    fault = make("clock-rate", [], rate=2.0)
+    fault.cluster.control = Slow(watch, clock(1, 0), clock(2, passed))  # type: ignore[method-assign]
+    fault.inject()
+    watch.seconds += 9
+    fault.heal()
+    assert fault.recovered().confirmed is confirmed
+
+
+@pytest.mark.parametrize("lifted", [clock(3, 0), clock(2, 0, life=2), {}])
+def test_a_clock_shows_nothing_of_a_rate_that_another_fault_or_a_new_life_changed(
+    make: Make, watch: Watch, lifted: dict[str, Any]
+) -> None:
+    fault = make("clock-rate", [clock(1, 0), lifted], rate=2.0)
+    fault.inject()
+    watch.seconds += 9
+    fault.heal()
+    assert fault.recovered().confirmed
+
+
+@pytest.mark.parametrize(("jumped", "confirmed"), [(4.999, False), (5.0, True), (5.1, True)])
+def test_a_clock_that_jumps(make: Make, jumped: float, confirmed: bool) -> None:
+    fault = make("clock-jump", [{**clock(1, jumped), "before_ns": 7 * SECOND}], ms=5000)
+    fault.inject()
+    assert fault.injected().confirmed is confirmed
+
+
+def test_a_node_that_is_told_and_answers_nothing_else_is_believed(make: Make) -> None:
+    jump = make("clock-jump", [{}], ms=5000)
+    jump.inject()
+    assert jump.injected().confirmed
+    assert shown(make("disk-full", [{}, {}]))
+
+
+def test_a_node_that_is_not_told_is_not_confirmed(make: Make) -> None:
+    def refuse(*_: Any, **__: Any) -> dict[str, Any]:
+        raise ClusterError("no answer")
+
+    fault = make("clock-rate", [], rate=2.0)
+    fault.cluster.control = refuse  # type: ignore[method-assign]
+    with pytest.raises(ClusterError):
+        fault.inject()
+    assert not fault.injected().confirmed
