@@ -7,7 +7,10 @@ from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, und
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
 
-ROUNDED = 2  # nanoseconds that the difference of two readings may be off: each is a whole number
+NANO = 1_000_000_000
+ROUNDED = (
+    4  # nanoseconds by which what passed may be off: two readings of either clock are rounded, and a rate is up to 2
+)
 
 
 class _Reading(NamedTuple):
@@ -28,9 +31,12 @@ class ClockRate(Fault):
             self.begun[node] = self._set(node, self.params["rate"])
 
     def _set(self, node: int, rate: float) -> _Reading:
-        asked = self.scene.host.now_ns()
+        asked = self._now()
         answer = self.cluster.control(node, "clock-rate", rate=rate)
-        return _Reading(answer, asked, self.scene.host.now_ns())
+        return _Reading(answer, asked, self._now())
+
+    def _now(self) -> int:
+        return round(self.scene.host.now() * NANO)
 
     def injected(self) -> Confirmation:
         answers = {str(node): reading.answer for node, reading in self.begun.items()}
