@@ -76,7 +76,8 @@ class SimCluster:
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
         machine = self._machines[node]
-        if machine.server is None or not machine.up or machine.stopped:
+        self._world.until(lambda: not machine.busy, int(timeout * NANO))
+        if machine.server is None or not machine.up or machine.stopped or machine.busy:
             return None
         answer = machine.server.commands.status()
         answer["last_zxid"], answer["delivered"] = tuple(answer["last_zxid"]), tuple(answer["delivered"])

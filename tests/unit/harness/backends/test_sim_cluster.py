@@ -1,0 +1,43 @@
+"""What a simulated ensemble says of itself, as one of processes does."""
+
+import pytest
+
+from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.client import SimClient
+from zab_chaos.node.tree.requests import Create
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+SLOW_MS = 500
+
+
+@pytest.fixture
+def deployment() -> SimDeployment:
+    """Three nodes with a leader. Node 1 is in a round, and its slow disk has begun to sync."""
+    made = SimDeployment(Scenario(name="three"), 1, None, None, False)
+    machines = [made.machines[node] for node in sorted(made.machines)]
+    for machine in machines:
+        machine.spawn()
+    assert made.world.until(lambda: made.cluster.leader() is not None, 20 * SECOND)
+    client = SimClient(made.world, machines, 1, 6666, 100 * SECOND)
+    made.cluster.control(1, "slow-disk", ms=SLOW_MS)
+    client.submit(Create("/a"), lambda *_: None)
+    client.turn()
+    assert made.world.until(lambda: made.machines[1].disk.paid, 5 * SECOND)
+    return made
+
+
+def test_a_node_says_nothing_before_its_round_is_over(deployment: SimDeployment) -> None:
+    """Else what has come meanwhile would be missing in what it says it has taken."""
+    began = deployment.world.now
+    assert deployment.cluster.status(1) is not None
+    assert deployment.world.now - began >= SLOW_MS * MS
+    server = deployment.machines[1].server
+    assert server is not None
+    assert not server.inbox
+
+
+def test_a_node_whose_round_lasts_longer_than_somebody_waits_is_silent(deployment: SimDeployment) -> None:
+    assert deployment.cluster.status(1, timeout=SLOW_MS / 10_000) is None
+    assert deployment.cluster.status(1) is not None
