@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping, Sequence, Sized
 from random import Random
+from signal import SIGKILL
 from typing import Any, get_args
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
-from zab_chaos.faults.process import DISK_EXIT, ENOUGH, RELAPSE, NodeDown, came_up, draw_relapse, named, start_dead
+from zab_chaos.faults.process import (
+    DISK_EXIT,
+    ENOUGH,
+    RELAPSE,
+    NodeDown,
+    came_up,
+    draw_relapse,
+    named,
+    start_dead,
+    tell_if_up,
+)
 from zab_chaos.faults.rules import choice, truth
 from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
@@ -33,13 +44,15 @@ class CrashAt(NodeDown):
         super().__init__(scene, nodes, params)
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
-        self.exits: dict[int, int] = {}  # of those that got there
+        self.exits: dict[int, int] = {}  # of those that have ended since, there or by something else
         self.to_wipe: list[int] = []
+        if self.action == "crash":
+            self.ends = (-SIGKILL, self.cluster.crashed)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            self.cluster.control(node, "arm", point=self.point, **self._what(node))
+            tell_if_up(self.cluster, node, "arm", point=self.point, **self._what(node))
 
     def _what(self, node: int) -> dict[str, Any]:
         """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
@@ -59,12 +72,8 @@ class CrashAt(NodeDown):
             if node not in self.exits:
                 self.pids.pop(node, None)
 
-    def watch(self, now: float) -> float | None:
-        self.note_exits()
-        return None
-
     def note_exits(self) -> None:
-        """Record the nodes that have reached the point, before a restart hides it."""
+        """Record the nodes that have ended, before a restart hides it."""
         for node in self.nodes:
             if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
                 exit_code = self.cluster.wait_exit(node, 0.0)
@@ -76,7 +85,7 @@ class CrashAt(NodeDown):
         self.note_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
-                self._disarm(node)
+                tell_if_up(self.cluster, node, "disarm", point=self.point)
         self.note_exits()  # one may have got there meanwhile, and its restart would hide it
         super().heal()
 
@@ -85,8 +94,12 @@ class CrashAt(NodeDown):
         up = self.came_back()
         return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
+    def reached(self) -> list[int]:
+        """The nodes that have ended as one does that is at the point."""
+        return [node for node, status in self.exits.items() if status in self.ends]
+
     def settled(self) -> bool:
-        return enough(self, self.exits)
+        return enough(self, self.reached())
 
     def over(self) -> bool:
         reached = self.settled() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
@@ -97,7 +110,7 @@ class CrashAt(NodeDown):
         return f"{named(self.nodes)} to {self.action} at {self.point}{lost}"
 
     def _armed(self, node: int) -> bool:
-        """Whether the point is armed, or was reached already; then the node does not answer any more."""
+        """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more."""
         self.note_exits()
         if node in self.exits:
             return True
@@ -109,17 +122,11 @@ class CrashAt(NodeDown):
             self.exits[node] = exit_code
         return exit_code is not None
 
-    def _disarm(self, node: int) -> None:
-        try:
-            self.cluster.control(node, "disarm", point=self.point)
-        except ClusterError:
-            if self.cluster.wait_exit(node, 0.0) is None:
-                raise  # or it got there this very moment
-
     def _evidence(self) -> dict[str, Any]:
         """`exit` stands only where somebody ended."""
+        reached = self.reached()
         return {
-            str(node): {"pid": self.pids.get(node), "reached": node in self.exits}
+            str(node): {"pid": self.pids.get(node), "reached": node in reached}
             | ({"exit": self.exits[node]} if node in self.exits else {})
             for node in self.nodes
         }
@@ -171,9 +178,8 @@ class CrashAtTwice(CrashAt):
         self.again: dict[int, CrashAtStart] = {}
 
     def watch(self, now: float) -> float | None:
-        self.note_exits()
-        for node, status in self.exits.items():
-            if node not in self.again and status in self.ends and not self.cluster.alive(node):
+        for node in self.reached():
+            if node not in self.again and not self.cluster.alive(node):
                 self.again[node] = CrashAtStart(self.scene, (node,), self.params)
                 self.again[node].inject()
         self.note_exits()  # one may have got there at once
@@ -205,7 +211,7 @@ class CrashAtTwice(CrashAt):
         return f"{super().describe()}, and started to {self.action} at {self.params['crash-at']}"
 
     def _twice(self) -> list[int]:
-        return [node for node, again in self.again.items() if again.exits]
+        return [node for node, again in self.again.items() if again.reached()]
 
     def _evidence(self) -> dict[str, Any]:
         shown = super()._evidence()

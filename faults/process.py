@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.cluster import Cluster, ClusterError
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Momentary, Need, Scene
 from zab_chaos.faults.rules import choice, truth
@@ -63,11 +63,7 @@ class Killed(NodeDown):
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
-            try:
-                self.cluster.control(node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
-            except ClusterError:
-                if self.cluster.wait_exit(node, 0.0) is None:
-                    raise
+            tell_if_up(self.cluster, node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
         seconds = within_ms / 1000 + self.scene.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
@@ -202,6 +198,15 @@ def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
 def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
     """The kernel's state of each node's process (see `Host.process_state`)."""
     return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
+
+
+def tell_if_up(cluster: Cluster, node: int, command: str, **arguments: Any) -> None:
+    """Give a node a command, unless it has ended meanwhile. Raises ClusterError."""
+    try:
+        cluster.control(node, command, **arguments)
+    except ClusterError:
+        if cluster.wait_exit(node, 0.0) is None:
+            raise
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:

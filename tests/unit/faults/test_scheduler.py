@@ -324,6 +324,45 @@ def test_a_crash_point_that_is_never_reached_is_unconfirmed(play: Callable[..., 
     assert (1, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
 
 
+@pytest.mark.parametrize(
+    ("do", "exits", "reached"), [("crash-at", 74, False), ("fail-at", 74, True), ("fail-at", -9, False)]
+)
+def test_a_node_that_ends_otherwise_has_not_reached_its_point(
+    play: Callable[..., Play], do: str, exits: int, reached: bool
+) -> None:
+    p = play(step(0, do, "node-2", 5, point="before-sync:TXN"))
+    p.scheduler.due(100.0)
+    if exits == 74:
+        p.cluster.ending = {2}
+        p.cluster.status(2)
+    else:
+        die_in(p, 2)
+    p.scheduler.due(105.0)
+    heal = p.lines()[1]
+    assert (heal["confirmed"], heal["evidence"]["2"]["reached"], heal["evidence"]["2"]["exit"]) == (
+        reached,
+        reached,
+        exits,
+    )
+    assert p.cluster.alive(2)
+
+
+def test_a_node_that_ends_before_its_point_is_armed(play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch) -> None:
+    p = play(step(0, "crash-at", "all", 5, point="after-sync:TXN", enough="none"))
+    control = p.cluster.control
+
+    def dies(node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        if node == 2:
+            die_in(p, 2)
+        answer: dict[str, Any] = control(node, command, **arguments)
+        return answer
+
+    monkeypatch.setattr(p.cluster, "control", dies)
+    p.scheduler.due(100.0)
+    assert p.told() == [("inject", 1, True)]
+    assert [node for node, *_ in p.cluster.commands] == [1, 3]
+
+
 def test_one_that_gets_there_may_be_enough(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "all", 5, point="before-send:NEWEPOCH", enough="one"))
     p.scheduler.due(100.0)
