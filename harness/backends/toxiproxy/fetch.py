@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from zab_chaos.harness.backends.toxiproxy.server import VERSION, ToxiproxyError, locate
+from zab_chaos.harness.machine import cache
 from zab_chaos.harness.machine.download import WrongSum, download
 from zab_chaos.harness.report.console import say
 
@@ -38,12 +39,8 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
     told = ""
     for doing, way in _ways(release):
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            # A folder on the same file system, so that the finished binary is put in place by one rename.
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder, _progress(doing):
-                binary = way(Path(folder))
-                binary.chmod(0o755)
-                binary.replace(target)
+            with cache.for_everybody(), _progress(doing):
+                _put(target, way)
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
             if not isinstance(error, requests.ConnectionError):  # of these the remedy says all
@@ -53,6 +50,15 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
         f"{':' if told else '.'}{told}\n"
         f"This mends it:\n  {remedy(target)}"
     )
+
+
+def _put(target: Path, way: Callable[[Path], Path]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # A folder on the same file system, so that the finished binary is put in place by one rename.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder:
+        binary = way(Path(folder))
+        binary.chmod(0o755)
+        binary.replace(target)
 
 
 def _ways(release: str) -> Iterator[tuple[str, Callable[[Path], Path]]]:

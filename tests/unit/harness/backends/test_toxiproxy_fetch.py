@@ -1,12 +1,14 @@
 """Getting the toxiproxy server: what is said meanwhile, what is said when it fails, and what is left."""
 
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
 
 from zab_chaos.harness.backends.toxiproxy import fetch as fetching
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
+from zab_chaos.harness.results.run_folder import private
 
 NOWHERE = "http://127.0.0.1:1"  # nobody listens there
 
@@ -37,3 +39,20 @@ def test_what_a_build_leaves_is_removed_and_its_failure_is_told(
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     assert capsys.readouterr().err.startswith("Building toxiproxy 2.12.0 with Go, once: about a minute\nDownloading")
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_is_fetched_where_files_are_private_is_for_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's first fault of the network fetches it. Other users on the machine then couldn't start it."""
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text('#!/bin/sh\n: > "$GOBIN/server"\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(go.parent))
+    target = tmp_path / "cache" / "toxiproxy" / "toxiproxy-server"
+    with private():
+        fetching.fetch(target, NOWHERE)
+        (tmp_path / "run").mkdir()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (target, *target.parents[:2], tmp_path / "run")]
+    assert modes == [0o755, 0o755, 0o755, 0o700]
