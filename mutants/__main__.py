@@ -81,13 +81,21 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
         seeds = seeds_for(mutant.equivalent)
         return lambda: attempt(mutant.name, mutant.room, mutant.file, mutant.text, seeds, mutant.equivalent)
 
+    def asked_for(room: str, name: str) -> bool:
+        return not arguments.only or any(word in f"{room}/{name}" for word in arguments.only)
+
     found = [
         of_written(one)
         for one in written(*(folder for folder in WRITTEN if arguments.which in (folder, "all")))
-        if not arguments.only or any(word in f"{one.room}/{one.name}" for word in arguments.only)
+        if asked_for(one.room, one.name)
     ]
-    if arguments.which in ("generated", "all"):
-        from mutants.generated import Generated, equivalents, sample
+    if arguments.which == "generated" or (arguments.which == "all" and not arguments.only):
+        try:
+            from mutants.generated import Generated, equivalents, sample
+        except ModuleNotFoundError as error:
+            sys.exit(
+                f"the generated mutants need {error.name}, which `make mutants` installs; or choose others by --which"
+            )
 
         def of_generated(one: Generated) -> Callable[[], Result]:
             equivalent = equivalents().get(one.name, "")
@@ -95,7 +103,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Callable[[], Result]]:
                 one.name, "generated", one.file, lambda: one.text() or "", seeds_for(equivalent), equivalent
             )
 
-        found += [of_generated(one) for one in sample(arguments.generated)]
+        found += [of_generated(one) for one in sample(arguments.generated) if asked_for("generated", one.name)]
     part, parts = (int(number) for number in arguments.part.split("/"))
     return found[part - 1 :: parts]
 
@@ -124,9 +132,9 @@ def summary(results: Sequence[Result]) -> str:
     )
 
 
-def main() -> None:
+def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("only", nargs="*", help="words that a mutant's room/name must hold one of")
+    parser.add_argument("only", nargs="*", help="words: only mutants whose room/name holds one")
     parser.add_argument("--which", choices=(*WRITTEN, "generated", "all"), default="all")
     parser.add_argument("--generated", type=int, default=100, help="how many of the generated ones")
     parser.add_argument("--seeds", type=int, default=300, help="explored at most, of each")
@@ -137,16 +145,21 @@ def main() -> None:
         "--equivalent", action="store_true", help="explore also those that nobody is said to tell from the original"
     )
     parser.add_argument("--stale", action="store_true", help="only say which no longer fit their files")
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    arguments = arguments_of()
     if arguments.stale:
         sys.exit(_stale())
+    jobs = jobs_of(arguments)
     honest = attempt(
         "(none)", "honest", "scenarios/long-mix.toml", (ROOT / "scenarios/long-mix.toml").read_text, arguments.seeds
     )
     print(honest.line(), flush=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         results = []
-        for result in pool.map(lambda job: job(), jobs_of(arguments)):
+        for result in pool.map(lambda job: job(), jobs):
             results.append(result)
             print(result.line(), flush=True)
     print(summary(results))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mutants import planting
-from mutants.__main__ import Result, attempt, summary
+from mutants.__main__ import Result, arguments_of, attempt, jobs_of, summary
 from mutants.planting import ROOT, WRITTEN, Mutant, Stale, planted, written
 
 
@@ -47,6 +47,13 @@ def test_a_planted_tree_is_a_copy_and_goes_again() -> None:
         assert (tree / "node/core/peer.py").read_bytes() == (ROOT / "node/core/peer.py").read_bytes()
     assert not tree.exists()
     assert (ROOT / "node/core/zxid.py").read_text() != "# nothing"
+
+
+def test_words_choose_among_those_that_are_written() -> None:
+    """Not beside the generated ones, which take the library that generates them."""
+    assert len(jobs_of(arguments_of(["history/common-ignores-the-epochs"]))) == 1
+    assert len(jobs_of(arguments_of(["history/"]))) > 1
+    assert jobs_of(arguments_of(["no such mutant"])) == []
 
 
 def test_exploration_tells_a_bug_from_none() -> None:
