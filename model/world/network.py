@@ -159,13 +159,12 @@ class Wire:
             self._held.append((connection, frame))
             return
         wait = self._wait(frame)
-        if self._hits("corrupt"):
-            frame = self._flip(frame)
+        carried = self._flip(frame) if self._hits("corrupt") else frame
         if self._hits("misroute"):
-            self._misroute(frame, wait)
+            self._misroute(carried, wait)
         else:
-            connection.deliver(frame, wait)
-        self._repeat(frame)
+            connection.deliver(carried, wait)
+        self._repeat(frame)  # as it was sent: a bad one ends a session, also when all links are healed
 
     def _wait(self, frame: bytes) -> int:
         """How much longer a frame takes."""

@@ -222,6 +222,17 @@ def test_one_bit_is_flipped_in_the_first_frame_and_then_in_some(bench: Bench) ->
     assert len(bits) > sum(apart) // 2  # anywhere
 
 
+def test_a_frame_that_comes_again_is_the_one_that_was_sent(bench: Bench) -> None:
+    """It may come when its fault has healed, and a bad one would end a session then."""
+    bench.hit("corrupt", one_in=1)
+    bench.hit("late", one_in=1, delay=50)
+    bench.send(1)
+    bench.settle()
+    first, again = bench.ends[2].inbox
+    assert again == b"m1".ljust(FRAME_BYTES)
+    assert bits_apart(first, again) == 1
+
+
 def test_the_first_frame_is_misrouted_and_then_some(bench: Bench) -> None:
     bench.hit("misroute", one_in=4)
     bench.send(200)
