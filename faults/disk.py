@@ -46,9 +46,10 @@ class PowerCut(Killed):
 
     def injected(self) -> Confirmation:
         cut, evidence = self.deaths()
-        for node, counted in counted_since(self.cluster, self.before).items():
-            evidence[str(node)] = evidence.get(str(node), {}) | {name: counted[name] for name in LOST}
-            cut = cut and (counted["cuts"] == 1 or node not in self.pids)
+        for node, now in disk_states(self.cluster, self.before).items():
+            lost = counted(LOST, self.before[node], now)
+            evidence[str(node)] = evidence.get(str(node), {}) | lost
+            cut = cut and (lost["cuts"] == 1 or node not in self.pids)
         return Confirmation(cut, evidence)
 
     def describe(self) -> str:
@@ -62,10 +63,9 @@ def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, A
     return {node: state for node, state in found.items() if state is not None}
 
 
-def counted_since(cluster: Cluster, before: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, int]]:
-    """What they have counted since then."""
-    now = disk_states(cluster, before)
-    return {node: {name: now[node][name] - counts[name] for name in COUNTS} for node, counts in before.items()}
+def counted(names: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, int]:
+    """What a disk has counted between the two, as far as it counts that."""
+    return {name: now[name] - before[name] for name in names if name in now}
 
 
 class DiskFault(Fault):
@@ -78,12 +78,11 @@ class DiskFault(Fault):
     on: dict[str, Any]
     off: dict[str, Any]
     ends: tuple[int, ...] = (DISK_EXIT,)
-    counted: dict[int, dict[str, int]]  # while the fault was there
 
     def inject(self) -> None:
         self.before = disk_states(self.cluster, self.nodes)
         self.answers: dict[int, dict[str, Any]] = {}
-        self.counted = {}
+        self.counted: dict[int, dict[str, int]] = {}  # while the fault was there
         for node in self.nodes:
             self.answers[node] = self.cluster.control(node, self.command, **self.on)
 
@@ -116,8 +115,7 @@ class DiskFault(Fault):
         if node in self.counted or not undisturbed(begun, lifted):
             return
         before = begun | self.before.get(node, {})
-        counts = {name: lifted[name] - before[name] for name in COUNTS if name in lifted}
-        self.counted[node] = counts | {name: lifted[name] - begun[name] for name in DONE}
+        self.counted[node] = counted(COUNTS, before, lifted) | counted(DONE, begun, lifted)
 
     def recovered(self) -> Confirmation:
         up = came_up(self.scene, self.nodes)
