@@ -17,6 +17,9 @@ REFUSED = 0.3  # how often a multi holds a step that must be refused
 ABSENT = 0.1  # how often a read asks for a znode that is not there
 READS = ("get", "exists", "children")
 CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
+NAMELESS = 0.3  # how often a sequential child has nothing but its number for a name
+COMPOSED = 0.4  # how often a multi is made of any steps, in any order
+MOST_STEPS = 5  # of such a multi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,8 @@ class Draw:
     for want of a znode. Conditions ask for the version that the client saw last, or now and then for one before: others'
     writes make them fail, as they should.
 
-    What is asked for, and how (`_details`), are drawn apart: an operation that is written down is done the same way.
+    What is asked for, and how (`_details`, `_forms`), are drawn apart: an operation that is written down is done the same
+    way.
     """
 
     def __init__(self, load: Load, seed: int, client: int) -> None:
@@ -95,6 +99,7 @@ class Draw:
         self._moves = min(1.0, load.moves / load.rate)
         self._random = random.Random(f"{seed}/{client}")
         self._details = random.Random(f"{seed}/{client}/details")
+        self._forms = random.Random(f"{seed}/{client}/forms")
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
         self._kinds, weights = zip(*sorted(load.mix.items()), strict=True)
@@ -127,7 +132,7 @@ class Draw:
         if kind == "create":
             return self._create(path, data)
         if kind == "sequential":
-            return Create(f"{path}/{self._client}-", data, sequential=True)
+            return self._sequential(path, data)
         if kind == "delete":
             return self._delete(path, data, asked.version)
         if kind == "set":
@@ -135,7 +140,8 @@ class Draw:
         if kind == "cas":
             return Set(path, data, self._condition(path) if asked.version is None else version)
         if kind == "multi":
-            return self._multi(path, data, version)
+            composed = self._forms.random() < COMPOSED and asked.version is None
+            return self._composed(data) if composed else self._multi(path, data, version)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
         if kind == "get":
@@ -164,6 +170,10 @@ class Draw:
         self._created.append(path)
         return Create(path, data)
 
+    def _sequential(self, parent: str, data: bytes) -> Create:
+        name = "" if self._forms.random() < NAMELESS else f"{self._client}-"
+        return Create(f"{parent}/{name}", data, sequential=True)
+
     def _delete(self, parent: str, data: bytes, version: int | None) -> Delete | Create:
         """A child that this client has made, which is not told again; if there is none, one is made."""
         if not self._created:
@@ -172,6 +182,22 @@ class Draw:
             conditional = self._details.random() < CONDITIONAL
             version = int(self._details.random() < STALE) if conditional else ANY  # a child's version stays 0
         return Delete(self._created.popleft(), version)
+
+    def _composed(self, data: bytes) -> Multi:
+        """Steps on any keys. Whether all of them can be done, and which can't, depends on what others do meanwhile."""
+        return Multi([self._step(data + b"%d" % n) for n in range(self._forms.randint(1, MOST_STEPS))])
+
+    def _step(self, data: bytes) -> Step:
+        path = key_path(self._forms.randrange(self._keys))
+        kind = self._forms.choice(("set", "cas", "check", "create", "sequential", "delete"))
+        if kind == "create":
+            return self._create(path, data)
+        if kind == "sequential":
+            return self._sequential(path, data)
+        if kind == "delete":
+            return self._delete(path, data, None)
+        version = ANY if kind == "set" else self._condition(path)
+        return Check(path, version) if kind == "check" else Set(path, data, version)
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
         """Two to nine steps. Now and then one must be refused: then nothing of those before it may be seen. Some of those

@@ -22,10 +22,11 @@ class ValuesAndVersions(Checker):
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
     true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
-    "-._" is refused as a bad one, and no write with a path that can't be one is refused for a reason of the state. And
-    what was acknowledged before another write was invoked has the lower zxid, and one that is refused was judged no
-    earlier than that. Does not verify refusals for other reasons, nor that a read is up to date (a node may be behind),
-    nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no `broadcast` says what it does.
+    "-._" is refused as a bad one (that of a sequential znode with its number), and no write with a path that can't be one
+    is refused for a reason of the state. And what was acknowledged before another write was invoked has the lower zxid, and
+    one that is refused was judged no earlier than that. Does not verify refusals for other reasons, nor that a read is up to
+    date (a node may be behind), nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no
+    `broadcast` says what it does.
     """
 
     name = "values and versions"
@@ -133,7 +134,7 @@ class ValuesAndVersions(Checker):
             complete = request.complete
             if complete is None or complete.outcome == "unknown":
                 continue
-            if complete.error == BAD_PATH and all(is_plain(step.path) for step in request.invoke.asked):
+            if complete.error == BAD_PATH and all(map(is_plain, request.invoke.asked)):
                 self._wrong(request, f"is {BAD_PATH!r}, and no path in it is wrong")
             read = request.invoke.op in READS
             if not read and self._tells_of_a_state(request, complete):

@@ -80,11 +80,28 @@ def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -
     asked = drawn.request(drawn.choose())
     assert isinstance(asked, Create)
     assert asked.sequential
-    assert asked.path == "/key-0/7-"
     drawn.learn(asked, Ok(Zxid(1), 0, path="/key-0/7-0000000003"))
     gone = drawn.request(Operation(at=0, do="delete"))
     assert isinstance(gone, Delete)
     assert gone.path == "/key-0/7-0000000003"
+
+
+def test_some_sequential_children_are_called_by_their_number_alone() -> None:
+    drawn = draw(Load(mix={"sequential": 1}, keys=1), client=7)
+    paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
+    assert set(paths) == {"/key-0/7-", "/key-0/"}
+    assert 80 < paths["/key-0/"] < 160
+
+
+def test_some_multis_are_made_of_any_steps() -> None:
+    """So that the creation of a child comes first, or alone, or twice, and what is refused comes behind it or not at all."""
+    multis = [request for request in draw(Load(mix={"multi": 1}, keys=8)) if isinstance(request, Multi)]
+    composed = [multi for multi in multis if len({step.path.split("/")[1] for step in multi.steps}) > 2]
+    assert len(composed) > 60
+    assert {type(multi.steps[0]) for multi in composed} == {Create, Delete, Set, Check}
+    assert any(isinstance(step, Create) and step.sequential for multi in composed for step in multi.steps)
+    data = [step.data for multi in composed for step in multi.steps if isinstance(step, (Set, Create))]
+    assert len(set(data)) == len(data)
 
 
 def test_a_multi_teaches_the_versions_of_its_steps() -> None:
@@ -94,13 +111,14 @@ def test_a_multi_teaches_the_versions_of_its_steps() -> None:
 
 
 def test_some_multis_must_be_refused_behind_their_first_step() -> None:
-    multis = [request for request in draw(Load(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
-    assert {len(multi.steps) for multi in multis} == set(range(2, 10))
+    drawn = draw(Load(mix={"multi": 1}, keys=2), count=800)
+    multis = [request for request in drawn if isinstance(request, Multi)]
+    assert {len(multi.steps) for multi in multis} == set(range(1, 10))
     refused = [
         number
         for multi in multis
         for number, step in enumerate(multi.steps)
-        if (isinstance(step, Set) and step.path.endswith("/none")) or (isinstance(step, Check) and step.version == 0)
+        if isinstance(step, Set) and step.path.endswith("/none")
     ]
     assert refused
     assert 0 not in refused
