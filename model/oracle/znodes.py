@@ -151,10 +151,10 @@ def _numbered(path: str, number: int) -> str:
 
 
 def is_plain(asked: Asked) -> bool:
-    """Whether anybody would take the path for a znode's, with its number if it gets one. There are others that are none the
-    worse."""
+    """Whether anybody would take the path for a znode's, with its number if it gets one, and the version for one. There are
+    others that are none the worse."""
     path = _numbered(asked.path, 0) if asked.sequential else asked.path
-    return _PLAIN.fullmatch(path) is not None
+    return _PLAIN.fullmatch(path) is not None and abs(asked.version or 0) < 2**31
 
 
 def is_impossible(asked: Asked) -> bool:

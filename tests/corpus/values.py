@@ -166,6 +166,24 @@ def values_nameless_parent_refused() -> Story:
     return _child_without_a_name("bad path", "//")
 
 
+@violates("values and versions")
+def values_good_request_refused() -> Story:
+    """A set of /a is refused as if nobody could ask for it."""
+    story = ensemble()
+    story.complete(1, story.invoke(), None, "failed", error="bad request")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_empty_multi_refused() -> Story:
+    """A multi without a step is refused."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="multi", path="", steps=[]), None, "failed", error="bad request")
+    story.settle()
+    return story
+
+
 def _multi_with_a_bad_path(error: str, zxid: tuple[int, int] | None = None) -> Story:
     """A multi whose first step asks for another version than /a has, and whose second one for a path that is none."""
     story = ensemble()
