@@ -87,6 +87,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "max_outstanding": whole(1, 100_000, "operations a client"),
         "burst": whole(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
+        "timeout": number(0.1, LONGEST, "seconds"),
         "sessions": whole(0, 100, "clients with sessions, ephemeral znodes and watches"),
     },
     "nemesis": {

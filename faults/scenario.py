@@ -78,6 +78,7 @@ class Workload:
     max_outstanding: int = 64  # a client's
     burst: int = 1  # operations that a client has at once
     moves: float = 0.0  # how often a second some client goes to another node
+    timeout: float = 10.0  # seconds after which a client gives an operation up, and its node
     sessions: int = 0  # clients beside them that live in sessions, with ephemeral znodes and watches
 
 

@@ -99,6 +99,9 @@ PASTS = 0.1  # how often there is something on the disks at the start
 # node with nearly each operation, and all of them have to do with few keys, so that conditions often fail.
 RESTLESS = 0.15
 RESTLESS_MIX = {"cas": 2.0, "check": 2.0, "delete": 1.0, "get": 2.0, "set": 1.0}
+# Who waits for long, waits at one node. In some seeds clients soon give up what is not answered, also what they could not send.
+IMPATIENT = 0.15
+TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -118,6 +121,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
     if Random(f"restless {seed}").random() < RESTLESS:
         workload = _restless(workload)
+    workload = _with_clients(Random(f"clients {seed}"), workload)
     drawn = replace(
         scenario,
         seed=seed,
@@ -222,6 +226,12 @@ def _workload(random: Random, duration: float) -> Workload:
 
 def _restless(given: Workload) -> Workload:
     return replace(given, moves=given.rate, mix=RESTLESS_MIX, keys=min(given.keys, 2), clients=max(given.clients, 3))
+
+
+def _with_clients(random: Random, given: Workload) -> Workload:
+    """In some seeds clients behave in another way."""
+    lot, timeout = random.random(), random.choice(TIMEOUTS)
+    return replace(given, timeout=timeout) if lot < IMPATIENT else given
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:

@@ -27,9 +27,9 @@ class Load:
     """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
     `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
     that makes it unique needs it). `max_outstanding`: of one client. `moves`: how often a second some client goes to
-    another of the `nodes`. `sessions`: clients beside these that live in sessions, with ephemeral znodes and
-    watches, where there are any. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every
-    mistake."""
+    another of the `nodes`. `timeout`: seconds after which an operation is unknown. `sessions`: clients beside these that
+    live in sessions, with ephemeral znodes and watches, where there are any. `operations`: by time; if there are any,
+    nothing is drawn. Raises ValueError, naming every mistake."""
 
     clients: int = 6
     rate: float = 200.0
@@ -39,6 +39,7 @@ class Load:
     max_outstanding: int = 100
     burst: int = 1
     moves: float = 0.0
+    timeout: float = 10.0
     sessions: int = 0
     nodes: int = 1
     operations: tuple[Operation, ...] = ()
@@ -49,8 +50,11 @@ class Load:
             for name in ("clients", "keys", "max_outstanding", "burst", "nodes")
             if getattr(self, name) < 1
         ]
-        if self.rate <= 0:
-            wrong.append(f"rate is {self.rate}; it must be more than 0")
+        wrong.extend(
+            f"{name} is {getattr(self, name)}; it must be more than 0"
+            for name in ("rate", "timeout")
+            if getattr(self, name) <= 0
+        )
         wrong.extend(
             f"{name} is {getattr(self, name)}; it must not be negative"
             for name in ("payload_bytes", "moves")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.initial_and_final import disagreements
-from zab_chaos.faults.scenario import Disk, Scenario, parse
+from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.simulate import simulate
@@ -104,6 +104,12 @@ def test_in_some_seeds_clients_go_elsewhere_all_the_time_and_are_often_refused(
     restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
     assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS < 1.5
     assert all(one.workload.moves == one.workload.rate and one.workload.keys <= 2 for one in restless)
+
+
+def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload.timeout for seed in SEEDS]
+    assert set(drawn) == {*swarm.TIMEOUTS, Workload().timeout}
+    assert 0.5 < len([timeout for timeout in drawn if timeout in swarm.TIMEOUTS]) / len(drawn) / swarm.IMPATIENT < 1.5
 
 
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(

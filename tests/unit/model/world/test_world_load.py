@@ -1,6 +1,8 @@
 """The load in the simulated world, while it sets up."""
 
-from zab_chaos.faults.scenario import Scenario, Workload, load
+import pytest
+
+from zab_chaos.faults.scenario import FaultStep, Scenario, Workload, load
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.explore.exploration import Task, try_seed
@@ -33,6 +35,16 @@ def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
     few, limits = Workload(clients=1, keys=100), Limits(waiting=12)
     scenario = Scenario(name="narrow", about="no faults", duration=1.0, workload=few, limits=limits)
     assert simulate(scenario, 1, None).verdict.verdict == "PASS"
+
+
+@pytest.mark.parametrize("timeout", [0.2, 10.0])
+def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
+    few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, timeout=timeout)
+    paused = FaultStep(at=0.5, do="pause", target="node-1", lasts=0.4)
+    scenario = Scenario(name="paused", about="a follower", duration=3.0, workload=few, faults=(paused,))
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.verdict == "PASS"
+    assert (verdict.metrics["unknown"] > 0) == (timeout < 1)
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
