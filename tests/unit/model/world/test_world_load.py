@@ -1,16 +1,20 @@
 """The load in the simulated world, while it sets up."""
 
+from collections.abc import Callable
+
 import pytest
 
 from zab_chaos.faults.scenario import FaultStep, Scenario, Workload, load
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
+from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.node.config import Limits
+from zab_chaos.node.tree import outcomes
 
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
@@ -45,6 +49,24 @@ def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
     verdict = simulate(scenario, 1, None).verdict
     assert verdict.verdict == "PASS"
     assert (verdict.metrics["unknown"] > 0) == (timeout < 1)
+
+
+def confident(outcome: outcomes.Outcome) -> session.Outcome:
+    """What a library tells that takes what is unknown for failed."""
+    read = session.read_outcome(outcome)
+    return session.Failed("no leader", read.why) if isinstance(read, session.Unknown) else read
+
+
+@pytest.mark.parametrize(("read", "violated"), [(session.read_outcome, []), (confident, ["exactly once"])])
+def test_what_is_judged_is_what_the_library_tells(
+    read: Callable[[outcomes.Outcome], session.Outcome], violated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, burst=10, moves=20)
+    scenario = Scenario(name="moving", about="no faults", duration=2.0, workload=few)
+    monkeypatch.setattr(log, "read_outcome", read)
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.metrics["acked"] > 0
+    assert verdict.violated == violated
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
