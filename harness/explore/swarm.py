@@ -102,6 +102,10 @@ RESTLESS_MIX = {"cas": 2.0, "check": 2.0, "delete": 1.0, "get": 2.0, "set": 1.0}
 # Who waits for long, waits at one node. In some seeds clients soon give up what is not answered, also what they could not send.
 IMPATIENT = 0.15
 TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
+# Who has been there for long has seen much, and is shown nothing older. In some seeds clients end their sessions, and come
+# again as ones that know nothing.
+VISITING = 0.15
+STAY = 3.0  # operations between two such ends, on average
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -231,7 +235,9 @@ def _restless(given: Workload) -> Workload:
 def _with_clients(random: Random, given: Workload) -> Workload:
     """In some seeds clients behave in another way."""
     lot, timeout = random.random(), random.choice(TIMEOUTS)
-    return replace(given, timeout=timeout) if lot < IMPATIENT else given
+    if lot < IMPATIENT:
+        return replace(given, timeout=timeout)
+    return replace(given, visits=given.rate / STAY) if lot < IMPATIENT + VISITING else given
 
 
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:

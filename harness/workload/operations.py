@@ -26,10 +26,10 @@ MOST_STEPS = 5  # of such a multi
 class Load:
     """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
     `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
-    that makes it unique needs it). `max_outstanding`: of one client. `moves`: how often a second some client goes to
-    another of the `nodes`. `timeout`: seconds after which an operation is unknown. `sessions`: clients beside these that
-    live in sessions, with ephemeral znodes and watches, where there are any. `operations`: by time; if there are any,
-    nothing is drawn. Raises ValueError, naming every mistake."""
+    that makes it unique needs it). `max_outstanding`: of one client. `moves`, `visits`: how often a second some client goes
+    to another of the `nodes`, or ends its session and begins another one. `timeout`: seconds after which an operation is
+    unknown. `sessions`: clients beside these that live in sessions, with ephemeral znodes and watches, where there are any.
+    `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every mistake."""
 
     clients: int = 6
     rate: float = 200.0
@@ -39,6 +39,7 @@ class Load:
     max_outstanding: int = 100
     burst: int = 1
     moves: float = 0.0
+    visits: float = 0.0
     timeout: float = 10.0
     sessions: int = 0
     nodes: int = 1
@@ -57,7 +58,7 @@ class Load:
         )
         wrong.extend(
             f"{name} is {getattr(self, name)}; it must not be negative"
-            for name in ("payload_bytes", "moves")
+            for name in ("payload_bytes", "moves", "visits")
             if getattr(self, name) < 0
         )
         wrong.extend(
@@ -101,6 +102,7 @@ class Draw:
         self._keys = load.keys
         self._nodes = load.nodes
         self._moves = min(1.0, load.moves / load.rate)
+        self._visits = min(1.0, load.visits / load.rate)
         self._random = random.Random(f"{seed}/{client}")
         self._details = random.Random(f"{seed}/{client}/details")
         self._forms = random.Random(f"{seed}/{client}/forms")
@@ -125,8 +127,9 @@ class Draw:
         if kind in READS and self._random.random() < ABSENT:
             key = self._keys
         moves = self._moves > 0 and self._random.random() < self._moves
-        node = self._random.randrange(self._nodes) + 1 if moves else None
-        return Operation(at=0.0, do=kind, client=self._client, key=key, node=node)
+        anew = self._visits > 0 and self._random.random() < self._visits
+        node = self._random.randrange(self._nodes) + 1 if moves or anew else None
+        return Operation(at=0.0, do=kind, client=self._client, key=key, node=node, anew=anew)
 
     def request(self, asked: Operation) -> Request:
         """The operation, as a request."""
@@ -270,11 +273,11 @@ class Agenda:
         `taken` effect."""
         return self.upcoming is not None and any(name not in taken for name in self.upcoming.needs)
 
-    def take(self) -> tuple[Request, int | str | None]:
-        """The operation that is next, which is thereby sent, and the node that the client goes to before."""
+    def take(self) -> tuple[Request, Operation]:
+        """The operation that is next, which is thereby sent: the request, and what else is to be done for it."""
         asked = self._written[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
-        return self._draw.request(asked), asked.node
+        return self._draw.request(asked), asked
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""

@@ -112,6 +112,13 @@ def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) 
     assert 0.5 < len([timeout for timeout in drawn if timeout in swarm.TIMEOUTS]) / len(drawn) / swarm.IMPATIENT < 1.5
 
 
+def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload for seed in SEEDS]
+    visiting = [one for one in drawn if one.visits]
+    assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING < 1.5
+    assert all(one.visits * swarm.STAY == pytest.approx(one.rate) for one in visiting)
+
+
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(
     shipped: Callable[[str], Scenario],
 ) -> None:

@@ -142,6 +142,13 @@ def test_clients_move_as_often_as_they_should() -> None:
     assert {still.choose().node for _ in range(100)} == {None}
 
 
+def test_clients_come_anew_as_often_as_they_should_and_at_any_node() -> None:
+    drawn = Draw(Load(rate=100, visits=10, nodes=3, mix={"get": 1}), 1, 1)
+    visits = [asked.node for asked in (drawn.choose() for _ in range(3000)) if asked.anew]
+    assert 220 < len(visits) < 380
+    assert set(visits) == {1, 2, 3}
+
+
 def test_a_burst_is_due_at_once() -> None:
     load = Load(clients=2, rate=10, keys=1, mix={"get": 1}, burst=2)
     agenda = Agenda(load, 1, 1)
@@ -159,9 +166,9 @@ def test_what_is_written_down_is_what_is_asked_for() -> None:
         Operation(at=0.2, do="set", awaits="X", node="Z"),
     )
     agenda = Agenda(Load(keys=1, payload_bytes=0, operations=operations), 1, 1)
-    assert agenda.take() == (Set("/key-0", b"hello", 3), 2)
+    assert agenda.take() == (Set("/key-0", b"hello", 3), operations[0])
     assert not agenda.held({})
-    assert agenda.take() == (Set("/key-0", b"1.1.", 4), None)
+    assert agenda.take() == (Set("/key-0", b"1.1.", 4), operations[1])
     assert agenda.held({"Y": (1,), "Z": (2,)})
     assert agenda.held({"X": (1,), "Y": (1,)})
     assert not agenda.held({"X": (1,), "Z": (2,)})
@@ -210,14 +217,15 @@ def test_a_drawn_load_comes_around() -> None:
 
 
 def test_a_drawn_load_written_out_asks_for_the_same() -> None:
-    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, nodes=5)
+    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
     written = written_out(drawn, 7, 2.0)
     assert len(written) == 60
     assert [one.at for one in written] == sorted(one.at for one in written)
+    assert any(one.anew for one in written)
     again = Load(clients=3, keys=4, operations=written)
     for client in (1, 2, 3):
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
-        assert [before.take() for _ in range(20)] == [after.take() for _ in range(20)]
+        assert [before.take()[0] for _ in range(20)] == [after.take()[0] for _ in range(20)]
         assert after.due_ns is None
 
 

@@ -10,6 +10,7 @@ from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.runs.run import live
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model.world.machine import SimNode
@@ -49,6 +50,18 @@ def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
     verdict = simulate(scenario, 1, None).verdict
     assert verdict.verdict == "PASS"
     assert (verdict.metrics["unknown"] > 0) == (timeout < 1)
+
+
+def test_clients_come_anew_under_numbers_that_nobody_had() -> None:
+    few = Workload(clients=2, rate=100, keys=1, mix={"set": 1.0, "get": 1.0}, visits=20)
+    scenario = Scenario(name="visits", about="no faults", duration=3.0, workload=few)
+    deployment = SimDeployment(scenario, 1, None, None, False)
+    outcome, _ = live(scenario, 1, deployment)
+    assert deployment.judge(outcome).verdict == "PASS"
+    requests = deployment.records.oracle.facts.requests
+    clients = {client for client, _ in requests if client}
+    assert len(clients) > 20
+    assert all((client, 1) in requests for client in clients)
 
 
 def confident(outcome: outcomes.Outcome) -> session.Outcome:
