@@ -23,4 +23,5 @@ class Ability(Enum):
     TUNING = "timing and limits that a scenario could set"
     RECORDING = "recording of its nodes' inputs"
     SESSIONS = "sessions with ephemeral znodes and watches"
+    NEW_SESSIONS = "clients that could end their sessions and begin others"
     FINAL_STATE = "way to read one node's state at the end"

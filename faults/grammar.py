@@ -87,6 +87,8 @@ TABLES: dict[str, dict[str, Rule]] = {
         "max_outstanding": whole(1, 100_000, "operations a client"),
         "burst": whole(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
+        "visits": number(0.0, 10_000, "new sessions a second"),
+        "timeout": number(0.1, LONGEST, "seconds"),
         "sessions": whole(0, 100, "clients with sessions, ephemeral znodes and watches"),
     },
     "nemesis": {
@@ -142,6 +144,7 @@ OPERATION: tuple[Key, ...] = (
         doc="the node to which the client connects first",
         default=None,
     ),
+    Key(name="anew", rule=truth(), doc="the client ends its session before, and begins another one", default=False),
     Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
     Key(name="as", rule=named_nodes(), doc="what faults that await the answer call it", default=None),
 )

@@ -78,6 +78,8 @@ class Workload:
     max_outstanding: int = 64  # a client's
     burst: int = 1  # operations that a client has at once
     moves: float = 0.0  # how often a second some client goes to another node
+    visits: float = 0.0  # how often a second some client ends its session, and comes again as one that knows nothing
+    timeout: float = 10.0  # seconds after which a client gives an operation up, and its node
     sessions: int = 0  # clients beside them that live in sessions, with ephemeral znodes and watches
 
 
@@ -96,6 +98,7 @@ class Operation:
     value: str | None = None
     node: int | str | None = None
     awaits: str | None = None
+    anew: bool = False  # the client ends its session before, and begins another one
     name: str | None = None  # `as`: what faults that await its answer call it
 
     @property

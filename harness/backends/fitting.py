@@ -106,6 +106,8 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
         ("[timing]", "timing" in said, Ability.TUNING),
         ("[limits]", "limits" in said, Ability.TUNING),
         ("[workload] sessions", scenario.workload.sessions > 0, Ability.SESSIONS),
+        ("[workload] visits", scenario.workload.visits > 0, Ability.NEW_SESSIONS),
+        ("[[operation]] anew", any(one.anew for one in scenario.operations), Ability.NEW_SESSIONS),
         ("[expect] state", bool(scenario.expect.state), Ability.FINAL_STATE),
     ):
         if asked and need not in backend.abilities:

@@ -73,7 +73,7 @@ class AsyncSession:
         def known(outcome: outcomes.Outcome) -> None:
             if future.cancelled():
                 return
-            read = read_outcome(request, outcome)
+            read = read_outcome(outcome)
             if isinstance(read, Done):
                 future.set_result(read)
             else:

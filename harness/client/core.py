@@ -162,6 +162,13 @@ class ClientCore:
         self._now = now
         self._go_to(self._known(node), "the client moved")
 
+    def begin_anew(self, number: int, now: int) -> None:
+        """End the session, and begin another one at the same node, which knows nothing of what this one has seen and done."""
+        self.close(now)
+        self.number, self.seen, self.fence = number, ZERO, 0
+        self._seqs = itertools.count(1)
+        self._retry_ns = now
+
     def close(self, now: int) -> None:
         """Say BYE. Whatever is outstanding becomes unknown."""
         self._now = now

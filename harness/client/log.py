@@ -10,8 +10,10 @@ from zlib import crc32
 import msgspec
 
 from zab_chaos.harness.client.core import ClientCore, Operation
+from zab_chaos.harness.client.session import Done, Failed, Unknown, read_outcome
 from zab_chaos.node.core.zxid import pair
-from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown
+from zab_chaos.node.tree import outcomes
+from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import ANY, Create, Multi, Request, Set
 
 _encode = msgspec.json.Encoder().encode
@@ -110,22 +112,28 @@ def described(request: Request) -> dict[str, Any]:
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    if isinstance(outcome, Failed):
-        refusal: dict[str, Any] = {"outcome": "failed", "error": outcome.error}
-        return refusal | {"zxid": pair(outcome.zxid)} if outcome.zxid else refusal
-    if isinstance(outcome, Unknown):
-        return {"outcome": "unknown", "error": outcome.why}
-    fields: dict[str, Any] = {"outcome": "ok", "zxid": pair(outcome.zxid)}
-    if outcome.version is not None:
-        fields["version"] = outcome.version
-    elif outcome.steps:
-        fields["version"] = outcome.steps[-1].version
-    if outcome.data is not None:
-        fields["value"] = crc32(outcome.data)
-    if outcome.path is not None:
-        fields["path"] = outcome.path
-    if outcome.children is not None:
-        fields["children"] = outcome.children
-    if outcome.steps is not None:
-        fields["steps"] = [[step.path, step.version] for step in outcome.steps]
+    """What a program is told of it, as the library reads it; of a refusal also the zxid, of which programs are not told."""
+    read = read_outcome(outcome)
+    if isinstance(read, Unknown):
+        return {"outcome": "unknown", "error": read.why}
+    if isinstance(read, Failed):
+        zxid = outcome.zxid if isinstance(outcome, outcomes.Failed) else None
+        return {"outcome": "failed", "error": read.error} | ({"zxid": pair(zxid)} if zxid else {})
+    return _done(read)
+
+
+def _done(read: Done) -> dict[str, Any]:
+    fields: dict[str, Any] = {"outcome": "ok", "zxid": read.zxid}
+    if read.version is not None:
+        fields["version"] = read.version
+    elif read.steps:
+        fields["version"] = read.steps[-1][1]
+    if read.value is not None:
+        fields["value"] = crc32(read.value)
+    if read.path is not None:
+        fields["path"] = read.path
+    if read.children is not None:
+        fields["children"] = read.children
+    if read.steps is not None:
+        fields["steps"] = read.steps
     return fields

@@ -111,7 +111,7 @@ class Pending:
 
     def known(self, outcome: outcomes.Outcome) -> None:
         """For the session: this became of it."""
-        self._outcome = read_outcome(self.request, outcome)
+        self._outcome = read_outcome(outcome)
 
 
 class Session:
@@ -188,7 +188,7 @@ class Session:
         self.close()
 
 
-def read_outcome(request: Request, outcome: outcomes.Outcome) -> Outcome:
+def read_outcome(outcome: outcomes.Outcome) -> Outcome:
     """What the node answered, as one of the three."""
     if isinstance(outcome, outcomes.Failed):
         return Failed(outcome.error, outcome.words)

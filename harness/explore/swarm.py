@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
+import msgspec
+
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import OPERATIONS, Disk, Nemesis, Scenario, Workload, overrides
@@ -93,12 +95,23 @@ BREAKING = Focus(
         _near(5.0, "SNAP", "SNAPSHOT") | {f"{step}:{ANY}": 40.0 if step in FILE_STEPS else 20.0 for step in DISK_STEPS},
     ),
 )
-FOCUSES = (YOUNG, FORGETFUL, BREAKING)
+# Who comes back after a short time may be sent a snapshot, with its clients' reads and writes under way. In some seeds nodes
+# are cut off again and again, links are slow, files small, and clients stay, and write and read in turn.
+LAGGING = Focus("lagging", share=0.12, weights=Weights({"partition": 10.0, "latency": 6.0, "flap": 4.0}))
+TURNS = {"set": 1.0, "get": 1.0}
+FOCUSES = (YOUNG, FORGETFUL, BREAKING, LAGGING)
 PASTS = 0.1  # how often there is something on the disks at the start
 # What a client knows from one node, a refusal too, it must not miss at the next one. So in some seeds clients go to another
 # node with nearly each operation, and all of them have to do with few keys, so that conditions often fail.
 RESTLESS = 0.15
 RESTLESS_MIX = {"cas": 2.0, "check": 2.0, "delete": 1.0, "get": 2.0, "set": 1.0}
+# Who waits for long, waits at one node. In some seeds clients soon give up what is not answered, also what they could not send.
+IMPATIENT = 0.15
+TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
+# Who has been there for long has seen much, and is shown nothing older. In some seeds clients end their sessions, and come
+# again as ones that know nothing.
+VISITING = 0.15
+STAY = 3.0  # operations between two such ends, on average
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -118,6 +131,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
     if Random(f"restless {seed}").random() < RESTLESS:
         workload = _restless(workload)
+    workload = _with_clients(Random(f"clients {seed}"), workload)
     drawn = replace(
         scenario,
         seed=seed,
@@ -140,6 +154,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         drawn = replace(drawn, nodes=nodes, nemesis=nemesis, disk=disk, disks=disks)
         if focus is BREAKING:
             drawn = _with_disks_that_break(emphasis, drawn, weights)
+        if focus is LAGGING:
+            drawn = _with_nodes_that_lag(drawn, weights)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -224,6 +240,14 @@ def _restless(given: Workload) -> Workload:
     return replace(given, moves=given.rate, mix=RESTLESS_MIX, keys=min(given.keys, 2), clients=max(given.clients, 3))
 
 
+def _with_clients(random: Random, given: Workload) -> Workload:
+    """In some seeds clients behave in another way."""
+    lot, timeout = random.random(), random.choice(TIMEOUTS)
+    if lot < IMPATIENT:
+        return replace(given, timeout=timeout)
+    return replace(given, visits=given.rate / STAY) if lot < IMPATIENT + VISITING else given
+
+
 def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     """Draw a nemesis: half of the kinds of fault, new weights and intervals, with a first fault soon after the start."""
     kinds = sorted(name for name, kind in KINDS.items() if kind.draw is not None)
@@ -254,3 +278,31 @@ def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) ->
     )
     workload = replace(drawn.workload, burst=random.choice((1, 3, 10)))
     return replace(drawn, disk="faithful", nemesis=nemesis, workload=workload, limits=_with(drawn.limits, limits))
+
+
+def _with_nodes_that_lag(drawn: Scenario, weights: Weights) -> Scenario:
+    """Only such faults, which nodes notice at once; few clients, with several requests under way at one node."""
+    assert drawn.nemesis is not None
+    nemesis = replace(
+        drawn.nemesis,
+        faults={name: weights.faults[name] for name in LAGGING.weights.faults},
+        every=(0.2, 1.0),
+        heal_after=HEALS[1],
+        keep_quorum=True,
+    )
+    usual = Workload()
+    workload = replace(
+        drawn.workload,
+        clients=3,
+        rate=float(min(50, max(1, MOST_OPERATIONS // drawn.duration))),
+        payload_bytes=1024,
+        mix=TURNS,
+        max_outstanding=usual.max_outstanding,
+        burst=4,
+        moves=usual.moves,
+        visits=usual.visits,
+        timeout=usual.timeout,
+    )
+    timing = msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=200)
+    limits = _with(drawn.limits, {"snapshot_bytes": 2**10, "segment_bytes": 2**12})
+    return replace(drawn, nemesis=nemesis, workload=workload, timing=timing, limits=limits)

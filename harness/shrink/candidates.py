@@ -136,7 +136,7 @@ def _plainer_params(step: FaultStep) -> Iterator[dict[str, Any]]:
 def lighter_load(scenario: Scenario) -> Iterator[Scenario]:
     """A lower rate, fewer clients and keys, a smaller payload, fewer kinds of operations."""
     work = scenario.workload
-    changes: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = [{"timeout": Workload().timeout}]
     if scenario.operations:
         changes += [{"max_outstanding": Workload().max_outstanding}]
     else:

@@ -160,15 +160,16 @@ class OpenLoop:
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
 
     def _submit(self, lane: Lane, now: int, due: int) -> None:
-        asked = lane.agenda.upcoming
-        request, node = lane.agenda.take()
-        if isinstance(node, int) and node != lane.client.node:
-            lane.client.move(node, now)
+        request, asked = lane.agenda.take()
+        if asked.anew:
+            lane.client.begin_anew(lane.client.number + len(self.lanes), now)
+        if isinstance(asked.node, int) and asked.node != lane.client.node:
+            lane.client.move(asked.node, now)
         lane.held = False
 
         def known(operation: Operation, outcome: Outcome) -> None:
             lane.agenda.learn(request, outcome)
-            if asked is not None and asked.name is not None and not isinstance(outcome, Unknown):
+            if asked.name is not None and not isinstance(outcome, Unknown):
                 self.answered |= {asked.name}
             self._complete(lane, operation, outcome, due)
 

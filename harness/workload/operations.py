@@ -17,16 +17,19 @@ REFUSED = 0.3  # how often a multi holds a step that must be refused
 ABSENT = 0.1  # how often a read asks for a znode that is not there
 READS = ("get", "exists", "children")
 CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
+NAMELESS = 0.3  # how often a sequential child has nothing but its number for a name
+COMPOSED = 0.4  # how often a multi is made of any steps, in any order
+MOST_STEPS = 5  # of such a multi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
     `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
-    that makes it unique needs it). `max_outstanding`: of one client. `moves`: how often a second some client goes to
-    another of the `nodes`. `sessions`: clients beside these that live in sessions, with ephemeral znodes and
-    watches, where there are any. `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every
-    mistake."""
+    that makes it unique needs it). `max_outstanding`: of one client. `moves`, `visits`: how often a second some client goes
+    to another of the `nodes`, or ends its session and begins another one. `timeout`: seconds after which an operation is
+    unknown. `sessions`: clients beside these that live in sessions, with ephemeral znodes and watches, where there are any.
+    `operations`: by time; if there are any, nothing is drawn. Raises ValueError, naming every mistake."""
 
     clients: int = 6
     rate: float = 200.0
@@ -36,6 +39,8 @@ class Load:
     max_outstanding: int = 100
     burst: int = 1
     moves: float = 0.0
+    visits: float = 0.0
+    timeout: float = 10.0
     sessions: int = 0
     nodes: int = 1
     operations: tuple[Operation, ...] = ()
@@ -46,11 +51,14 @@ class Load:
             for name in ("clients", "keys", "max_outstanding", "burst", "nodes")
             if getattr(self, name) < 1
         ]
-        if self.rate <= 0:
-            wrong.append(f"rate is {self.rate}; it must be more than 0")
+        wrong.extend(
+            f"{name} is {getattr(self, name)}; it must be more than 0"
+            for name in ("rate", "timeout")
+            if getattr(self, name) <= 0
+        )
         wrong.extend(
             f"{name} is {getattr(self, name)}; it must not be negative"
-            for name in ("payload_bytes", "moves")
+            for name in ("payload_bytes", "moves", "visits")
             if getattr(self, name) < 0
         )
         wrong.extend(
@@ -85,7 +93,8 @@ class Draw:
     for want of a znode. Conditions ask for the version that the client saw last, or now and then for one before: others'
     writes make them fail, as they should.
 
-    What is asked for, and how (`_details`), are drawn apart: an operation that is written down is done the same way.
+    What is asked for, and how (`_details`, `_forms`), are drawn apart: an operation that is written down is done the same
+    way.
     """
 
     def __init__(self, load: Load, seed: int, client: int) -> None:
@@ -93,8 +102,10 @@ class Draw:
         self._keys = load.keys
         self._nodes = load.nodes
         self._moves = min(1.0, load.moves / load.rate)
+        self._visits = min(1.0, load.visits / load.rate)
         self._random = random.Random(f"{seed}/{client}")
         self._details = random.Random(f"{seed}/{client}/details")
+        self._forms = random.Random(f"{seed}/{client}/forms")
         self._filler = self._random.randbytes(load.payload_bytes)
         # Sorted, so that the order in which a mix is written down changes nothing.
         self._kinds, weights = zip(*sorted(load.mix.items()), strict=True)
@@ -116,8 +127,9 @@ class Draw:
         if kind in READS and self._random.random() < ABSENT:
             key = self._keys
         moves = self._moves > 0 and self._random.random() < self._moves
-        node = self._random.randrange(self._nodes) + 1 if moves else None
-        return Operation(at=0.0, do=kind, client=self._client, key=key, node=node)
+        anew = self._visits > 0 and self._random.random() < self._visits
+        node = self._random.randrange(self._nodes) + 1 if moves or anew else None
+        return Operation(at=0.0, do=kind, client=self._client, key=key, node=node, anew=anew)
 
     def request(self, asked: Operation) -> Request:
         """The operation, as a request."""
@@ -127,7 +139,7 @@ class Draw:
         if kind == "create":
             return self._create(path, data)
         if kind == "sequential":
-            return Create(f"{path}/{self._client}-", data, sequential=True)
+            return self._sequential(path, data)
         if kind == "delete":
             return self._delete(path, data, asked.version)
         if kind == "set":
@@ -135,7 +147,8 @@ class Draw:
         if kind == "cas":
             return Set(path, data, self._condition(path) if asked.version is None else version)
         if kind == "multi":
-            return self._multi(path, data, version)
+            composed = self._forms.random() < COMPOSED and asked.version is None
+            return self._composed(data) if composed else self._multi(path, data, version)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
         if kind == "get":
@@ -164,6 +177,10 @@ class Draw:
         self._created.append(path)
         return Create(path, data)
 
+    def _sequential(self, parent: str, data: bytes) -> Create:
+        name = "" if self._forms.random() < NAMELESS else f"{self._client}-"
+        return Create(f"{parent}/{name}", data, sequential=True)
+
     def _delete(self, parent: str, data: bytes, version: int | None) -> Delete | Create:
         """A child that this client has made, which is not told again; if there is none, one is made."""
         if not self._created:
@@ -172,6 +189,22 @@ class Draw:
             conditional = self._details.random() < CONDITIONAL
             version = int(self._details.random() < STALE) if conditional else ANY  # a child's version stays 0
         return Delete(self._created.popleft(), version)
+
+    def _composed(self, data: bytes) -> Multi:
+        """Steps on any keys. Whether all of them can be done, and which can't, depends on what others do meanwhile."""
+        return Multi([self._step(data + b"%d" % n) for n in range(self._forms.randint(1, MOST_STEPS))])
+
+    def _step(self, data: bytes) -> Step:
+        path = key_path(self._forms.randrange(self._keys))
+        kind = self._forms.choice(("set", "cas", "check", "create", "sequential", "delete"))
+        if kind == "create":
+            return self._create(path, data)
+        if kind == "sequential":
+            return self._sequential(path, data)
+        if kind == "delete":
+            return self._delete(path, data, None)
+        version = ANY if kind == "set" else self._condition(path)
+        return Check(path, version) if kind == "check" else Set(path, data, version)
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
         """Two to nine steps. Now and then one must be refused: then nothing of those before it may be seen. Some of those
@@ -240,11 +273,11 @@ class Agenda:
         `taken` effect."""
         return self.upcoming is not None and any(name not in taken for name in self.upcoming.needs)
 
-    def take(self) -> tuple[Request, int | str | None]:
-        """The operation that is next, which is thereby sent, and the node that the client goes to before."""
+    def take(self) -> tuple[Request, Operation]:
+        """The operation that is next, which is thereby sent: the request, and what else is to be done for it."""
         asked = self._written[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
-        return self._draw.request(asked), asked.node
+        return self._draw.request(asked), asked
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """See `Draw.learn`."""

@@ -50,12 +50,9 @@ class ThreadedLoad:
 
 
 class LoadThread(ThreadedLoad, ABC):
-    """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`.
+    """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`."""
 
-    `timeout`: seconds after which an operation is unknown.
-    """
-
-    def __init__(self, addresses: dict[int, str], ops: Path, load: Load, seed: int, timeout: float = 10.0) -> None:
+    def __init__(self, addresses: dict[int, str], ops: Path, load: Load, seed: int) -> None:
         if not addresses:
             raise ValueError("a workload needs the address of at least one node")
         super().__init__()
@@ -64,7 +61,6 @@ class LoadThread(ThreadedLoad, ABC):
         self._ops = OpsFile(ops)
         self._load = load
         self._seed = seed
-        self._timeout = timeout
         self._publish_ns = 0
         self._grace_s = 0.0
         self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
@@ -158,10 +154,8 @@ class LoadThread(ThreadedLoad, ABC):
 class Workload(LoadThread):
     """Of our own nodes, over ZeroMQ."""
 
-    def __init__(
-        self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int, timeout: float = 10.0
-    ) -> None:
-        super().__init__(addresses, ops, load, seed, timeout)
+    def __init__(self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int) -> None:
+        super().__init__(addresses, ops, load, seed)
         self._keys = keys
         self._context: zmq.Context[Any] | None = None  # of the load's clients, while it runs
 
@@ -169,7 +163,7 @@ class Workload(LoadThread):
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
     ) -> Client:
         return Client(
-            addresses, self._keys, node, number=number, timeout=self._timeout, context=self._context, poller=poller
+            addresses, self._keys, node, number=number, timeout=self._load.timeout, context=self._context, poller=poller
         )
 
     def _run(self) -> None:

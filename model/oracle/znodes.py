@@ -150,9 +150,11 @@ def _numbered(path: str, number: int) -> str:
     return f"{path}{number:0{DIGITS}d}"
 
 
-def is_plain(path: str) -> bool:
-    """Whether anybody would take `path` for a znode's. There are others that are none the worse."""
-    return _PLAIN.fullmatch(path) is not None
+def is_plain(asked: Asked) -> bool:
+    """Whether anybody would take the path for a znode's, with its number if it gets one, and the version for one. There are
+    others that are none the worse."""
+    path = _numbered(asked.path, 0) if asked.sequential else asked.path
+    return _PLAIN.fullmatch(path) is not None and abs(asked.version or 0) < 2**31
 
 
 def is_impossible(asked: Asked) -> bool:

@@ -146,6 +146,44 @@ def values_bad_path_refused() -> Story:
     return story
 
 
+def _child_without_a_name(error: str, path: str) -> Story:
+    """Of a child that shall be called by its number alone."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="create", path=path, sequential=True), None, "failed", error=error)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_number_alone_refused() -> Story:
+    """A sequential child of /a is refused as if /a/0000000000 could not be."""
+    return _child_without_a_name("bad path", "/a/")
+
+
+@legal("values and versions")
+def values_nameless_parent_refused() -> Story:
+    """A sequential child of nothing is refused: //0000000000 is no path."""
+    return _child_without_a_name("bad path", "//")
+
+
+@violates("values and versions")
+def values_good_request_refused() -> Story:
+    """A set of /a is refused as if nobody could ask for it."""
+    story = ensemble()
+    story.complete(1, story.invoke(), None, "failed", error="bad request")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_empty_multi_refused() -> Story:
+    """A multi without a step is refused."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="multi", path="", steps=[]), None, "failed", error="bad request")
+    story.settle()
+    return story
+
+
 def _multi_with_a_bad_path(error: str, zxid: tuple[int, int] | None = None) -> Story:
     """A multi whose first step asks for another version than /a has, and whose second one for a path that is none."""
     story = ensemble()

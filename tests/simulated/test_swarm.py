@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.initial_and_final import disagreements
-from zab_chaos.faults.scenario import Disk, Scenario, parse
+from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
+from zab_chaos.node.clients.sessions import Sessions
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.zxid import Zxid
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -73,6 +75,28 @@ def test_some_seeds_break_nodes_at_the_same_steps(focus: swarm.Focus, shipped: C
     assert len([point for point in points if point.partition("#")[0] in focus.weights.points]) > 0.7 * len(points)
 
 
+def test_in_some_seeds_nodes_that_come_back_are_sent_snapshots(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their clients still there: what these have asked to read between two writes can't be shown any more."""
+    faults = set(swarm.LAGGING.weights.faults)
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    lagging = [one for one in drawn if one.nemesis is not None and set(one.nemesis.faults) == faults]
+    assert 0.5 < len(lagging) / len(drawn) / swarm.LAGGING.share < 1.5
+    assert all(one.workload.burst > 1 and one.workload.mix == swarm.TURNS for one in lagging)
+    clients: list[int] = []
+    install = Sessions.install
+
+    def counted(sessions: Sessions, zxid: Zxid, state: bytes) -> None:
+        clients.append(len(sessions._sessions))
+        install(sessions, zxid, state)
+
+    monkeypatch.setattr(Sessions, "install", counted)
+    for one in lagging[:6]:
+        assert simulate(one, one.seed or 0, None).verdict.exit == 0
+    assert any(clients)
+
+
 def test_some_disks_are_lost_at_the_steps_of_an_election(shipped: Callable[[str], Scenario]) -> None:
     steps = swarm.FORGETFUL.weights.points
     drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
@@ -104,6 +128,19 @@ def test_in_some_seeds_clients_go_elsewhere_all_the_time_and_are_often_refused(
     restless = [one for one in drawn if one.workload.mix == swarm.RESTLESS_MIX]
     assert 0.5 < len(restless) / len(drawn) / swarm.RESTLESS < 1.5
     assert all(one.workload.moves == one.workload.rate and one.workload.keys <= 2 for one in restless)
+
+
+def test_in_some_seeds_clients_soon_give_up(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload.timeout for seed in SEEDS]
+    assert set(drawn) == {*swarm.TIMEOUTS, Workload().timeout}
+    assert 0.5 < len([timeout for timeout in drawn if timeout in swarm.TIMEOUTS]) / len(drawn) / swarm.IMPATIENT < 1.5
+
+
+def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed).workload for seed in SEEDS]
+    visiting = [one for one in drawn if one.visits]
+    assert 0.5 < len(visiting) / len(drawn) / swarm.VISITING < 1.5
+    assert all(one.visits * swarm.STAY == pytest.approx(one.rate) for one in visiting)
 
 
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(

@@ -12,7 +12,7 @@ from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.requests import Get
 
-TIMEOUT_NS = 10_000_000_000  # after which an operation is unknown
+TIMEOUT_NS = 10_000_000_000  # of a reader
 READERS = 2**40  # the numbers of the clients that read the state at the end begin here
 
 
@@ -37,7 +37,8 @@ class SimLoad:
 
     def _client(self, number: int) -> SimClient:
         node = self._machines[number % len(self._machines)].id
-        return SimClient(self._world, self._machines, node, number + 1, TIMEOUT_NS, partial(self._submit_due, number))
+        timeout_ns = int(self._load.timeout * 1e9)
+        return SimClient(self._world, self._machines, node, number + 1, timeout_ns, partial(self._submit_due, number))
 
     def _submit_due(self, number: int) -> int | None:
         loop, begun = self._loop, self._loop.begun

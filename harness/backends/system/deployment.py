@@ -119,7 +119,7 @@ class SystemDeployment(ProcessDeployment):
         nodes, load = self.cluster.nodes, load_of(self._scenario)
 
         def line(number: int) -> SystemLine:
-            return self.line(number, nodes[(number - 1) % len(nodes)], TIMEOUT_SECONDS)
+            return self.line(number, nodes[(number - 1) % len(nodes)], load.timeout)
 
         return SystemLoad(line, load, seed, self.outcomes, creates="create" in self._backend.operations)
 

@@ -96,15 +96,14 @@ class SystemLoad(ThreadedLoad):
                 return
             while agenda.held(self._taken) and not self._stopping.is_set():
                 self._stopping.wait(NAP_SECONDS)
-            asked = agenda.upcoming
-            request, node = agenda.take()
-            nodes = nodes_named(node, self._taken)
+            request, asked = agenda.take()
+            nodes = nodes_named(asked.node, self._taken)
             if nodes:
                 line.move(nodes[0])
             outcome = self._ask(line, request, self._start_ns + due)
             if outcome is not None:
                 agenda.learn(request, outcome)
-                if asked is not None and asked.name is not None and not isinstance(outcome, Unknown):
+                if asked.name is not None and not isinstance(outcome, Unknown):
                     self.answered |= {asked.name}
 
     def _until(self, at_ns: int) -> bool:

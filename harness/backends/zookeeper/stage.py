@@ -202,7 +202,7 @@ class _Workload(LoadThread):
 
     def __init__(self, stage: Stage, seed: int) -> None:
         ops, load = stage.folder.file("ops.jsonl"), load_of(stage._scenario)
-        super().__init__(stage.addresses, ops, load, seed, TIMEOUT_SECONDS)
+        super().__init__(stage.addresses, ops, load, seed)
         self._stage = stage
         self._guests = (
             sessions.Guests(stage.addresses, stage.sessions_file, load.sessions, seed) if load.sessions else None
@@ -232,4 +232,4 @@ class _Workload(LoadThread):
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
     ) -> Client:
-        return self._stage.client(addresses, node, number, poller)
+        return self._stage.client(addresses, node, number, poller, self._load.timeout)

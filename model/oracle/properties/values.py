@@ -9,7 +9,7 @@ from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
-from zab_chaos.node.tree.refusal import BAD_PATH
+from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 
@@ -22,10 +22,11 @@ class ValuesAndVersions(Checker):
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
     true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
-    "-._" is refused as a bad one, and no write with a path that can't be one is refused for a reason of the state. And
-    what was acknowledged before another write was invoked has the lower zxid, and one that is refused was judged no
-    earlier than that. Does not verify refusals for other reasons, nor that a read is up to date (a node may be behind),
-    nor contents beyond their CRC-32; and it judges nothing behind a transaction of which no `broadcast` says what it does.
+    "-._" (that of a sequential znode with its number) is refused as a bad one, and no request with such paths as a bad one;
+    and no write with a path that can't be one is refused for a reason of the state. And what was acknowledged before another
+    write was invoked has the lower zxid, and one that is refused was judged no earlier than that. Does not verify refusals
+    for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond their CRC-32; and it judges
+    nothing behind a transaction of which no `broadcast` says what it does.
     """
 
     name = "values and versions"
@@ -133,8 +134,8 @@ class ValuesAndVersions(Checker):
             complete = request.complete
             if complete is None or complete.outcome == "unknown":
                 continue
-            if complete.error == BAD_PATH and all(is_plain(step.path) for step in request.invoke.asked):
-                self._wrong(request, f"is {BAD_PATH!r}, and no path in it is wrong")
+            if self._is_baseless(request, complete):
+                self._wrong(request, f"is {complete.error!r}, and nothing in it is wrong")
             read = request.invoke.op in READS
             if not read and self._tells_of_a_state(request, complete):
                 self._wrong(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
@@ -142,6 +143,12 @@ class ValuesAndVersions(Checker):
                 found.append((self._point(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
         return found
+
+    def _is_baseless(self, request: Request, complete: Complete) -> bool:
+        """Whether a request with nothing strange in it is refused for how it is written. ZooKeeper has more reasons to."""
+        asked = request.invoke.asked
+        bad = complete.error == BAD_REQUEST and self.facts.run.evidence == TRACES and len(asked) > 0
+        return (bad or complete.error == BAD_PATH) and all(map(is_plain, asked))
 
     def _tells_of_a_state(self, request: Request, complete: Complete) -> bool:
         """Whether a write that no state would do is refused for a reason of the state. Then "bad path", which is not ordered,

@@ -181,3 +181,14 @@ def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
     )
     assert within(step, frozenset(Ability)) == step
     assert within(step, Bare.abilities) == replace(step, target="one", params=defaults)
+
+
+@pytest.mark.parametrize(
+    "asked", ["[workload]\nvisits = 1\n", "[workload]\nclients = 1\nkeys = 1\n[[operation]]\nat = 1\nanew = true\n"]
+)
+def test_clients_that_come_anew_are_refused_where_they_cannot(asked: str) -> None:
+    scenario = parse(f"{HEAD}{asked}")
+    assert any(
+        "clients that could end their sessions and begin others" in words for words in mistakes(Bare(), scenario)
+    )
+    assert not any("anew" in words or "visits" in words for words in mistakes(registry.find("sim"), scenario))

@@ -1,6 +1,7 @@
 """The client against nodes with real ports, sessions and trees."""
 
 import socket
+import time
 
 import pytest
 import zmq
@@ -90,6 +91,21 @@ def test_a_client_moves_on_and_never_reads_backwards(ensemble: FakeEnsemble) -> 
         assert isinstance(written, Ok)
         assert answer == Ok(written.zxid, 1, data=b"new")
         assert read.node == 2
+
+
+def test_a_client_that_comes_anew_knows_nothing(ensemble: FakeEnsemble) -> None:
+    """Node 2 is behind what the session before has seen at node 1; the new one is shown what it has."""
+    with Client(ensemble.addresses, ensemble.keys, node=1, number=7) as client:
+        ensemble.nodes[2].delivering = False
+        assert isinstance(client.create("/a"), Ok)
+        lost = client.submit(Set("/a", b"new"))
+        client.flush()
+        client.core.begin_anew(17, time.monotonic_ns())
+        client.move(2)
+        assert (client.number, lost.outcome) == (17, Unknown("the client was closed"))
+        read = client.submit(Get("/a"))
+        assert isinstance(client.wait(read), Failed)
+        assert (read.seq, client.core.fence) == (1, 0)
 
 
 def test_what_was_sent_to_a_node_that_dies_is_unknown(ensemble: FakeEnsemble) -> None:

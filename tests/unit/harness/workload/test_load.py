@@ -80,11 +80,28 @@ def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -
     asked = drawn.request(drawn.choose())
     assert isinstance(asked, Create)
     assert asked.sequential
-    assert asked.path == "/key-0/7-"
     drawn.learn(asked, Ok(Zxid(1), 0, path="/key-0/7-0000000003"))
     gone = drawn.request(Operation(at=0, do="delete"))
     assert isinstance(gone, Delete)
     assert gone.path == "/key-0/7-0000000003"
+
+
+def test_some_sequential_children_are_called_by_their_number_alone() -> None:
+    drawn = draw(Load(mix={"sequential": 1}, keys=1), client=7)
+    paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
+    assert set(paths) == {"/key-0/7-", "/key-0/"}
+    assert 80 < paths["/key-0/"] < 160
+
+
+def test_some_multis_are_made_of_any_steps() -> None:
+    """So that the creation of a child comes first, or alone, or twice, and what is refused comes behind it or not at all."""
+    multis = [request for request in draw(Load(mix={"multi": 1}, keys=8)) if isinstance(request, Multi)]
+    composed = [multi for multi in multis if len({step.path.split("/")[1] for step in multi.steps}) > 2]
+    assert len(composed) > 60
+    assert {type(multi.steps[0]) for multi in composed} == {Create, Delete, Set, Check}
+    assert any(isinstance(step, Create) and step.sequential for multi in composed for step in multi.steps)
+    data = [step.data for multi in composed for step in multi.steps if isinstance(step, (Set, Create))]
+    assert len(set(data)) == len(data)
 
 
 def test_a_multi_teaches_the_versions_of_its_steps() -> None:
@@ -94,13 +111,14 @@ def test_a_multi_teaches_the_versions_of_its_steps() -> None:
 
 
 def test_some_multis_must_be_refused_behind_their_first_step() -> None:
-    multis = [request for request in draw(Load(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
-    assert {len(multi.steps) for multi in multis} == set(range(2, 10))
+    drawn = draw(Load(mix={"multi": 1}, keys=2), count=800)
+    multis = [request for request in drawn if isinstance(request, Multi)]
+    assert {len(multi.steps) for multi in multis} == set(range(1, 10))
     refused = [
         number
         for multi in multis
         for number, step in enumerate(multi.steps)
-        if (isinstance(step, Set) and step.path.endswith("/none")) or (isinstance(step, Check) and step.version == 0)
+        if isinstance(step, Set) and step.path.endswith("/none")
     ]
     assert refused
     assert 0 not in refused
@@ -124,6 +142,13 @@ def test_clients_move_as_often_as_they_should() -> None:
     assert {still.choose().node for _ in range(100)} == {None}
 
 
+def test_clients_come_anew_as_often_as_they_should_and_at_any_node() -> None:
+    drawn = Draw(Load(rate=100, visits=10, nodes=3, mix={"get": 1}), 1, 1)
+    visits = [asked.node for asked in (drawn.choose() for _ in range(3000)) if asked.anew]
+    assert 220 < len(visits) < 380
+    assert set(visits) == {1, 2, 3}
+
+
 def test_a_burst_is_due_at_once() -> None:
     load = Load(clients=2, rate=10, keys=1, mix={"get": 1}, burst=2)
     agenda = Agenda(load, 1, 1)
@@ -141,9 +166,9 @@ def test_what_is_written_down_is_what_is_asked_for() -> None:
         Operation(at=0.2, do="set", awaits="X", node="Z"),
     )
     agenda = Agenda(Load(keys=1, payload_bytes=0, operations=operations), 1, 1)
-    assert agenda.take() == (Set("/key-0", b"hello", 3), 2)
+    assert agenda.take() == (Set("/key-0", b"hello", 3), operations[0])
     assert not agenda.held({})
-    assert agenda.take() == (Set("/key-0", b"1.1.", 4), None)
+    assert agenda.take() == (Set("/key-0", b"1.1.", 4), operations[1])
     assert agenda.held({"Y": (1,), "Z": (2,)})
     assert agenda.held({"X": (1,), "Y": (1,)})
     assert not agenda.held({"X": (1,), "Z": (2,)})
@@ -192,14 +217,15 @@ def test_a_drawn_load_comes_around() -> None:
 
 
 def test_a_drawn_load_written_out_asks_for_the_same() -> None:
-    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, nodes=5)
+    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
     written = written_out(drawn, 7, 2.0)
     assert len(written) == 60
     assert [one.at for one in written] == sorted(one.at for one in written)
+    assert any(one.anew for one in written)
     again = Load(clients=3, keys=4, operations=written)
     for client in (1, 2, 3):
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
-        assert [before.take() for _ in range(20)] == [after.take() for _ in range(20)]
+        assert [before.take()[0] for _ in range(20)] == [after.take()[0] for _ in range(20)]
         assert after.due_ns is None
 
 

@@ -127,8 +127,8 @@ def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp
 
 def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
-    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1, timeout=60)
+    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     for node in ensemble.nodes.values():
@@ -167,9 +167,22 @@ def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: Fak
     assert moved == {2, 3}
 
 
+def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    load = Load(clients=1, rate=1000, keys=1, mix={"set": 1}, timeout=0.3)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    workload.start()
+    assert workload.wait_begun(20)
+    for node in ensemble.nodes.values():
+        node.delivering = False
+    until(lambda: workload.counters.unknown > 0)
+    workload.stop()
+    _, completed = split(tmp_path / "ops.jsonl")
+    assert "no answer within 0.3 s" in " ".join(line.get("error", "") for line in completed.values())
+
+
 def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1, timeout=600)
+    load = Load(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3, timeout=600)
+    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     for node in ensemble.nodes.values():

@@ -1,14 +1,21 @@
 """The load in the simulated world, while it sets up."""
 
-from zab_chaos.faults.scenario import Scenario, Workload, load
+from collections.abc import Callable
+
+import pytest
+
+from zab_chaos.faults.scenario import FaultStep, Scenario, Workload, load
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
+from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.runs.run import live
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
 from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.node.config import Limits
+from zab_chaos.node.tree import outcomes
 
 
 def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
@@ -33,6 +40,46 @@ def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
     few, limits = Workload(clients=1, keys=100), Limits(waiting=12)
     scenario = Scenario(name="narrow", about="no faults", duration=1.0, workload=few, limits=limits)
     assert simulate(scenario, 1, None).verdict.verdict == "PASS"
+
+
+@pytest.mark.parametrize("timeout", [0.2, 10.0])
+def test_clients_give_up_what_is_not_answered_in_time(timeout: float) -> None:
+    few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, timeout=timeout)
+    paused = FaultStep(at=0.5, do="pause", target="node-1", lasts=0.4)
+    scenario = Scenario(name="paused", about="a follower", duration=3.0, workload=few, faults=(paused,))
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.verdict == "PASS"
+    assert (verdict.metrics["unknown"] > 0) == (timeout < 1)
+
+
+def test_clients_come_anew_under_numbers_that_nobody_had() -> None:
+    few = Workload(clients=2, rate=100, keys=1, mix={"set": 1.0, "get": 1.0}, visits=20)
+    scenario = Scenario(name="visits", about="no faults", duration=3.0, workload=few)
+    deployment = SimDeployment(scenario, 1, None, None, False)
+    outcome, _ = live(scenario, 1, deployment)
+    assert deployment.judge(outcome).verdict == "PASS"
+    requests = deployment.records.oracle.facts.requests
+    clients = {client for client, _ in requests if client}
+    assert len(clients) > 20
+    assert all((client, 1) in requests for client in clients)
+
+
+def confident(outcome: outcomes.Outcome) -> session.Outcome:
+    """What a library tells that takes what is unknown for failed."""
+    read = session.read_outcome(outcome)
+    return session.Failed("no leader", read.why) if isinstance(read, session.Unknown) else read
+
+
+@pytest.mark.parametrize(("read", "violated"), [(session.read_outcome, []), (confident, ["exactly once"])])
+def test_what_is_judged_is_what_the_library_tells(
+    read: Callable[[outcomes.Outcome], session.Outcome], violated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Workload(clients=1, rate=100, keys=1, mix={"set": 1.0}, burst=10, moves=20)
+    scenario = Scenario(name="moving", about="no faults", duration=2.0, workload=few)
+    monkeypatch.setattr(log, "read_outcome", read)
+    verdict = simulate(scenario, 1, None).verdict
+    assert verdict.metrics["acked"] > 0
+    assert verdict.violated == violated
 
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
