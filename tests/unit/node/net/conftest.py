@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from zab_chaos.node.net import keys
 from zab_chaos.node.net.link import Links
 
 PATIENCE_S = 30  # only a failing test waits that long
+
+
+def send_unless_turned_away(socket: zmq.Socket[Any], data: bytes) -> None:
+    """A socket whose handshake has failed already has no connection left, and would wait for one for ever."""
+    with suppress(zmq.Again):
+        socket.send(data, zmq.NOBLOCK)
 
 
 class FakePeer:

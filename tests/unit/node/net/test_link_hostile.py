@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import zmq
 
+from tests.unit.node.net.conftest import send_unless_turned_away
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import Kind
 from zab_chaos.node.events import LinkDown, LinkUp, Received, Refused
@@ -129,7 +130,7 @@ def test_strangers_are_counted_and_get_nothing_in(net: Any, greeted: Any, pair: 
         if pair is not None:
             pair.client(stranger)
         stranger.connect(f"tcp://127.0.0.1:{net.ports[1]}")
-        stranger.send(frame.pack(greeted.header(Kind.MESSAGES), ["let me in"]))
+        send_unless_turned_away(stranger, frame.pack(greeted.header(Kind.MESSAGES), ["let me in"]))
         net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].what == "stranger"
     assert "does not hold the run's key for links" in net.refused(1)[0].why

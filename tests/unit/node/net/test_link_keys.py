@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import zmq
 
+from tests.unit.node.net.conftest import send_unless_turned_away
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.keys import KeyFileError, Keys
 
@@ -82,7 +83,7 @@ def call(context: zmq.Context[Any], port: int, pair: Keys | None) -> zmq.Socket[
     if pair is not None:
         pair.client(push)
     push.connect(f"tcp://127.0.0.1:{port}")
-    push.send(b"let me in")
+    send_unless_turned_away(push, b"let me in")
     return push
 
 
