@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from zab_chaos.faults.scenario import FaultStep, Scenario, Workload, load
+from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
-from zab_chaos.harness.explore.exploration import Task, try_seed
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs.run import live
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
@@ -84,5 +83,18 @@ def test_what_is_judged_is_what_the_library_tells(
 
 def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
     """A client that was between two nodes then waited for the end with what it had not sent, and nothing was delivered."""
-    found, _ = try_seed(Task(scenario=load("scenarios/long-mix.toml"), swarm=True), 134)
-    assert (found.verdict, found.violated) == ("PASS", [])
+    moving = Workload(clients=3, rate=100, keys=1, mix={"set": 1.0}, moves=100)
+    scenario = Scenario(name="moving", about="no faults", workload=moving)
+    deployment = SimDeployment(scenario, 1, None, None, False)
+    machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
+    for machine in machines:
+        machine.spawn()
+    load = SimLoad(deployment.world, machines, deployment.records, load_of(scenario), 1)
+    load.start()
+
+    def between() -> bool:
+        return load.wait_begun(0) and any(one.core.outstanding and not one.core.connected for one in load._clients)
+
+    assert deployment.world.until(between, 10_000_000_000)
+    unknown = load.counters.unknown
+    assert load.stop().unknown == unknown
