@@ -9,7 +9,7 @@ from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
 ROUNDED = (
-    4  # nanoseconds by which what passed may be off: two readings of either clock are rounded, and a rate is up to 2
+    4  # nanoseconds that what passed may be off: of either clock two readings are rounded, and the rate is up to 2
 )
 
 

@@ -154,14 +154,16 @@ class Commands:
 
     def clock_rate(self, rate: float) -> dict[str, Any]:
         self._clock.rate = rate
+        answer = self._told_so_far("clock") | {"clock_ns": self._clock.now_ns()}  # at once: a trace takes its time
         self._trace("clock-rate", "lifted" if rate == 1 else "armed", f"{rate} seconds a second")
-        return self._told_so_far("clock") | {"clock_ns": self._clock.now_ns()}
+        return answer
 
     def clock_jump(self, ms: float) -> dict[str, Any]:
         before = self._clock.now_ns()
         self._clock.jump(int(ms * MS))
+        answer = self._told_so_far("clock") | {"before_ns": before, "clock_ns": self._clock.now_ns()}
         self._trace("clock-jump", "fired", f"{ms} ms")
-        return self._told_so_far("clock") | {"before_ns": before, "clock_ns": self._clock.now_ns()}
+        return answer
 
     def stop(self) -> None:
         self._stop("asked to")
