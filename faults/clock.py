@@ -8,9 +8,8 @@ from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
-ROUNDED = (
-    4  # nanoseconds that what passed may be off: of either clock two readings are rounded, and the rate is up to 2
-)
+# Nanoseconds that what passed may be off: of either clock two readings are rounded, and the rate is at most 2.
+ROUNDED = 4
 
 
 class _Reading(NamedTuple):
