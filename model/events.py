@@ -71,6 +71,14 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
         return not (self.accepted_epoch or self.current_epoch or any(self.last_zxid))
 
 
+class Left(TraceEvent, kw_only=True, tag="left"):
+    """What a life left on its disk, as others have read it there."""
+
+    accepted_epoch: U32
+    current_epoch: U32
+    last_zxid: Pair
+
+
 class Role(TraceEvent, kw_only=True, tag="role"):
     role: Literal["LOOKING", "FOLLOWING", "LEADING"]
     leader: int | None = None
@@ -220,6 +228,7 @@ class Other(Line, kw_only=True):
 
 Judged = (
     Boot
+    | Left
     | Role
     | Phase
     | AcceptedEpoch

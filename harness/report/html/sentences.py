@@ -59,6 +59,9 @@ def _leader(line: Line) -> str:
 
 EVENTS: dict[str, Callable[[Line], str]] = {
     "boot": _booted,
+    "left": lambda line: (
+        f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
+    ),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",

@@ -6,6 +6,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
 from zab_chaos.model.oracle.properties.disk import DiskKeeps
 from zab_chaos.model.oracle.properties.durability import CommittedStays, Durability
+from zab_chaos.model.oracle.properties.epoch_files import EpochFiles
 from zab_chaos.model.oracle.properties.epochs import Epochs
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
 from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, Serves
@@ -66,8 +67,8 @@ CLIENTS: tuple[type[Checker], ...] = (
     TraceIntegrity,
 )
 # Progress of servers that do not say which links they have open is judged by the clients' history. Who has broadcast a
-# transaction is not known where only logs hold it. Sessions are ZooKeeper's.
-INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished}
+# transaction is not known where only logs hold it. Epochs are read from disks. Sessions are ZooKeeper's.
+INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished, Epochs: EpochFiles}
 SERVERS = (
     *(INSTEAD.get(checker, checker) for checker in ALL if checker.name not in NOT_SHOWN),
     Sessions,

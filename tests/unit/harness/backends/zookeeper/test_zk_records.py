@@ -335,3 +335,25 @@ def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_
     led = [Led(50, 1, 1, 1, (1, 2)), Led(350, 3, 2, 1, (2, 3)), Led(404, 2, 2, 2, (2, 3))]
     made = [*((1, 1, one.digest) for one in (BEGIN, ONE, TWO)), *((3, 2, n) for n in range(1, 8))]
     assert broadcasts(evidence([*first, *new], [], led=led)) == made
+
+
+def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
+    dead = replace(lives(log(*ALL_FOUR, epochs=(3, 2)))[0], ended=500 * MS, code=1)
+    (left,) = events_of(evidence([dead], []), "left")
+    assert (left["t"], left["accepted_epoch"], left["current_epoch"], left["last_zxid"]) == (500 * MS, 3, 2, [1, 4])
+    assert [event["event"] for event in traces(evidence([dead], []))[1, 1]][-2:] == ["left", "exit"]
+    (empty,) = events_of(evidence(lives(replace(log(), epochs=(None, None))), []), "left")
+    assert (empty["accepted_epoch"], empty["current_epoch"], empty["last_zxid"]) == (0, 0, [0, 0])
+
+
+def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:
+    """As ZOOKEEPER-4643: node 1 has written epoch 2, and has not been sent what epoch 1 acknowledged last."""
+    early, behind = log(*ALL_FOUR[:3], epochs=(2, 2)), log(*ALL_FOUR[:3])
+    first = replace(lives(early, before=behind)[0], ended=500 * MS, tree=None)
+    again = replace(
+        lives(log(*ALL_FOUR, epochs=(2, 2)), before=log(*ALL_FOUR, epochs=(2, 2)))[0], life=2, began=600 * MS
+    )
+    rest = lives(*[log(*ALL_FOUR, epochs=(2, 2))] * 3)[1:]
+    assert violated(evidence([first, again, *rest])) == ["epochs"]
+    in_time = replace(first, after=log(*ALL_FOUR[:3], epochs=(2, 1)))
+    assert violated(evidence([in_time, again, *rest])) == []
