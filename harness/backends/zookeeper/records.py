@@ -211,12 +211,21 @@ def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
     return union
 
 
-def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
-    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made, in
-    the history that the servers have in the end. What a leader logged and nobody else has is not part of it."""
+def ended(evidence: Evidence) -> dict[int, int]:
+    """The sessions that have ended, and at which zxid, in the history that the servers have in the end."""
+    return {one.client: one.zxid for one in _last(evidence, _union(evidence.lives)) if one.type == CLOSE}
+
+
+def _last(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:
+    """The history that the servers have in the end. What a leader logged and nobody else has is not part of it."""
     life = max(evidence.lives, key=lambda it: (it.tree is not None, it.after.last), default=None)
+    return _history(life, evidence, union) if life is not None else []
+
+
+def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
+    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made."""
     owners: dict[str, int] = {}  # by path
-    for one in _history(life, evidence, union) if life is not None else ():
+    for one in _last(evidence, union):
         steps = one.steps
         if one.type == CLOSE and not steps:
             left = [path for path, owner in owners.items() if owner == one.client]

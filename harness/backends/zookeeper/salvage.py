@@ -42,8 +42,9 @@ def salvage(folder: RunFolder) -> str | None:
         for node, disk in disks.items()
     ]
     clock = time.monotonic_ns() - time.time_ns()
-    write_traces(Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock), folder)
-    sessions.write_ended(folder.file("sessions.jsonl"), lives)
+    evidence = Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock)
+    write_traces(evidence, folder)
+    sessions.write_ended(folder.file("sessions.jsonl"), evidence)
     return DONE
 
 

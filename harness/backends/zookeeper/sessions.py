@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,8 +20,7 @@ import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session, hang_up
-from zab_chaos.harness.backends.zookeeper.records import Life
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE
+from zab_chaos.harness.backends.zookeeper.records import Evidence, ended
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -388,17 +387,11 @@ def ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
                 yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
 
 
-def ended(lives: Iterable[Life]) -> dict[int, int]:
-    """The sessions that have ended, and at which zxid: by what the servers' logs hold in the end."""
-    latest = {life.node: life for life in sorted(lives, key=lambda life: life.life)}
-    return {one.client: one.zxid for life in latest.values() for one in life.after.transactions if one.type == CLOSE}
-
-
-def write_ended(file: Path, lives: Iterable[Life]) -> None:
+def write_ended(file: Path, evidence: Evidence) -> None:
     """Add the ends of sessions to sessions.jsonl, if clients had sessions."""
     if not file.exists():
         return
     ledger = Ledger(file)
-    for session, zxid in sorted(ended(lives).items()):
+    for session, zxid in sorted(ended(evidence).items()):
         ledger.write("ended", 0, session=session, zxid=pair(Zxid(zxid)))
     ledger.close()

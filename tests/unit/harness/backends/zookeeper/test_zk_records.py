@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, traces
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, ended, traces
 from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
@@ -357,3 +357,13 @@ def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two
     assert violated(evidence([first, again, *rest])) == ["epochs"]
     in_time = replace(first, after=log(*ALL_FOUR[:3], epochs=(2, 1)))
     assert violated(evidence([in_time, again, *rest])) == []
+
+
+def test_an_end_of_a_session_that_only_a_deposed_leader_has_logged_is_none() -> None:
+    """Node 2 ends it at 1:3, before it hears of node 1, which ends it at 2:1, and takes a snapshot of that one over."""
+    close, late = (replace(txn(*at, client=ANNE), type=CLOSE) for at in ((2, 1), (1, 3)))
+    first, last = txn(1, 2, client=BOB), txn(2, 2, client=BOB)
+    right = log(BEGIN, first, close, last, epochs=(2, 2))
+    stale = log(BEGIN, first, late, last, snapshots=(close.zxid,), epochs=(2, 2))
+    for order in ((right, stale), (stale, right)):
+        assert ended(evidence(lives(*order), [])) == {ANNE: close.zxid}

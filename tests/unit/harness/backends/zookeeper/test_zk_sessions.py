@@ -8,17 +8,17 @@ from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
 from zab_chaos.harness.backends.zookeeper import sessions
-from zab_chaos.harness.backends.zookeeper.records import Life
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
-LIVES = [Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))]
+EVIDENCE = Evidence(nodes=1, lives=[Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))])
 
 
 def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
-    sessions.write_ended(file, LIVES)
+    sessions.write_ended(file, EVIDENCE)
     told, ended = map(json.loads, file.read_text().splitlines())
     assert told == {"type": "began"}
     assert (ended["type"], ended["session"], ended["zxid"]) == ("ended", 77, [1, 5])
@@ -48,5 +48,5 @@ def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: 
 
 
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
-    sessions.write_ended(tmp_path / "sessions.jsonl", LIVES)
+    sessions.write_ended(tmp_path / "sessions.jsonl", EVIDENCE)
     assert not any(tmp_path.iterdir())
