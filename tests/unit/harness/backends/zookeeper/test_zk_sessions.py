@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
-from zab_chaos.harness.backends.zookeeper import sessions
+from zab_chaos.harness.backends.zookeeper import client, sessions
 from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
 
@@ -50,3 +52,29 @@ def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: 
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
     sessions.write_ended(tmp_path / "sessions.jsonl", EVIDENCE)
     assert not any(tmp_path.iterdir())
+
+
+class Connecting:
+    """kazoo's connection, which has lost one to a server and makes the next one while it is told to end."""
+
+    def __init__(self) -> None:
+        self._socket: Connecting | None = None
+        self.connection_stopped = self
+        self.over = False
+
+    def wait(self, _seconds: float) -> bool:
+        self._socket = self
+        return self.over
+
+    def shutdown(self, _how: int) -> None:
+        self.over = True
+
+    def stop(self, _seconds: float) -> None:
+        assert self.over, "it waits for the end of a connection that nobody ends"
+
+
+def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
+    connection = Connecting()
+    handler = SimpleNamespace(stop=lambda: None)
+    client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), say=False)
+    assert connection.over
