@@ -358,6 +358,14 @@ class Look(SessionLine, kw_only=True, tag="look"):
     last: bool = False
 
 
+class Synced(SessionLine, kw_only=True, tag="synced"):
+    """A sync that was sent at `sent` or later was answered."""
+
+    sent: int
+    node: int
+    zxid: Pair
+
+
 class Fired(SessionLine, kw_only=True, tag="fired"):
     """A server told of a change of a znode."""
 
@@ -496,7 +504,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Made | Ask | Look | Fired | Again | Stand | Ended
+OfSession = Began | Lost | Over | Made | Ask | Look | Synced | Fired | Again | Stand | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

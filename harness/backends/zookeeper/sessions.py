@@ -28,7 +28,7 @@ from zab_chaos.node.core.zxid import Zxid, pair
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import KazooException
-    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Watch, write_string
+    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Sync, Watch, write_string
     from kazoo.security import OPEN_ACL_UNSAFE
 
 ROOT = "/sessions"
@@ -141,6 +141,16 @@ class Guest:
             self._looked(seen(path, stat, zxid, node), watch)
 
         self._look(Exists(path, _nothing if watch else None), path, watch, heard)
+
+    def sync(self, path: str) -> None:
+        """Whether it is there, when whatever was acknowledged before is there, too."""
+        sent = time.monotonic_ns()
+
+        def heard(_result: Any, zxid: Zxid, node: int) -> None:
+            self._write("synced", sent=sent, node=node, zxid=pair(zxid))
+
+        self._ask(Sync(path), heard)
+        self.look(path, watch=False)
 
     def list(self, path: str, *, watch: bool) -> None:
         """The znodes below it; `watch`: and be told when there are others."""
@@ -343,9 +353,11 @@ class Guests(BackgroundThread):
             guest.write(path)
         elif draw < 0.4:
             guest.list(ROOT, watch=draw < 0.38)
+        elif draw < 0.5:
+            guest.sync(path)
         else:
             ephemeral = self._recent and draw < 0.7
-            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.5 or draw > 0.8)
+            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.55 or draw > 0.8)
 
     def _look_back(self) -> None:
         """What each server shows when every session is over; silent ones are given their time."""

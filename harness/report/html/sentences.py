@@ -112,6 +112,7 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "ask": lambda line: f"asked for {line['path']}, to watch it",
     "look": _looked,
+    "synced": lambda line: f"had its sync answered by node {line['node']}, at {_zxid(line['zxid'])}",
     "fired": lambda line: f"was told that {line['path']} was {line['what']}",
     "again": lambda line: f"asked for its watches on {', '.join(line['paths'])} again",
     "stand": lambda line: f"had them again at node {line['node']}, at {_zxid(line['zxid'])}",

@@ -27,6 +27,7 @@ from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
+from zab_chaos.model.oracle.properties.sync import Sync
 from zab_chaos.model.oracle.properties.values import ValuesAndVersions
 from zab_chaos.model.oracle.properties.watches import Watches
 
@@ -74,6 +75,7 @@ SERVERS = (
     Sessions,
     Ephemerals,
     Watches,
+    Sync,
 )
 BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS, LOGS: SERVERS}
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"

@@ -1,12 +1,15 @@
-"""The end of sessions.jsonl: which sessions the servers' logs show as ended."""
+"""sessions.jsonl: what clients were told, and which sessions the servers' logs show as ended."""
 
 import json
+import time
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from kazoo.protocol.serialization import Watch
+from kazoo.exceptions import ConnectionLoss
+from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
 from zab_chaos.harness.backends.zookeeper import client, sessions
@@ -78,3 +81,46 @@ def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
     handler = SimpleNamespace(stop=lambda: None)
     client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), say=False)
     assert connection.over
+
+
+class Kazoo:
+    """Takes requests, and is connected to server 2."""
+
+    last_zxid = 1 << 32 | 5
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.asked: list[tuple[int, Any, Any]] = []
+        peer = SimpleNamespace(getpeername=lambda: ("127.0.0.1", 2181))
+        self._connection = SimpleNamespace(_read_watch_event=None, _socket=peer)
+
+    def add_listener(self, _: Any) -> None:
+        pass
+
+    def start_async(self) -> None:
+        pass
+
+    def _call(self, request: Any, answer: Any) -> None:
+        self.asked.append((time.monotonic_ns(), request, answer))
+
+
+def test_a_sync_is_on_record_when_it_was_answered_and_was_sent_before_a_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kazoo = Kazoo()
+    monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
+    file = tmp_path / "sessions.jsonl"
+    ledger = sessions.Ledger(file)
+    guest = sessions.Guest(7, {2: "127.0.0.1:2181"}, ledger, lambda path: None)
+    guest.begin()
+    guest.sync("/a")
+    guest.sync("/a")
+    assert [type(request) for _, request, _ in kazoo.asked] == [Sync, Exists, Sync, Exists]
+    for _, request, answer in kazoo.asked[:2]:
+        answer.set("/a" if isinstance(request, Sync) else None)
+    for _, _, answer in kazoo.asked[2:]:
+        answer.set_exception(ConnectionLoss())
+    ledger.close()
+    synced, look = map(json.loads, file.read_text().splitlines())
+    assert (synced["type"], synced["client"], synced["node"], synced["zxid"]) == ("synced", 7, 2, [1, 5])
+    assert synced["sent"] <= kazoo.asked[0][0]
+    assert (look["type"], look["client"], look["path"]) == ("look", 7, "/a")
