@@ -14,7 +14,7 @@ PROPERTIES = (
     "causal order", "reliable delivery", "one leader an epoch", "epochs", "promises", "disk", "quorum durability",
     "durability", "committed stays", "client order", "exactly once", "values and versions", "state equality", "recovery",
     "progress", "channels", "sanity", "replay equality", "expected state", "linearizable keys", "sessions",
-    "ephemerals", "watches",
+    "ephemerals", "watches", "sync",
 )  # fmt: skip
 
 MOST_EPOCH = 2**31 - 1

@@ -71,6 +71,14 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
         return not (self.accepted_epoch or self.current_epoch or any(self.last_zxid))
 
 
+class Left(TraceEvent, kw_only=True, tag="left"):
+    """What a life left on its disk, as others have read it there."""
+
+    accepted_epoch: U32
+    current_epoch: U32
+    last_zxid: Pair
+
+
 class Role(TraceEvent, kw_only=True, tag="role"):
     role: Literal["LOOKING", "FOLLOWING", "LEADING"]
     leader: int | None = None
@@ -220,6 +228,7 @@ class Other(Line, kw_only=True):
 
 Judged = (
     Boot
+    | Left
     | Role
     | Phase
     | AcceptedEpoch
@@ -347,6 +356,14 @@ class Look(SessionLine, kw_only=True, tag="look"):
     owner: int | None = None
     watch: bool = False
     last: bool = False
+
+
+class Synced(SessionLine, kw_only=True, tag="synced"):
+    """A sync that was sent at `sent` or later was answered."""
+
+    sent: int
+    node: int
+    zxid: Pair
 
 
 class Fired(SessionLine, kw_only=True, tag="fired"):
@@ -487,7 +504,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Made | Ask | Look | Fired | Again | Stand | Ended
+OfSession = Began | Lost | Over | Made | Ask | Look | Synced | Fired | Again | Stand | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

@@ -69,9 +69,9 @@ BATCH = (
 )
 OWN = (
     Column("disk", TEXT, "", "boot: state of the disk: fresh, recovered, torn, amnesiac"),
-    Column("accepted_epoch", NUMBER, "", "boot: f.p on the disk"),
-    Column("current_epoch", NUMBER, "", "boot: f.a on the disk"),
-    Column("last_zxid", ZXID, "", "boot, current_epoch, established: last zxid of the history"),
+    Column("accepted_epoch", NUMBER, "", "boot, left: f.p on the disk"),
+    Column("current_epoch", NUMBER, "", "boot, left: f.a on the disk"),
+    Column("last_zxid", ZXID, "", "boot, left, current_epoch, established: last zxid of the history"),
     Column("snapshot_zxid", ZXID, "", "boot: zxid of the snapshot that the life begins with"),
     Column("torn_bytes", NUMBER, "bytes", "boot: length of the incomplete tail that was cut off"),
     Column("faithful", "boolean", "", "boot: whether unsynced bytes are lost with the process"),

@@ -20,8 +20,8 @@ FEW_BYTES = 2**21  # ... and at least, as long as every core has a task: each ta
 Run = dict[str, Any]  # a row of `runs`
 Said = Callable[[str], None]
 _EVENTS = (
-    "boot", "role", "phase", "vote", "accepted_epoch", "current_epoch", "established", "member", "confirmed", "truncate",
-    "snapshot", "refused", "recovery", "work", "fault", "client", "abort", "exit",
+    "boot", "left", "role", "phase", "vote", "accepted_epoch", "current_epoch", "established", "member", "confirmed",
+    "truncate", "snapshot", "refused", "recovery", "work", "fault", "client", "abort", "exit",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from zab_chaos.model.events import (
     Inject,
     Invoke,
     Kept,
+    Left,
     Link,
     Member,
     Milestone,
@@ -48,11 +49,15 @@ from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 FLIPS = "corrupt"  # one bit of what a disk held is another one
 DAMAGES = frozenset({FLIPS, "truncate-file"})  # part of what a disk held may be gone or changed afterwards
+REMOVES = "remove-file"  # whole files are gone
 WIPE = "wipe"  # the disk is lost
+POWER_CUT = "power-cut"  # what was not synced is lost
 DISK_FAULTS = DAMAGES | {WIPE}
-KILLS = (
-    frozenset({"crash", "crash-at", "power-cut", "restart"}) | DISK_FAULTS
-)  # these end processes, or need them ended
+EPOCH_FILES = {
+    "acceptedEpoch": "accepted_epoch",
+    "currentEpoch": "current_epoch",
+}  # ZooKeeper's; by the field of `boot`
+KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})
 UNSERVED = frozenset({NO_LEADER, OVERLOADED, SUPERSEDED})  # refusals that say nothing of the request
@@ -433,7 +438,16 @@ class Facts:
         excused = DISK_FAULTS - {FLIPS} if self.run.evidence == TRACES else DISK_FAULTS
         return any(inject.do in excused and new.node in inject.nodes for inject in self._between(old, new))
 
-    def _between(self, old: Boot, new: Boot) -> list[Inject]:
+    def power_cut(self, old: Boot, new: Boot | Left) -> bool:
+        """Whether the power of the node was cut between two readings of its disk, and with it what was not synced."""
+        return any(inject.do == POWER_CUT and new.node in inject.nodes for inject in self._between(old, new))
+
+    def harmed(self, old: Boot, new: Boot) -> frozenset[str]:
+        """What of the node's disk faults have damaged or removed between two of its starts, by the fields of `boot` that tell
+        of it. Only for ZooKeeper's servers."""
+        return frozenset().union(*(harmed(inject, new.node) for inject in self._between(old, new)))
+
+    def _between(self, old: Boot, new: Boot | Left) -> list[Inject]:
         return [inject for inject in self.injects if old.t <= inject.t <= new.t]
 
     @property
@@ -460,6 +474,17 @@ def takes_disk(inject: Inject, node: int) -> bool:
         return False
     shown = evidence(inject).get(str(node))
     return inject.confirmed or (isinstance(shown, dict) and shown.get("wiped") is True)
+
+
+def harmed(inject: Inject, node: int) -> frozenset[str]:
+    """What a fault shows to have damaged or removed of this node's disk: fields of `boot`. All of them, if it does not show
+    what it did."""
+    if inject.do not in DAMAGES | {REMOVES} or node not in inject.nodes:
+        return frozenset()
+    shown = evidence(inject).get(str(node))
+    told = shown if isinstance(shown, dict) else {}
+    files = told.get("files", [told["file"]] if "file" in told else [*EPOCH_FILES, "log"])
+    return frozenset(EPOCH_FILES.get(file, "last_zxid") for file in files)
 
 
 def evidence(fault: Fault) -> dict[str, Any]:

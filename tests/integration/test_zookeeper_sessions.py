@@ -1,6 +1,7 @@
 """Sessions, ephemeral znodes and watches on real servers: their promises are kept while a leader dies and one is cut off."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def verified(folder: str, lines: list[dict[str, Any]]) -> dict[str, str]:
     return {one["name"]: one["verdict"] for one in found["runs"][0]["properties"]}
 
 
+def behind(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same, where a read after a sync was answered as if its epoch had only begun."""
+    synced: set[int] = set()
+    for line in lines:
+        if line["type"] == "synced":
+            synced.add(line["client"])
+        late = line["type"] == "look" and line["client"] in synced
+        yield {**line, "zxid": [line["zxid"][0], 0]} if late else line
+
+
 @pytest.mark.parametrize("version", ["3.5.10", "3.9.4"])  # before 3.6 a log does not say what goes with a session
 def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) -> None:
     release(version)
@@ -67,6 +78,7 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     assert judged["sessions"]["checked"] > 100
     assert judged["ephemerals"]["checked"] > 20
     assert judged["watches"]["checked"] > 10
+    assert judged["sync"]["checked"] > 3
     assert not [line for line in lines if line.get("last")]  # nothing is left
     code, found = zab("verify", ran["folder"])
     assert code == 0
@@ -79,6 +91,7 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     stale = next(line for line in kept if line["zxid"] > line.get("changed", [99]))
     wrong = [{**line, "changed": [1, 1]} if line is stale else line for line in lines]
     assert verified(ran["folder"], wrong)["sessions"] == "UNKNOWN"
+    assert verified(ran["folder"], [*behind(lines)])["sync"] == "UNKNOWN"
     shown = Path(ran["folder"], "tree.jsonl")
     shown.write_text(shown.read_text().replace('"children_version":', '"children_version":1', 1))
     assert verified(ran["folder"], lines)["state equality"] == "UNKNOWN"

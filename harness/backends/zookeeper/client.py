@@ -31,6 +31,7 @@ with extra("zookeeper", "a client of ZooKeeper"):
 
 GOODBYE_SECONDS = 1.0
 END_SECONDS = 10.0
+AGAIN_SECONDS = 0.05
 RETRY = {"max_tries": -1, "delay": 0.02, "max_delay": 0.2, "backoff": 2, "max_jitter": 0.0, "ignore_expire": True}
 
 
@@ -195,13 +196,19 @@ class _Result:
 
 
 def end_session(kazoo: Any, *, say: bool = True) -> None:
-    """As kazoo's own `stop`, which waits for a server that does not answer. Not to `say` so leaves the session to expire."""
+    """As kazoo's own `stop`, which waits for a server that does not answer. Not to `say` so leaves the session to expire.
+
+    kazoo does not ask whether it was stopped between the connection that it makes and the end of that one. So whatever
+    connection it still makes is ended, too.
+    """
     kazoo._stopped.set()
     if say:
         kazoo._queue.append((CloseInstance, None))
         kazoo._connection._write_sock.send(b"\0")
-    if not say or not kazoo._connection.connection_stopped.wait(GOODBYE_SECONDS):
+    patience = GOODBYE_SECONDS if say else 0.0
+    while not kazoo._connection.connection_stopped.wait(patience):
         hang_up(kazoo)
+        patience = AGAIN_SECONDS
     kazoo.handler.stop()
     kazoo._connection.stop(END_SECONDS)
 

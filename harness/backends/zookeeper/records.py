@@ -2,7 +2,7 @@
 
 A server writes no trace. What can be said of it all the same:
 
-- `boot`: what its disk held when a life began.
+- `boot`: what its disk held when a life began; `left`: when it had ended, or at the end of the run.
 - `broadcast`: every transaction that any log ever held, when the leader's clock says it was made. By whom the client's
   session tells, and for a write that was acknowledged the zxid that its client was told: from that comes `txns`.
 - `deliver`: a server that answers a client at a zxid has applied everything up to there. What that was its own log says,
@@ -119,15 +119,19 @@ def write_traces(evidence: Evidence, folder: RunFolder) -> None:
 
 def _boots(evidence: Evidence) -> Iterator[Event]:
     for life in evidence.lives:
-        log = life.before
-        accepted, current = (epoch or 0 for epoch in log.epochs)
         yield _event(
-            life, life.began, "boot", disk=_found(life), accepted_epoch=accepted, current_epoch=current,
-            last_zxid=pair(Zxid(log.last)), snapshot_zxid=[0, 0], torn_bytes=log.torn, faithful=False,
-            nodes=evidence.nodes, defect=None, pid=None,
+            life, life.began, "boot", disk=_found(life), **_held(life.before), snapshot_zxid=[0, 0],
+            torn_bytes=life.before.torn, faithful=False, nodes=evidence.nodes, defect=None, pid=None,
         )  # fmt: skip
+        yield _event(life, life.ended, "left", **_held(life.after))
         if life.code is not None:
             yield _event(life, life.ended, "exit", code=life.code, why="it ended by itself")
+
+
+def _held(log: Log) -> Event:
+    """The epochs of a disk, and where its history ends."""
+    accepted, current = (epoch or 0 for epoch in log.epochs)
+    return {"accepted_epoch": accepted, "current_epoch": current, "last_zxid": pair(Zxid(log.last))}
 
 
 def _found(life: Life) -> str:
@@ -207,12 +211,21 @@ def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
     return union
 
 
-def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
-    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made, in
-    the history that the servers have in the end. What a leader logged and nobody else has is not part of it."""
+def ended(evidence: Evidence) -> dict[int, int]:
+    """The sessions that have ended, and at which zxid, in the history that the servers have in the end."""
+    return {one.client: one.zxid for one in _last(evidence, _union(evidence.lives)) if one.type == CLOSE}
+
+
+def _last(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:
+    """The history that the servers have in the end. What a leader logged and nobody else has is not part of it."""
     life = max(evidence.lives, key=lambda it: (it.tree is not None, it.after.last), default=None)
+    return _history(life, evidence, union) if life is not None else []
+
+
+def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
+    """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made."""
     owners: dict[str, int] = {}  # by path
-    for one in _history(life, evidence, union) if life is not None else ():
+    for one in _last(evidence, union):
         steps = one.steps
         if one.type == CLOSE and not steps:
             left = [path for path, owner in owners.items() if owner == one.client]
@@ -453,7 +466,7 @@ def _event(life: Life, t: int, event: str, **fields: Any) -> Event:
     return {"t": min(max(t, life.began), life.ended), "node": life.node, "life": life.life, "event": event, **fields}
 
 
-_ORDER = {"boot": 0, "exit": 2}
+_ORDER = {"boot": 0, "left": 2, "exit": 3}
 
 
 def _when(event: Event) -> tuple[int, int]:

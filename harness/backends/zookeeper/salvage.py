@@ -6,6 +6,7 @@ themselves, is lost; so each server counts as one long life.
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -37,13 +38,19 @@ def salvage(folder: RunFolder) -> str | None:
     times = [line["t"] for line in folder.lines("harness.jsonl")] + [operation.t for operation in operations]
     began, ended = min(times, default=0), max(times, default=0)
     lives = [
-        Life(node=node, life=1, began=began, ended=ended, before=Log(), after=read_disk(disk))
+        Life(node=node, life=1, began=began, ended=ended, before=Log(), after=_without_epochs(read_disk(disk)))
         for node, disk in disks.items()
     ]
     clock = time.monotonic_ns() - time.time_ns()
-    write_traces(Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock), folder)
-    sessions.write_ended(folder.file("sessions.jsonl"), lives)
+    evidence = Evidence(nodes=len(lives), lives=lives, operations=operations, clock=clock)
+    write_traces(evidence, folder)
+    sessions.write_ended(folder.file("sessions.jsonl"), evidence)
     return DONE
+
+
+def _without_epochs(log: Log) -> Log:
+    """Nobody knows any more in which life it had them, and what faults did in between."""
+    return replace(log, epochs=(None, None))
 
 
 def progress_file(folder: RunFolder) -> Path:

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,8 +20,7 @@ import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
 from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session, hang_up
-from zab_chaos.harness.backends.zookeeper.records import Life
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE
+from zab_chaos.harness.backends.zookeeper.records import Evidence, ended
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.node.core.zxid import Zxid, pair
@@ -29,7 +28,7 @@ from zab_chaos.node.core.zxid import Zxid, pair
 with extra("zookeeper", "a client of ZooKeeper"):
     from kazoo.client import KazooClient, KazooState
     from kazoo.exceptions import KazooException
-    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Watch, write_string
+    from kazoo.protocol.serialization import Create, Exists, GetChildren2, SetData, Sync, Watch, write_string
     from kazoo.security import OPEN_ACL_UNSAFE
 
 ROOT = "/sessions"
@@ -142,6 +141,16 @@ class Guest:
             self._looked(seen(path, stat, zxid, node), watch)
 
         self._look(Exists(path, _nothing if watch else None), path, watch, heard)
+
+    def sync(self, path: str) -> None:
+        """Whether it is there, when whatever was acknowledged before is there, too."""
+        sent = time.monotonic_ns()
+
+        def heard(_result: Any, zxid: Zxid, node: int) -> None:
+            self._write("synced", sent=sent, node=node, zxid=pair(zxid))
+
+        self._ask(Sync(path), heard)
+        self.look(path, watch=False)
 
     def list(self, path: str, *, watch: bool) -> None:
         """The znodes below it; `watch`: and be told when there are others."""
@@ -344,9 +353,11 @@ class Guests(BackgroundThread):
             guest.write(path)
         elif draw < 0.4:
             guest.list(ROOT, watch=draw < 0.38)
+        elif draw < 0.5:
+            guest.sync(path)
         else:
             ephemeral = self._recent and draw < 0.7
-            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.5 or draw > 0.8)
+            guest.look(self._random.choice(list(self._recent)) if ephemeral else path, watch=draw < 0.55 or draw > 0.8)
 
     def _look_back(self) -> None:
         """What each server shows when every session is over; silent ones are given their time."""
@@ -388,17 +399,11 @@ def ephemerals(address: str) -> Iterator[tuple[str, Any, Zxid]]:
                 yield f"{ROOT}/{name}", stat, Zxid(client.last_zxid)
 
 
-def ended(lives: Iterable[Life]) -> dict[int, int]:
-    """The sessions that have ended, and at which zxid: by what the servers' logs hold in the end."""
-    latest = {life.node: life for life in sorted(lives, key=lambda life: life.life)}
-    return {one.client: one.zxid for life in latest.values() for one in life.after.transactions if one.type == CLOSE}
-
-
-def write_ended(file: Path, lives: Iterable[Life]) -> None:
+def write_ended(file: Path, evidence: Evidence) -> None:
     """Add the ends of sessions to sessions.jsonl, if clients had sessions."""
     if not file.exists():
         return
     ledger = Ledger(file)
-    for session, zxid in sorted(ended(lives).items()):
+    for session, zxid in sorted(ended(evidence).items()):
         ledger.write("ended", 0, session=session, zxid=pair(Zxid(zxid)))
     ledger.close()

@@ -167,7 +167,7 @@ class Stage(ProcessDeployment):
             clock=time.monotonic_ns() - time.time_ns(),
         )
         write_traces(evidence, self.folder)
-        sessions.write_ended(self.sessions_file, lives)
+        sessions.write_ended(self.sessions_file, evidence)
         if self._tree is not None:
             tree.write(self._tree, self.folder.file("tree.jsonl"))
 

@@ -80,8 +80,11 @@ class Log:
 
 
 def read_disk(folder: Path) -> Log:
-    """A dead server's disk, or what can be seen of a living one's. `folder` is its dataDir. Raises OSError."""
+    """A dead server's disk, or what can be seen of a living one's. `folder` is its dataDir. Raises OSError.
+
+    A server promises an epoch, has its history, and then joins it: read the other way round, nothing is seen too early."""
     inside = folder / VERSION_2
+    current, accepted = _epoch(inside / "currentEpoch"), _epoch(inside / "acceptedEpoch")
     files = sorted(found for path in inside.glob("*") if (found := _numbered(path)) is not None)
     transactions: dict[int, Transaction] = {}
     torn, damage = 0, list[str]()
@@ -92,8 +95,7 @@ def read_disk(folder: Path) -> Log:
             torn = part.torn
             damage += part.damage
     snapshots = tuple(number for kind, number, _ in files if kind == "snapshot")
-    epochs = _epoch(inside / "acceptedEpoch"), _epoch(inside / "currentEpoch")
-    return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), epochs)
+    return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
 
 
 class LogEnd:

@@ -59,6 +59,9 @@ def _leader(line: Line) -> str:
 
 EVENTS: dict[str, Callable[[Line], str]] = {
     "boot": _booted,
+    "left": lambda line: (
+        f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
+    ),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),
     "phase": lambda line: f"entered {line['phase']} in epoch {line['epoch']}",
@@ -109,6 +112,7 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "ask": lambda line: f"asked for {line['path']}, to watch it",
     "look": _looked,
+    "synced": lambda line: f"had its sync answered by node {line['node']}, at {_zxid(line['zxid'])}",
     "fired": lambda line: f"was told that {line['path']} was {line['what']}",
     "again": lambda line: f"asked for its watches on {', '.join(line['paths'])} again",
     "stand": lambda line: f"had them again at node {line['node']}, at {_zxid(line['zxid'])}",

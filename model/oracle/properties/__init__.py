@@ -6,6 +6,7 @@ from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.clients import ClientOrder
 from zab_chaos.model.oracle.properties.disk import DiskKeeps
 from zab_chaos.model.oracle.properties.durability import CommittedStays, Durability
+from zab_chaos.model.oracle.properties.epoch_files import EpochFiles
 from zab_chaos.model.oracle.properties.epochs import Epochs
 from zab_chaos.model.oracle.properties.experiment import FaultTookEffect, TraceIntegrity
 from zab_chaos.model.oracle.properties.history import LinearizableKeys, ReadableInTheEnd, Serves
@@ -26,6 +27,7 @@ from zab_chaos.model.oracle.properties.quorum import QuorumDurability
 from zab_chaos.model.oracle.properties.recovery import Recovery
 from zab_chaos.model.oracle.properties.sessions import Ephemerals, Sessions
 from zab_chaos.model.oracle.properties.state import StateEquality
+from zab_chaos.model.oracle.properties.sync import Sync
 from zab_chaos.model.oracle.properties.values import ValuesAndVersions
 from zab_chaos.model.oracle.properties.watches import Watches
 
@@ -66,13 +68,14 @@ CLIENTS: tuple[type[Checker], ...] = (
     TraceIntegrity,
 )
 # Progress of servers that do not say which links they have open is judged by the clients' history. Who has broadcast a
-# transaction is not known where only logs hold it. Sessions are ZooKeeper's.
-INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished}
+# transaction is not known where only logs hold it. Epochs are read from disks. Sessions are ZooKeeper's.
+INSTEAD: dict[type[Checker], type[Checker]] = {Progress: Serves, OneLeader: OneEstablished, Epochs: EpochFiles}
 SERVERS = (
     *(INSTEAD.get(checker, checker) for checker in ALL if checker.name not in NOT_SHOWN),
     Sessions,
     Ephemerals,
     Watches,
+    Sync,
 )
 BY_EVIDENCE: dict[str, tuple[type[Checker], ...]] = {TRACES: ALL, HISTORY: CLIENTS, LOGS: SERVERS}
 NO_TRACES = "it is judged from the nodes' own traces, and this system leaves none"

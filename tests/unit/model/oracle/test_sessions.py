@@ -1,5 +1,6 @@
 """Ephemeral znodes and watches, on histories that are made up: what ZooKeeper allows, and each way to break it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,7 +26,10 @@ def the_violation(found: Property) -> Violation:
 
 
 def judged(name: str, lines: list[Line]) -> Property:
-    oracle = Oracle(ev.LOGS)
+    return fed(Oracle(ev.LOGS), name, lines)
+
+
+def fed(oracle: Oracle, name: str, lines: list[Line]) -> Property:
     for t, line in enumerate(lines, 1):
         oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
     checker = next(one for one in oracle.checkers if one.name == name)
@@ -330,3 +334,77 @@ def test_lines_that_are_missing_are_damage(told: int, damages: list[str]) -> Non
     oracle.feed_milestone({"t": 9, "event": "sessions-stopped", "told": told})
     oracle.finish(ev.Run(nodes=1, evidence=ev.LOGS))
     assert [str(one) for one in oracle.facts.damages if one.file == "sessions.jsonl"] == damages
+
+
+# ---- sync ----
+
+SENT = 2  # when the sync of these lines was sent: after the first line, and before the second
+
+
+def synced(sent: int = SENT, client: int = BOB) -> Line:
+    return {"type": "synced", "client": client, "sent": sent, "node": 2, "zxid": [1, 4]}
+
+
+def reads(*lines: Line, leader: int | None = 1, write: int | None = None) -> Property:
+    """What is said of reads after a sync. `leader` of epoch 1, if one is known; `write`: a client was told at time 1 that this
+    one was done."""
+    oracle = Oracle(ev.LOGS)
+    if leader is not None:
+        oracle.facts.established.append(
+            ev.Established(t=1, node=leader, life=1, n=2, epoch=1, last_zxid=(0, 0), quorum=[1, 2])
+        )
+    if write is not None:
+        oracle.take_operation(ev.Invoke(t=0, due=0, client=9, seq=1, op="set", path="/a", value=1))
+        oracle.take_operation(ev.Complete(t=1, client=9, seq=1, outcome="ok", zxid=(1, write)))
+    return fed(oracle, "sync", list(lines))
+
+
+def test_a_read_after_a_sync_shows_what_was_acknowledged_before() -> None:
+    found = reads(made(5), synced(), look(5, None))
+    assert (found.verdict, found.checked) == (Judgement.PASS, 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "evidence"),
+    [
+        (lambda: reads(made(5), synced(), look(4, None)), ["made", "synced", "look"]),
+        (lambda: reads(made(5), made(3, "/sessions/e-1-2"), synced(3), look(4, None)), ["made", "synced", "look"]),
+        (lambda: reads(synced(), look(4, None), write=5), ["complete", "synced", "look"]),
+        (lambda: reads(made(5), synced(), synced(9, ANNE), look(4, None)), ["made", "synced", "look"]),
+    ],
+    ids=["ephemeral", "older-one-later", "write", "another-syncs"],
+)
+def test_a_read_after_a_sync_that_shows_less(found: Callable[[], Property], evidence: list[str]) -> None:
+    violation = the_violation(found())
+    assert violation.words == (
+        "client 2 read at node 2, at 1:4, after a sync; 1:5 had been acknowledged before it sent that"
+    )
+    assert [one.event["type"] for one in violation.evidence] == evidence
+
+
+LOST: Line = {"type": "lost", "client": BOB}
+BEGAN: Line = {"type": "began", "client": BOB, "session": BOBS}
+
+
+@pytest.mark.parametrize(
+    ("found", "checked"),
+    [
+        (lambda: reads(made(5), synced(1), look(4, None)), 1),
+        (lambda: reads(made(5), look(4, None)), 0),
+        (lambda: reads(made(5), synced(9, ANNE), look(4, None)), 0),
+        (lambda: reads(synced(), look(4, None), made(5), look(4, None)), 1),
+        (lambda: reads(made(5), synced(), LOST, look(4, None)), 0),
+        (lambda: reads(made(5), synced(), BEGAN, look(4, None)), 0),
+        (lambda: reads(made(5), synced(), over("expired") | {"client": BOB}, look(4, None)), 0),
+        (lambda: reads(made(5) | {"zxid": [2, 1]}, synced(), look(4, None)), 1),
+        (lambda: reads(made(5), synced(), look(4, None), leader=2), 0),
+        (lambda: reads(made(5), synced(), look(4, None), leader=None), 0),
+    ],
+    ids=[
+        "sent-before", "no-sync", "anothers", "second-read", "other-connection", "other-session", "over", "a-leader-replaced",
+        "at-the-leader", "no-leader-known",
+    ],
+)  # fmt: skip
+def test_what_a_sync_does_not_promise(found: Callable[[], Property], checked: int) -> None:
+    judged_so = found()
+    assert (judged_so.violations, judged_so.checked) == ([], checked)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, traces
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, ended, traces
 from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
@@ -335,3 +335,35 @@ def test_what_was_made_in_an_epoch_that_two_have_led_is_of_the_last_that_led_it_
     led = [Led(50, 1, 1, 1, (1, 2)), Led(350, 3, 2, 1, (2, 3)), Led(404, 2, 2, 2, (2, 3))]
     made = [*((1, 1, one.digest) for one in (BEGIN, ONE, TWO)), *((3, 2, n) for n in range(1, 8))]
     assert broadcasts(evidence([*first, *new], [], led=led)) == made
+
+
+def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
+    dead = replace(lives(log(*ALL_FOUR, epochs=(3, 2)))[0], ended=500 * MS, code=1)
+    (left,) = events_of(evidence([dead], []), "left")
+    assert (left["t"], left["accepted_epoch"], left["current_epoch"], left["last_zxid"]) == (500 * MS, 3, 2, [1, 4])
+    assert [event["event"] for event in traces(evidence([dead], []))[1, 1]][-2:] == ["left", "exit"]
+    (empty,) = events_of(evidence(lives(replace(log(), epochs=(None, None))), []), "left")
+    assert (empty["accepted_epoch"], empty["current_epoch"], empty["last_zxid"]) == (0, 0, [0, 0])
+
+
+def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:
+    """As ZOOKEEPER-4643: node 1 has written epoch 2, and has not been sent what epoch 1 acknowledged last."""
+    early, behind = log(*ALL_FOUR[:3], epochs=(2, 2)), log(*ALL_FOUR[:3])
+    first = replace(lives(early, before=behind)[0], ended=500 * MS, tree=None)
+    again = replace(
+        lives(log(*ALL_FOUR, epochs=(2, 2)), before=log(*ALL_FOUR, epochs=(2, 2)))[0], life=2, began=600 * MS
+    )
+    rest = lives(*[log(*ALL_FOUR, epochs=(2, 2))] * 3)[1:]
+    assert violated(evidence([first, again, *rest])) == ["epochs"]
+    in_time = replace(first, after=log(*ALL_FOUR[:3], epochs=(2, 1)))
+    assert violated(evidence([in_time, again, *rest])) == []
+
+
+def test_an_end_of_a_session_that_only_a_deposed_leader_has_logged_is_none() -> None:
+    """Node 2 ends it at 1:3, before it hears of node 1, which ends it at 2:1, and takes a snapshot of that one over."""
+    close, late = (replace(txn(*at, client=ANNE), type=CLOSE) for at in ((2, 1), (1, 3)))
+    first, last = txn(1, 2, client=BOB), txn(2, 2, client=BOB)
+    right = log(BEGIN, first, close, last, epochs=(2, 2))
+    stale = log(BEGIN, first, late, last, snapshots=(close.zxid,), epochs=(2, 2))
+    for order in ((right, stale), (stale, right)):
+        assert ended(evidence(lives(*order), [])) == {ANNE: close.zxid}

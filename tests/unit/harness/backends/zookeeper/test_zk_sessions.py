@@ -1,24 +1,29 @@
-"""The end of sessions.jsonl: which sessions the servers' logs show as ended."""
+"""sessions.jsonl: what clients were told, and which sessions the servers' logs show as ended."""
 
 import json
+import time
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from kazoo.protocol.serialization import Watch
+from kazoo.exceptions import ConnectionLoss
+from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
-from zab_chaos.harness.backends.zookeeper import sessions
-from zab_chaos.harness.backends.zookeeper.records import Life
+from zab_chaos.harness.backends.zookeeper import client, sessions
+from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
-LIVES = [Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))]
+EVIDENCE = Evidence(nodes=1, lives=[Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))])
 
 
 def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
-    sessions.write_ended(file, LIVES)
+    sessions.write_ended(file, EVIDENCE)
     told, ended = map(json.loads, file.read_text().splitlines())
     assert told == {"type": "began"}
     assert (ended["type"], ended["session"], ended["zxid"]) == ("ended", 77, [1, 5])
@@ -48,5 +53,74 @@ def test_a_list_of_children_is_told_apart_from_its_znode(kind: str | int, told: 
 
 
 def test_a_run_without_such_clients_has_no_file_of_sessions(tmp_path: Path) -> None:
-    sessions.write_ended(tmp_path / "sessions.jsonl", LIVES)
+    sessions.write_ended(tmp_path / "sessions.jsonl", EVIDENCE)
     assert not any(tmp_path.iterdir())
+
+
+class Connecting:
+    """kazoo's connection, which has lost one to a server and makes the next one while it is told to end."""
+
+    def __init__(self) -> None:
+        self._socket: Connecting | None = None
+        self.connection_stopped = self
+        self.over = False
+
+    def wait(self, _seconds: float) -> bool:
+        self._socket = self
+        return self.over
+
+    def shutdown(self, _how: int) -> None:
+        self.over = True
+
+    def stop(self, _seconds: float) -> None:
+        assert self.over, "it waits for the end of a connection that nobody ends"
+
+
+def test_a_client_that_falls_silent_while_it_connects_is_silent() -> None:
+    connection = Connecting()
+    handler = SimpleNamespace(stop=lambda: None)
+    client.end_session(SimpleNamespace(_stopped=Event(), _connection=connection, handler=handler), say=False)
+    assert connection.over
+
+
+class Kazoo:
+    """Takes requests, and is connected to server 2."""
+
+    last_zxid = 1 << 32 | 5
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.asked: list[tuple[int, Any, Any]] = []
+        peer = SimpleNamespace(getpeername=lambda: ("127.0.0.1", 2181))
+        self._connection = SimpleNamespace(_read_watch_event=None, _socket=peer)
+
+    def add_listener(self, _: Any) -> None:
+        pass
+
+    def start_async(self) -> None:
+        pass
+
+    def _call(self, request: Any, answer: Any) -> None:
+        self.asked.append((time.monotonic_ns(), request, answer))
+
+
+def test_a_sync_is_on_record_when_it_was_answered_and_was_sent_before_a_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kazoo = Kazoo()
+    monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
+    file = tmp_path / "sessions.jsonl"
+    ledger = sessions.Ledger(file)
+    guest = sessions.Guest(7, {2: "127.0.0.1:2181"}, ledger, lambda path: None)
+    guest.begin()
+    guest.sync("/a")
+    guest.sync("/a")
+    assert [type(request) for _, request, _ in kazoo.asked] == [Sync, Exists, Sync, Exists]
+    for _, request, answer in kazoo.asked[:2]:
+        answer.set("/a" if isinstance(request, Sync) else None)
+    for _, _, answer in kazoo.asked[2:]:
+        answer.set_exception(ConnectionLoss())
+    ledger.close()
+    synced, look = map(json.loads, file.read_text().splitlines())
+    assert (synced["type"], synced["client"], synced["node"], synced["zxid"]) == ("synced", 7, 2, [1, 5])
+    assert synced["sent"] <= kazoo.asked[0][0]
+    assert (look["type"], look["client"], look["path"]) == ("look", 7, "/a")

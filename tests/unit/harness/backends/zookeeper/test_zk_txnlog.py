@@ -1,6 +1,8 @@
 """Transaction logs: those that real servers wrote (tests/testdata/zookeeper), and damaged ones."""
 
 import struct
+from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from zlib import adler32, crc32
 
@@ -150,6 +152,31 @@ def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None
     assert zxids(log) == [5, 6, 7, 8]
     assert (log.snapshots, log.epochs, log.torn, log.last) == ((6, 10), (3, None), 1, 10)
     assert read_disk(tmp_path / "none") == Log()
+
+
+def test_the_epochs_of_a_living_server_are_never_ahead_of_its_promise_or_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is read, the server joins another epoch the moment after."""
+    inside = tmp_path / "version-2"
+    inside.mkdir()
+
+    def join(epoch: int) -> None:
+        (inside / "acceptedEpoch").write_text(str(epoch))
+        (inside / f"log.{epoch}00000001").write_bytes(HEAD + record(body((epoch << 32) + 1)))
+        (inside / "currentEpoch").write_text(str(epoch))
+
+    def reading(once: Callable[[Path], object], path: Path) -> object:
+        found = once(path)
+        join(1 + sum(1 for _ in inside.glob("log.*")))
+        return found
+
+    join(1)
+    for name in ("read_text", "read_bytes"):
+        monkeypatch.setattr(Path, name, partialmethod(lambda path, once: reading(once, path), getattr(Path, name)))
+    log = read_disk(tmp_path)
+    assert log.epochs == (2, 1)
+    assert log.last >> 32 > 1
 
 
 def log_of(*digests: tuple[int, int]) -> Log:

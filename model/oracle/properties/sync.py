@@ -1,0 +1,87 @@
+"""What ZooKeeper promises to a client that calls sync before it reads (programmer's guide, internals)."""
+
+from bisect import bisect_left
+
+from zab_chaos.model.events import Began, Line, Look, Lost, Made, Over, Synced, packed
+from zab_chaos.model.oracle.evidence import named, show
+from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.sessions import GUIDE
+
+Told = tuple[int, int, Line]  # by when a zxid was acknowledged, the zxid, and the line that says so
+
+
+class Sync(Checker):
+    """ZooKeeper programmer's guide: "If it is important that client A and client B read the same value, client B should call
+    the sync() method ... before it performs its read."
+
+    Verifies that the first read after a sync, in the same connection to a follower, is answered at no older zxid than any
+    write of the same epoch that anybody was told to be done before the sync was sent. The leader answers a sync behind each
+    COMMIT that it has sent before. Does not verify
+
+    - reads beyond the epoch of their answer: "sync is not currently a quorum operation" (internals), so a leader that has been
+      replaced and does not know it yet answers without what its successor has committed;
+    - a sync at the leader itself: it sends COMMIT before it applies the transaction, and answers its own clients in between;
+    - what a read shows at the zxid of its answer (sessions).
+    """
+
+    name = "sync"
+    source = GUIDE
+    statement = "A read after a sync shows whatever was acknowledged, in the same epoch, before the sync was sent."
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._synced: dict[int, Synced] = {}  # by client: its sync, until it has read
+        self._reads: list[tuple[Synced, Look]] = []
+        self._made: list[Made] = []
+
+    def on_synced(self, line: Synced) -> None:
+        self._synced[line.client] = line
+
+    def on_look(self, line: Look) -> None:
+        synced = self._synced.pop(line.client, None)
+        if synced is not None:
+            self._reads.append((synced, line))
+
+    def on_lost(self, line: Lost | Began | Over) -> None:
+        self._synced.pop(line.client, None)
+
+    on_began = on_over = on_lost
+
+    def on_made(self, line: Made) -> None:
+        self._made.append(line)
+
+    def at_end(self) -> None:
+        told = self._acknowledged()
+        leaders = {(event.epoch, event.node) for event in self.facts.established}
+        known = {epoch for epoch, _ in leaders}
+        for synced, look in self._reads:
+            epoch = look.zxid[0]
+            if epoch in known and (epoch, look.node) not in leaders:
+                self._up_to_date(told.get(epoch, []), synced, look)
+
+    def _up_to_date(self, told: list[Told], synced: Synced, look: Look) -> None:
+        self.checked += 1
+        place = bisect_left(told, synced.sent, key=_time)
+        _, zxid, line = told[place - 1] if place else (0, 0, None)
+        if zxid > packed(look.zxid):
+            self.found.add(
+                f"client {look.client} read at {named([look.node])}, at {show(look.zxid)}, after a sync; {show(zxid)} had "
+                "been acknowledged before it sent that",
+                [line, synced, look],
+            )
+
+    def _acknowledged(self) -> dict[int, list[Told]]:
+        """By epoch, in time: the highest zxid so far."""
+        told: list[Told] = [(write.complete.t, write.zxid, write.complete) for write in self.facts.acked]
+        told += [(made.t, packed(made.zxid), made) for made in self._made]
+        epochs: dict[int, list[Told]] = {}
+        for one in sorted(told, key=_time):
+            known = epochs.setdefault(one[1] >> 32, [])
+            if not known or one[1] > known[-1][1]:
+                known.append(one)
+        return epochs
+
+
+def _time(told: Told) -> int:
+    return told[0]
