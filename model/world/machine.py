@@ -53,11 +53,6 @@ class SimNode:
     def stopped(self) -> bool:
         return self.server is not None and self.server.alive and self.server.stopped
 
-    @property
-    def busy(self) -> bool:
-        """In a round: it answers nobody before that is over."""
-        return self.server is not None and self.server.alive and self.server.busy
-
     def pid(self, life: int) -> int:
         """No process has it; but all lives differ."""
         return 100 * life + self.id

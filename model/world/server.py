@@ -165,11 +165,6 @@ class SimServer:
             self._busy = True
             self.world.at(left, self._idle)
 
-    @property
-    def busy(self) -> bool:
-        """In a round, and there is no saying before its end what has come meanwhile."""
-        return self._busy
-
     def notice(self, pipe: "Pipe", connected: bool) -> None:
         """A connection of one of this server's pipes stands, or is gone."""
         if self.booted and self.alive:

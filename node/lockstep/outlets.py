@@ -63,4 +63,5 @@ class LockstepClock(Clock):
         self._effects.append(Rate(rate))
 
     def jump(self, nanoseconds: int) -> None:
+        self.now += nanoseconds
         self._effects.append(Jump(nanoseconds))

@@ -147,11 +147,9 @@ class LockstepProcess:
         self.line.send(Answer(stop, effects, self.stamped, self._standing(), self.disk.faults.slow_ms, **more))
 
     def _exchange(self, stop: Next, **more: Any) -> wire.Request:
-        """Answer; the next request. A status is told at once."""
+        """Answer; the next request."""
         self._tell(stop, **more)
-        while isinstance(request := self.line.receive(), wire.Status):
-            self.network.frames = request.frames
-            self._tell(stop, reply=self.commands.status())
+        request = self.line.receive()
         self._set(request.when)
         return request
 
@@ -209,10 +207,12 @@ class LockstepProcess:
         return self.stamped
 
     def _spend(self) -> None:
+        faults = self.disk.faults
+        faults.slowed += faults.slow_ms > 0
         if self.paid:
             self.paid = False
         else:
-            self.effects.append(wire.Spend(self.disk.faults.slow_ms))
+            self.effects.append(wire.Spend(faults.slow_ms))
 
     # ---- what it is asked ----
 

@@ -111,12 +111,6 @@ class Command(Wire, frozen=True, tag="command"):
     frames: dict[int, int]
 
 
-class Status(Wire, frozen=True, tag="status"):
-    """The one request that may come where the disk writes."""
-
-    frames: dict[int, int]
-
-
 class Channels(Wire, frozen=True, tag="channels"):
     """Runs of frames that ended."""
 
@@ -132,7 +126,7 @@ class Close(Wire, frozen=True, tag="close"):
     why: str
 
 
-Request = Boot | Start | Round | GoOn | Due | Command | Status | Channels | Close
+Request = Boot | Start | Round | GoOn | Due | Command | Channels | Close
 
 
 # ---- what is asked of the world ----

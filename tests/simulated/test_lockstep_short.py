@@ -106,3 +106,40 @@ def test_the_command_compares_and_says_so(tmp_path: Path, capsys: pytest.Capture
     assert out.count(str(tmp_path)) >= 2
     runs = [each.parent for each in tmp_path.glob("short/*/run.json")]
     assert len(runs) == 2
+
+
+WRONG_CLOCKS = """
+[[fault]]
+at = 0.2
+do = "clock-jump"
+target = "follower"
+ms = 20
+
+[[fault]]
+at = 0.3
+do = "clock-rate"
+target = "leader"
+rate = 1.5
+for = 0.3
+
+[[fault]]
+at = 0.7
+do = "slow-disk"
+target = "all"
+ms = 10
+for = 0.4
+"""
+
+
+@pytest.mark.processes
+def test_clocks_and_disks_that_are_wrong_show_it_in_the_processes(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(SCENARIO.partition("[[fault]]")[0] + WRONG_CLOCKS)
+    simulated, ran = (
+        run(load(path), RunOptions(seed=5, results=tmp_path / on, command=on, on=on), Quiet())
+        for on in ("sim", "lockstep")
+    )
+    assert (simulated.verdict.exit, ran.verdict.exit) == (0, 0)
+    told = [one.folder.file("faults.jsonl").read_text() for one in (simulated, ran)]
+    assert told[0] == told[1]
+    assert told[0].count('"confirmed":true') == 6

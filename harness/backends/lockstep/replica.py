@@ -189,9 +189,3 @@ class RemoteCommands:
 
     def wakes_at(self) -> int | None:
         return self._replica.standing.command
-
-    def status(self) -> dict[str, Any]:
-        """Asked without a word to the world: nothing comes of it."""
-        answer = self._server.hub.ask(self._server.process, wire.Status(self._server.channels.frames))
-        assert answer.reply is not None
-        return answer.reply

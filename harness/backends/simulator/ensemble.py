@@ -19,6 +19,7 @@ from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADL
 from zab_chaos.harness.backends.processes.lives import START_SECONDS, STOP_SECONDS
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet, Toxic, Wire
+from zab_chaos.model.world.server import SimServer
 from zab_chaos.model.world.world import World
 from zab_chaos.node.commands import CommandError
 
@@ -76,10 +77,11 @@ class SimCluster:
 
     def status(self, node: int, timeout: float = 2.0) -> Status | None:
         machine = self._machines[node]
-        self._world.until(lambda: not machine.busy, int(timeout * NANO))
-        if machine.server is None or not machine.up or machine.stopped or machine.busy:
+        if machine.server is None or not machine.up or machine.stopped:
             return None
-        answer = machine.server.commands.status()
+        answer = self._ask(machine.server, "status", {}, timeout)
+        if answer is None:
+            return None
         answer["last_zxid"], answer["delivered"] = tuple(answer["last_zxid"]), tuple(answer["delivered"])
         return Status(**answer)
 
@@ -171,16 +173,20 @@ class SimCluster:
             raise ClusterError(f"node {node} is not up: {command} cannot be given to it")
         if command in DEADLY:
             machine.armed = True
+        answer = self._ask(server, command, arguments, CONTROL_SECONDS)
+        if answer is None and server.alive:
+            raise ClusterError(f"node {node} did not answer {command} within {CONTROL_SECONDS:g} s")
+        return {"ended": machine.exit} if answer is None else answer
+
+    def _ask(self, server: SimServer, command: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        """The answer on the control port; None if the node has ended, or does not answer in time. Raises ClusterError."""
         answers: list[dict[str, Any] | CommandError] = []
         server.ask(command, arguments, answers.append)
-        self._world.until(lambda: bool(answers) or not server.alive, int(CONTROL_SECONDS * NANO))
-        if not answers and server.alive:
-            raise ClusterError(f"node {node} did not answer {command} within {CONTROL_SECONDS:g} s")
-        if not answers:
-            return {"ended": machine.exit}
-        if isinstance(answers[0], CommandError):
-            raise ClusterError(f"node {node}: {answers[0]}")
-        return answers[0]
+        self._world.until(lambda: bool(answers) or not server.alive, int(seconds * NANO))
+        answer = answers[0] if answers else None
+        if isinstance(answer, CommandError):
+            raise ClusterError(f"node {server.id}: {answer}")
+        return answer
 
     def disk_folder(self, node: int) -> str:
         """The disk as files, until the node is started again."""
