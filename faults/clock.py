@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
-from zab_chaos.faults.process import named
+from zab_chaos.faults.process import answered, named
 from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
@@ -38,8 +38,7 @@ class ClockRate(Fault):
         return round(self.scene.host.now() * NANO)
 
     def injected(self) -> Confirmation:
-        answers = {str(node): reading.answer for node, reading in self.begun.items()}
-        return Confirmation(len(answers) == len(self.nodes), {"answers": answers})
+        return answered(self.nodes, {node: reading.answer for node, reading in self.begun.items()})
 
     def heal(self) -> None:
         for node in self.nodes:
@@ -82,8 +81,8 @@ class ClockJump(Momentary):
             self.answers[node] = self.cluster.control(node, "clock-jump", ms=self.params["ms"])
 
     def injected(self) -> Confirmation:
-        jumped = len(self.answers) == len(self.nodes) and all(map(self._effective, self.answers.values()))
-        return Confirmation(jumped, {"answers": {str(node): answer for node, answer in self.answers.items()}})
+        told = answered(self.nodes, self.answers)
+        return Confirmation(told.confirmed and all(map(self._effective, self.answers.values())), told.evidence)
 
     def _effective(self, answer: dict[str, Any]) -> bool:
         """By the node's clock, before and after; who answers without a reading shows nothing else."""

@@ -46,13 +46,12 @@ class CrashAt(NodeDown):
         self.pids: dict[int, int | None] = {}
         self.exits: dict[int, int] = {}  # of those that have ended since, there or by something else
         self.to_wipe: list[int] = []
-        if self.action == "crash":
-            self.ends = (-SIGKILL, self.cluster.crashed)
+        self.ends = (-SIGKILL, self.cluster.crashed)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            tell_if_up(self.cluster, node, "arm", point=self.point, **self._what(node))
+            tell_if_up(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
 
     def _what(self, node: int) -> dict[str, Any]:
         """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
@@ -85,7 +84,7 @@ class CrashAt(NodeDown):
         self.note_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
-                tell_if_up(self.cluster, node, "disarm", point=self.point)
+                tell_if_up(self.cluster, node, "disarm", {"point": self.point})
         self.note_exits()  # one may have got there meanwhile, and its restart would hide it
         super().heal()
 
@@ -224,7 +223,10 @@ class FailAt(CrashAt):
     """The disk fails once, at the point: a node that does not go on with such a disk ends with exit code 74."""
 
     action = "fail"
-    ends = (DISK_EXIT,)
+
+    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(scene, nodes, params)
+        self.ends = (DISK_EXIT,)
 
     def describe(self) -> str:
         return f"{named(self.nodes)}: disk to fail at {self.point}"

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, undisturbed
 from zab_chaos.faults.process import (
     DISK_EXIT,
     ENOUGH,
     RELAPSE,
     Killed,
+    answered,
     by_node,
     came_up,
     draw_relapse,
@@ -20,6 +21,7 @@ from zab_chaos.faults.process import (
     named,
     relapsing,
     start_dead,
+    tell_if_up,
 )
 from zab_chaos.faults.rules import choice, truth, whole
 
@@ -87,8 +89,7 @@ class DiskFault(Fault):
             self.answers[node] = self.cluster.control(node, self.command, **self.on)
 
     def injected(self) -> Confirmation:
-        answers = {str(node): answer for node, answer in self.answers.items()}
-        return Confirmation(len(answers) == len(self.nodes), {"answers": answers})
+        return answered(self.nodes, self.answers)
 
     def heal(self) -> None:
         self.exits: dict[int, int] = {}
@@ -99,12 +100,9 @@ class DiskFault(Fault):
     def _heal_node(self, node: int) -> None:
         if self.cluster.alive(node) or node in self.before:
             below = self.cluster.disk_state(node) or {}  # before it is lifted: then it goes on at once
-            try:
-                lifted = self.cluster.control(node, self.command, **self.off)
+            lifted = tell_if_up(self.cluster, node, self.command, self.off, self.scene.patience)
+            if lifted is not None:
                 self._count(node, lifted | below)
-            except ClusterError:
-                if self.cluster.wait_exit(node, self.scene.patience) is None:
-                    raise
         exit_code = self.cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             self.exits[node] = exit_code

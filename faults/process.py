@@ -63,7 +63,8 @@ class Killed(NodeDown):
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
-            tell_if_up(self.cluster, node, "power-cut", variant=variant, seed=seed, within_ms=within_ms)
+            told = {"variant": variant, "seed": seed, "within_ms": within_ms}
+            tell_if_up(self.cluster, node, "power-cut", told)
         seconds = within_ms / 1000 + self.scene.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
@@ -200,13 +201,21 @@ def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
     return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
 
 
-def tell_if_up(cluster: Cluster, node: int, command: str, **arguments: Any) -> None:
-    """Give a node a command, unless it has ended meanwhile. Raises ClusterError."""
+def tell_if_up(
+    cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any], patience: float = 0.0
+) -> dict[str, Any] | None:
+    """Give a node a command; None if it has ended meanwhile, or ends within `patience` seconds. Raises ClusterError."""
     try:
-        cluster.control(node, command, **arguments)
+        return cluster.control(node, command, **arguments)
     except ClusterError:
-        if cluster.wait_exit(node, 0.0) is None:
+        if cluster.wait_exit(node, patience) is None:
             raise
+        return None
+
+
+def answered(nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
+    """Whether all have answered what they were told, and what."""
+    return Confirmation(len(answers) == len(nodes), {"answers": {str(node): answers[node] for node in answers}})
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:

@@ -290,18 +290,14 @@ def _with_nodes_that_lag(drawn: Scenario, weights: Weights) -> Scenario:
         heal_after=HEALS[1],
         keep_quorum=True,
     )
-    usual = Workload()
-    workload = replace(
-        drawn.workload,
+    workload = Workload(
         clients=3,
         rate=float(min(50, max(1, MOST_OPERATIONS // drawn.duration))),
+        keys=drawn.workload.keys,
         payload_bytes=1024,
         mix=TURNS,
-        max_outstanding=usual.max_outstanding,
         burst=4,
-        moves=usual.moves,
-        visits=usual.visits,
-        timeout=usual.timeout,
+        sessions=drawn.workload.sessions,
     )
     timing = msgspec.structs.replace(drawn.timing, heartbeat_ms=50, timeout_ms=200)
     limits = _with(drawn.limits, {"snapshot_bytes": 2**10, "segment_bytes": 2**12})

@@ -1,13 +1,12 @@
 """Where what was fetched or made once is kept: beside the checkout, or in the user's cache folder when installed."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import platformdirs
 
 from zab_chaos.harness.machine import checkout
+from zab_chaos.harness.machine.umask import umask
 
 
 def folder() -> Path:
@@ -16,11 +15,6 @@ def folder() -> Path:
     return root / ".cache" if root is not None else platformdirs.user_cache_path("zab-chaos", appauthor=False)
 
 
-@contextmanager
-def for_everybody() -> Iterator[None]:
+def for_everybody() -> AbstractContextManager[None]:
     """Create files that everybody can read, also where a run begins, whose own files are private: what is fetched is public."""
-    before = os.umask(0o022)
-    try:
-        yield
-    finally:
-        os.umask(before)
+    return umask(0o022)

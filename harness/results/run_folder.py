@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.machine.umask import umask
 from zab_chaos.model import manifest
 from zab_chaos.model.events import UNREADABLE
 from zab_chaos.model.verdict import Outcome, Verdict
@@ -105,14 +106,9 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-@contextmanager
-def private() -> Iterator[None]:
+def private() -> AbstractContextManager[None]:
     """Create files that only their owner can read, in this process and in those that it starts."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
+    return umask(0o077)
 
 
 def create(results: Path, scenario: str, seed: int) -> RunFolder:

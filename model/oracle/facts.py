@@ -53,10 +53,8 @@ REMOVES = "remove-file"  # whole files are gone
 WIPE = "wipe"  # the disk is lost
 POWER_CUT = "power-cut"  # what was not synced is lost
 DISK_FAULTS = DAMAGES | {WIPE}
-EPOCH_FILES = {
-    "acceptedEpoch": "accepted_epoch",
-    "currentEpoch": "current_epoch",
-}  # ZooKeeper's; by the field of `boot`
+# ZooKeeper's, and the fields of `boot` that tell of them.
+EPOCH_FILES = {"acceptedEpoch": "accepted_epoch", "currentEpoch": "current_epoch"}
 KILLS = frozenset({"crash", "crash-at", POWER_CUT, "restart"}) | DISK_FAULTS  # these end processes, or need them ended
 WRITES = frozenset({"create", "set", "delete", "multi"})
 READS = frozenset({"get", "exists", "children"})

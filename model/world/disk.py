@@ -79,10 +79,9 @@ class SimDisk(VolatileDisk[MemoryInode]):
             self.owed += self._draw_time()
 
     def _draw_time(self) -> int:
-        if self.faults.slow_ms == 0:
-            return self._draw_sync()
-        self.faults.slowed += 1
-        return self._draw_sync() + int(self.faults.slow_ms * 1_000_000)
+        faults = self.faults
+        faults.slowed += faults.slow_ms > 0
+        return self._draw_sync() + int(faults.slow_ms * 1_000_000)
 
     # ---- where durable bytes are ----
 

@@ -13,7 +13,7 @@ from zab_chaos.harness.backends.lockstep.compare import first_difference
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.run import run
+from zab_chaos.harness.runs.run import Ran, run
 
 SCENARIO = """
 [scenario]
@@ -40,14 +40,19 @@ converges_within = 20
 """
 
 
+def in_both(scenario: str, seed: int, folder: Path, *, keep_data: bool = False) -> list[Ran]:
+    """It ran in the simulator, and in lockstep."""
+    path = folder / "scenario.toml"
+    path.write_text(scenario)
+    return [
+        run(load(path), RunOptions(seed=seed, results=folder / on, command=on, keep_data=keep_data, on=on), Quiet())
+        for on in ("sim", "lockstep")
+    ]
+
+
 @pytest.mark.processes
 def test_a_short_run_is_the_simulators(tmp_path: Path) -> None:
-    path = tmp_path / "short.toml"
-    path.write_text(SCENARIO)
-    simulated, ran = (
-        run(load(path), RunOptions(seed=5, results=tmp_path / on, command=on, keep_data=True, on=on), Quiet())
-        for on in ("sim", "lockstep")
-    )
+    simulated, ran = in_both(SCENARIO, 5, tmp_path, keep_data=True)
     assert first_difference(simulated.folder.path, ran.folder.path) is None
     assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)
     assert len(list(ran.folder.file("trace").iterdir())) == 4
@@ -76,12 +81,7 @@ for = 0.3
 
 @pytest.mark.processes
 def test_refused_frames_are_told_to_the_processes(tmp_path: Path) -> None:
-    path = tmp_path / "refused.toml"
-    path.write_text(SCENARIO.partition("[[fault]]")[0] + BAD_FRAMES)
-    simulated, ran = (
-        run(load(path), RunOptions(seed=1, results=tmp_path / on, command=on, on=on), Quiet())
-        for on in ("sim", "lockstep")
-    )
+    simulated, ran = in_both(SCENARIO.partition("[[fault]]")[0] + BAD_FRAMES, 1, tmp_path)
     assert first_difference(simulated.folder.path, ran.folder.path) is None
     assert (ran.verdict.exit, ran.verdict) == (0, simulated.verdict)
     traces = "".join(file.read_text() for file in ran.folder.file("trace").iterdir())
@@ -133,12 +133,7 @@ for = 0.4
 
 @pytest.mark.processes
 def test_clocks_and_disks_that_are_wrong_show_it_in_the_processes(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
-    path.write_text(SCENARIO.partition("[[fault]]")[0] + WRONG_CLOCKS)
-    simulated, ran = (
-        run(load(path), RunOptions(seed=5, results=tmp_path / on, command=on, on=on), Quiet())
-        for on in ("sim", "lockstep")
-    )
+    simulated, ran = in_both(SCENARIO.partition("[[fault]]")[0] + WRONG_CLOCKS, 5, tmp_path)
     assert (simulated.verdict.exit, ran.verdict.exit) == (0, 0)
     told = [one.folder.file("faults.jsonl").read_text() for one in (simulated, ran)]
     assert told[0] == told[1]

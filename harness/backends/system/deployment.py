@@ -31,7 +31,7 @@ from zab_chaos.node.tree.requests import Get
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
-TIMEOUT_SECONDS = 3.0  # after which an operation of the load is unknown
+TIMEOUT_SECONDS = 3.0  # after which what is read at the end is unknown
 READERS = 1_000_000  # the numbers of the clients that read at the end begin here
 
 

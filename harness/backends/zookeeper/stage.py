@@ -37,8 +37,6 @@ from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import operation_from_json
 
-TIMEOUT_SECONDS = 10.0  # after which an operation of the load is unknown
-
 
 class Stage(ProcessDeployment):
     """`release`: a version, or a distribution's folder. `settings`: lines of the servers' configuration."""
@@ -107,8 +105,8 @@ class Stage(ProcessDeployment):
     # ---- clients ----
 
     def client(
-        self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None,
-        timeout: float = TIMEOUT_SECONDS,
+        self, addresses: dict[int, str], node: int, number: int | None, timeout: float,
+        poller: zmq.Poller | None = None,
     ) -> Client:  # fmt: skip
         """A new client, whose sessions will be known as its own."""
         client = Client(addresses, node, number=number, timeout=timeout, poller=poller)
@@ -116,7 +114,7 @@ class Stage(ProcessDeployment):
         return client
 
     def line(self, number: int, node: int, timeout: float) -> SocketLine:
-        return SocketLine(self.client(self.addresses, node, number, timeout=timeout), self._book)
+        return SocketLine(self.client(self.addresses, node, number, timeout), self._book)
 
     def workload(self, seed: int) -> LoadThread:
         return _Workload(self, seed)
@@ -232,4 +230,4 @@ class _Workload(LoadThread):
     def _client(
         self, addresses: dict[int, str], node: int, number: int | None = None, poller: zmq.Poller | None = None
     ) -> Client:
-        return self._stage.client(addresses, node, number, poller, self._load.timeout)
+        return self._stage.client(addresses, node, number, self._load.timeout, poller)

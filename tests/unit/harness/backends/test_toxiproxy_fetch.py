@@ -27,14 +27,23 @@ def test_without_go_and_offline_one_sentence_and_its_remedy_come_alone(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def with_go(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing on the PATH but a Go that does this."""
+    go = folder / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(script)
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(go.parent))
+
+
 def test_what_a_build_leaves_is_removed_and_its_failure_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text('#!/bin/sh\n/bin/mkdir -p "$GOMODCACHE/deep" "$GOCACHE"\necho "no such module" >&2\nexit 1\n')
-    go.chmod(0o755)
-    monkeypatch.setenv("PATH", str(go.parent))
+    with_go(
+        '#!/bin/sh\n/bin/mkdir -p "$GOMODCACHE/deep" "$GOCACHE"\necho "no such module" >&2\nexit 1\n',
+        tmp_path,
+        monkeypatch,
+    )
     with pytest.raises(ToxiproxyError, match="`go install` said: no such module"):
         fetching.fetch(tmp_path / "cache" / "toxiproxy-server", NOWHERE)
     assert capsys.readouterr().err.startswith("Building toxiproxy 2.12.0 with Go, once: about a minute\nDownloading")
@@ -45,11 +54,7 @@ def test_what_is_fetched_where_files_are_private_is_for_everybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run's first fault of the network fetches it. Other users on the machine then couldn't start it."""
-    go = tmp_path / "bin" / "go"
-    go.parent.mkdir()
-    go.write_text('#!/bin/sh\n: > "$GOBIN/server"\n')
-    go.chmod(0o755)
-    monkeypatch.setenv("PATH", str(go.parent))
+    with_go('#!/bin/sh\n: > "$GOBIN/server"\n', tmp_path, monkeypatch)
     target = tmp_path / "cache" / "toxiproxy" / "toxiproxy-server"
     with private():
         fetching.fetch(target, NOWHERE)

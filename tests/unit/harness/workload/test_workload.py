@@ -125,14 +125,20 @@ def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp
     assert missing == []
 
 
-def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
-    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+def stalled(ensemble: FakeEnsemble, load: Load, folder: Path) -> Workload:
+    """It has begun, and now the nodes deliver nothing."""
+    workload = Workload(ensemble.addresses, ensemble.keys, folder / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     for node in ensemble.nodes.values():
         node.delivering = False
+    return workload
+
+
+def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
+    """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
+    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
+    workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.owed > 20)
     assert workload.counters.invoked - workload.counters.ok <= 20
     for node in ensemble.nodes.values():
@@ -169,11 +175,7 @@ def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: Fak
 
 def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     load = Load(clients=1, rate=1000, keys=1, mix={"set": 1}, timeout=0.3)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
-    workload.start()
-    assert workload.wait_begun(20)
-    for node in ensemble.nodes.values():
-        node.delivering = False
+    workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.unknown > 0)
     workload.stop()
     _, completed = split(tmp_path / "ops.jsonl")
@@ -182,11 +184,7 @@ def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tm
 
 def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     load = Load(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3, timeout=600)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
-    workload.start()
-    assert workload.wait_begun(20)
-    for node in ensemble.nodes.values():
-        node.delivering = False
+    workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.owed > 10)
     counters = workload.stop(grace=0.05)
     assert counters.unknown == 6
