@@ -1,4 +1,4 @@
-"""Faults of links that are not cut: delay, low bandwidth, stalls, resets; and of single frames: late, corrupt, misrouted."""
+"""Faults of links that are not cut: delay, low bandwidth, resets; and of single frames: late, corrupt, misrouted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.network import Toxic
-from zab_chaos.faults.partition import DIRECTION, PAIRS, can_release, link_pairs
+from zab_chaos.faults.partition import DIRECTION, PAIRS, link_pairs, one_without_pairs
 from zab_chaos.faults.process import named
 from zab_chaos.faults.rules import whole
 
@@ -15,7 +15,6 @@ class Disturbance(Fault):
     """Toxics on the data's stream. Confirmed by the proxy server's own account of what lies on each link."""
 
     fresh = False  # begins with new connections
-    holds = False  # holds bytes, which healing lets go, in order, where that is safe
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
@@ -34,8 +33,7 @@ class Disturbance(Fault):
         return Confirmation(len(on) == len(self.pairs), {"links": len(on), "toxic": self._words()})
 
     def heal(self) -> None:
-        release = self.holds and can_release(self.scene, self.pairs)
-        self.scene.links.heal(self.pairs, self.name, release=release)
+        self.scene.links.heal(self.pairs, self.name)
 
     def recovered(self) -> Confirmation:
         left = [pair for pair in self.pairs if self.name in self.scene.links.broken().get(pair, [])]
@@ -61,15 +59,6 @@ class Bandwidth(Disturbance):
 
     def toxic(self) -> Toxic:
         return Toxic("bandwidth", "upstream", (("rate", self.params["kb_per_s"]),))
-
-
-class Stall(Disturbance):
-    """Holds back everything without loss, and releases it in order when healed."""
-
-    holds = True
-
-    def toxic(self) -> Toxic:
-        return Toxic("bandwidth", "upstream", (("rate", 0),))
 
 
 class SlowClose(Disturbance):
@@ -147,7 +136,7 @@ def _kind(
         make=make,
         keys=(*keys, *which),
         need=Need.ANY,
-        default_target=lambda params: None if params.get("pairs") else "one",
+        default_target=one_without_pairs,
         order=HealOrder.NETWORK,
         impairs=impairs,
         draw=draw,
@@ -185,13 +174,6 @@ KINDS = (
         True,
         lambda random: {"kb_per_s": random.randrange(20, 400)},
         Key(name="kb_per_s", rule=whole(1, 10_000_000, "kilobytes a second"), doc="the limit"),
-    ),
-    _kind(
-        "stall",
-        "hold everything back without loss, and release it in order when the fault heals",
-        Stall,
-        True,
-        lambda _random: {},
     ),
     _kind(
         "slow-close",

@@ -1,5 +1,6 @@
 """Partitions: cut links in every shape, once or repeatedly."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -16,24 +17,28 @@ SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way",
 WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all
 
 
-class Partition(Fault):
+class Cut(Fault):
     """Cut links. Confirmed by the receivers' frame counters: they stop, and stand still until the healing."""
 
     def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         super().__init__(scene, nodes, params)
-        self.pairs = cut_pairs(params, scene.cluster.nodes, nodes, scene.random)
+        self.pairs, self.how = self.which()
         self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
-        self.name = f"partition-{scene.random.getrandbits(48):012x}"  # several may lie on one link
+        self.name = f"{type(self).__name__.lower()}-{scene.random.getrandbits(48):012x}"  # several may lie on one link
         self.quiet = False
         self.nobody_there = False  # who could have taken a frame, at the end
         self.links: list[dict[str, Any]] = []
 
+    @abstractmethod
+    def which(self) -> tuple[shapes.Pairs, str]:
+        """The links, and how they are cut (`zab_chaos.faults.network.CUTS`)."""
+
     def inject(self) -> None:
-        self.scene.links.cut(self.pairs, self.params["how"], self.name)
+        self.scene.links.cut(self.pairs, self.how, self.name)
         self.quiet = self.witness.settle(self.scene.patience)
 
     def injected(self) -> Confirmation:
-        return Confirmation(self.quiet, {"how": self.params["how"], "quiet": self.quiet})
+        return Confirmation(self.quiet, {"how": self.how, "quiet": self.quiet})
 
     def watch(self, now: float) -> float | None:
         return now + QUIET if self.witness.watch() else None
@@ -47,10 +52,28 @@ class Partition(Fault):
         silent = not crossed(self.links) and (bool(self.links) or self.nobody_there)
         return Confirmation(silent, {"links": self.links})
 
+
+class Partition(Cut):
+    """Links are cut, in one of many shapes."""
+
+    def which(self) -> tuple[shapes.Pairs, str]:
+        pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.scene.random)
+        return pairs, self.params["how"]
+
     def describe(self) -> str:
         shape = self.params["shape"]
         who = "" if shape in WITHOUT_TARGET else f" of {named(self.nodes)}"
-        return f"partition: {shape}{who}, {len(self.pairs)} links cut ({self.params['how']})"
+        return f"partition: {shape}{who}, {len(self.pairs)} links cut ({self.how})"
+
+
+class Stall(Cut):
+    """Everything is held back without loss, and released in order when it is healed."""
+
+    def which(self) -> tuple[shapes.Pairs, str]:
+        return link_pairs(self.params, self.cluster.nodes, self.nodes), "stall"
+
+    def describe(self) -> str:
+        return f"{len(self.pairs)} links of {named(self.nodes)} stalled"
 
 
 class Flap(Fault):
@@ -178,6 +201,11 @@ def _default_target(params: Mapping[str, Any]) -> str | None:
     return "minority" if params.get("shape") == "majority-minority" else "one"
 
 
+def one_without_pairs(params: Mapping[str, Any]) -> str | None:
+    """The default target where pairs may be given instead."""
+    return None if params.get("pairs") else "one"
+
+
 def _refuses_one_way(params: Mapping[str, Any]) -> bool:
     """Whether connections are refused in one direction only, by the shape or the direction or the pairs."""
     if params["pairs"]:
@@ -247,8 +275,19 @@ KINDS = (
             PAIRS,
         ),
         need=Need.ANY,
-        default_target=lambda params: None if params.get("pairs") else "one",
+        default_target=one_without_pairs,
         order=HealOrder.NETWORK,
         draw=lambda random: {"down": random.choice((0.3, 0.6, 1.2)), "up": random.choice((0.5, 1.0))},
+    ),
+    Kind(
+        name="stall",
+        doc="hold everything back without loss, and release it in order when the fault heals",
+        make=Stall,
+        needs=frozenset({Ability.LINKS}),
+        keys=(DIRECTION, PAIRS),
+        need=Need.ANY,
+        default_target=one_without_pairs,
+        order=HealOrder.NETWORK,
+        draw=lambda _random: {},
     ),
 )

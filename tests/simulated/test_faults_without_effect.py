@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.simulate import simulate
@@ -64,6 +65,7 @@ CASES: list[tuple[str, type, str, Any]] = [
     ('do = "fail-at"\npoint = "before-sync:TXN"' + LASTS, CrashPoints, "hit", nothing),
     ('do = "partition"\nhow = "timeout"' + LASTS, Wire, "_drops", property(never)),
     ('do = "partition"\nhow = "disable"' + LASTS, Wire, "disable", nothing),
+    ('do = "stall"' + LASTS, Network, "cut", nothing),
     ('do = "flap"' + LASTS, Wire, "_drops", property(never)),
 ]
 

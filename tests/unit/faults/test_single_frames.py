@@ -27,7 +27,7 @@ class Links:
     def toxics(self, pair: tuple[int, int]) -> list[Any]:
         return self.on[pair]
 
-    def heal(self, *_: Any, release: bool) -> None:
+    def heal(self, *_: Any) -> None:
         self.on = {}
 
     def broken(self) -> dict[tuple[int, int], list[str]]:
