@@ -5,7 +5,7 @@ Link (i, j) carries what i sends to j, through a proxy of its own (`Wire`), whic
 what is not lost with it, and nothing after it broke.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from typing import TYPE_CHECKING
@@ -48,6 +48,8 @@ class Wire:
         self.clear = True  # nothing lies on it
         self.connections: list[Connection] = []
         self._held: list[tuple[Connection, bytes]] = []  # by a stall
+        self._delayed: deque[tuple[Connection, bytes]] = deque()  # on their way through what delays them
+        self.through_at = 0  # when the last of these is through
         self._mute: list[Connection] = []  # broken, and the stream that would say so is cut
         self._free_at = 0  # when the bandwidth is free again
         self.server_at: Callable[[int], SimServer | None] = lambda node: None  # who answers at a node's address now
@@ -55,6 +57,9 @@ class Wire:
     # ---- what the proxy server is told ----
 
     def add(self, name: str, toxic: Toxic) -> None:
+        """The server wakes the toxic before it, which lets go of what it is just delaying."""
+        if self._delayed:
+            self._pass(self._delayed[0])
         self.toxics[name] = toxic
         self._new.add(name)
         self._changed()
@@ -69,7 +74,9 @@ class Wire:
     def delete(self) -> None:
         """With the proxy go its connections and what they held."""
         self._held.clear()
+        self._delayed.clear()
         self.toxics.clear()
+        self._free_at = self.through_at = 0
         self.disable()
         self._changed()
 
@@ -89,8 +96,8 @@ class Wire:
                 connection.tell()
         if not self._stalls:
             held, self._held = self._held, []
-            for connection, frame in held:
-                connection.carry(frame)
+            for passing in held:
+                self._meet_cut(passing)
 
     # ---- what that means ----
 
@@ -152,35 +159,48 @@ class Wire:
         return bool(self.toxics) and (self._drops or self._stalls)
 
     def through(self, connection: "Connection", frame: bytes) -> None:
-        """A frame meets the toxics."""
+        """A frame meets the toxics: those that delay or hit it, and then what cuts the link."""
         if self._drops:
-            return
-        if self._stalls or self._held:
-            self._held.append((connection, frame))
             return
         wait = self._wait(frame)
         carried = self._flip(frame) if self._hits("corrupt") else frame
         if self._hits("misroute"):
             self._misroute(carried, wait)
+        elif wait or self._delayed:
+            self._delayed.append((connection, carried))
+            self.world.at(wait, self._pass, self._delayed[-1])
         else:
-            connection.deliver(carried, wait)
+            self._meet_cut((connection, carried))
         self._repeat(frame)  # as it was sent: a bad one ends a session, also when all links are healed
 
+    def _pass(self, passing: tuple["Connection", bytes]) -> None:
+        """The first of those that are delayed is through, unless it was before its time."""
+        if self._delayed and self._delayed[0] is passing:
+            self._meet_cut(self._delayed.popleft())
+
+    def _meet_cut(self, passing: tuple["Connection", bytes]) -> None:
+        connection, frame = passing
+        if self._stalls or self._held:
+            self._held.append(passing)
+        elif not self._drops:
+            connection.deliver(frame)
+
     def _wait(self, frame: bytes) -> int:
-        """How much longer a frame takes."""
-        wait = 0
-        for rate in self.attribute("bandwidth", "rate"):
-            self._free_at = max(self._free_at, self.world.now) + len(frame) * 1_000_000 // rate
-            wait += self._free_at - self.world.now
+        """How much longer a frame takes; never less than those before it still take."""
+        now, wait = self.world.now, 0
+        for rate in filter(None, self.attribute("bandwidth", "rate")):
+            self._free_at = max(self._free_at, now) + len(frame) * 1_000_000 // rate
+            wait += self._free_at - now
         for toxic in self.toxics.values():
             if toxic.kind == "latency":
                 jitter = toxic.attributes["jitter"] * MS
                 wait += toxic.attributes["latency"] * MS + self.world.chance.up_to(2 * jitter + 1) - jitter
-        return max(0, wait)
+        self.through_at = max(self.through_at, now + wait)
+        return self.through_at - now
 
     def open(self, connection: "Connection") -> None:
         """Those of closed sockets stay as long as they bring something: a cut takes that too."""
-        now, held = self.world.now, bool(self._held)
+        now, held = self.world.now, bool(self._held or self._delayed)
         kept = [one for one in self.connections if held or not one.pipe.closed or one.latest > now]
         self.connections = [*kept, connection]
 
@@ -213,17 +233,17 @@ class Connection:
     def carry(self, frame: bytes) -> None:
         wire = self.pipe.wire
         if wire.clear:
-            self.deliver(frame, 0)
+            self.deliver(frame)
         else:
             wire.through(self, frame)
 
-    def deliver(self, frame: bytes, wait: int) -> None:
+    def deliver(self, frame: bytes) -> None:
         """In order, after the time that it takes."""
         world = self._world
         chance = world.chance
         if chance.loses_frames and chance.loses():
             return
-        arrival = world.now + wait + chance.delay()
+        arrival = world.now + chance.delay()
         if arrival <= self.latest:
             arrival = self.latest + 1
         self.latest = arrival
@@ -312,7 +332,7 @@ class Pipe:
             return True
         endpoint = connection.endpoint
         if self.wire.clear and not endpoint.stopped:
-            connection.deliver(frame, 0)
+            connection.deliver(frame)
             return True
         # A process that is stopped takes nothing, a stalled link neither; queues fill.
         if (endpoint.stopped and len(endpoint.inbox) > self._limit) or self.wire.held > self._limit:
@@ -336,7 +356,7 @@ class Pipe:
     def die(self, unsent: int) -> None:
         """The process was killed; `unsent`: nanoseconds of what it sent last have not left it."""
         if self.connection is not None:
-            self.connection.unsent_from = self.connection.latest - unsent
+            self.connection.unsent_from = max(self.connection.latest, self.wire.through_at) - unsent
         self.close()
 
 

@@ -105,6 +105,23 @@ def test_nothing_crosses_a_cut_and_the_other_direction_goes_on(channels: Channel
     check(channels)
 
 
+@pytest.mark.parametrize("how", CUTS)
+def test_a_cut_takes_what_a_slow_link_still_holds(channels: Channels, how: str) -> None:
+    channels.talk(1, "before")
+    channels.network.disturb([THERE], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1000)))], "slow")
+    channels.send(1, "first")  # may be what is just being delayed: a toxic that is added lets go of that
+    channels.send(1, "last" + 100_000 * ".")
+    channels.network.cut([THERE], how)
+    for _ in range(6):
+        channels.settle()
+    channels.network.heal([THERE])
+    channels.network.heal([THERE], "slow")
+    channels.until(lambda: channels.both_up() and channels.session(1) > 1)
+    channels.talk(1, "after")
+    assert channels.messages(2) in (["before", "after"], ["before", "first", "after"])
+    check(channels)
+
+
 def test_a_stall_that_is_released_has_lost_nothing(channels: Channels) -> None:
     channels.network.cut([THERE], "stall")
     for number in range(20):
