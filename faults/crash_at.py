@@ -109,9 +109,10 @@ class CrashAt(NodeDown):
         return f"{named(self.nodes)} to {self.action} at {self.point}{lost}"
 
     def _armed(self, node: int) -> bool:
-        """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more."""
+        """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more. Nor
+        does one that another fault has paused since it said that it is armed."""
         self.note_exits()
-        if node in self.exits:
+        if node in self.exits or (self.cluster.alive(node) and self.cluster.paused(node)):
             return True
         status = self.cluster.status(node)
         if status is not None:

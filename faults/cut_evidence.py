@@ -54,6 +54,13 @@ class FrameWitness:
                 self._asleep.discard(receiver)
         return bool(self._asleep)
 
+    def wait(self, seconds: float) -> None:
+        """Wait for those that have only just woken up to have taken what had come before the cut."""
+        deadline = self.host.now() + seconds
+        while self.host.now() < deadline and any(map(self._awake, self._asleep)):
+            self.watch()
+            self.host.sleep(STEP)
+
     def links(self) -> list[dict[str, Any]]:
         """`{"from", "to", "at_inject", "at_heal"}` for each link whose receiver can be asked now.
 

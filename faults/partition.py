@@ -44,6 +44,7 @@ class Cut(Fault):
         return now + QUIET if self.witness.watch() else None
 
     def heal(self) -> None:
+        self.witness.wait(self.scene.patience)
         self.links = self.witness.links()  # before the first frame can come through again
         self.nobody_there = self.witness.nobody_there()
         self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
@@ -127,6 +128,7 @@ class Flap(Fault):
         self.scene.links.cut(self.pairs, self.params["how"], self.name)
 
     def _mend(self) -> None:
+        self.witness.wait(self.scene.patience)
         links = self.witness.links()
         if crossed(links):
             self.leaked += 1

@@ -234,25 +234,26 @@ def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confi
     evidence: dict[str, Any] = {}
     good = True
     for node in nodes:
-        exit_code = _answer_or_exit(scene, node, deadline)
-        up = exit_code is None and scene.cluster.alive(node)
-        evidence[str(node)] = {"pid": scene.cluster.pid(node)} if up else {"exit": exit_code}
+        shown = evidence[str(node)] = _answer_or_exit(scene, node, deadline)
+        up, exit_code = "pid" in shown, shown.get("exit")
         refused = exit_code == CORRUPT_EXIT
         as_expected = {"never": up, "must": refused, "may": up or refused}[refuses]
         good = good and (as_expected or (exit_code is not None and scene.explained(node, exit_code)))
     return Confirmation(good, evidence)
 
 
-def _answer_or_exit(scene: Scene, node: int, deadline: float) -> int | None:
-    """None when it answers (or when nothing happened in time), else the exit code with which it ended."""
+def _answer_or_exit(scene: Scene, node: int, deadline: float) -> dict[str, int | None]:
+    """`{"pid"}` of the process that answers, whatever ends it then, or that is there when nothing happens in time; else
+    `{"exit"}`, the exit status with which it ended."""
+    cluster = scene.cluster
     while scene.host.now() < deadline:
-        exit_code = scene.cluster.wait_exit(node, 0.0)
+        pid, exit_code = cluster.pid(node), cluster.wait_exit(node, 0.0)
         if exit_code is not None:
-            return exit_code
-        if scene.cluster.status(node, timeout=0.5) is not None:
-            return None
+            return {"exit": exit_code}
+        if cluster.status(node, timeout=0.5) is not None:
+            return {"pid": pid}
         scene.host.sleep(STEP)
-    return scene.cluster.wait_exit(node, 0.0)
+    return {"pid": cluster.pid(node)} if cluster.alive(node) else {"exit": cluster.wait_exit(node, 0.0)}
 
 
 ENOUGH = Key(

@@ -52,6 +52,20 @@ def test_a_paused_node_that_a_crash_point_ended_need_not_wake_up(scheduler: Any,
     assert healed(scheduler, pause) is (other is not None)
 
 
+def test_a_node_that_another_fault_paused_once_it_had_armed_its_point_need_not_say_so_again(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, control = scheduler.cluster, scheduler.cluster.control
+
+    def arm_and_pause(node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = control(node, command, **arguments)
+        cluster.pause(node)
+        return answer
+
+    monkeypatch.setattr(cluster, "control", arm_and_pause)
+    assert scheduler.inject(step("crash-at", point="before-send:ACK")).injected.confirmed
+
+
 def test_what_was_over_before_explains_nothing(scheduler: Any) -> None:
     crash = scheduler.inject(step("crash"))
     assert healed(scheduler, crash)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.kind import Confirmation, Scene
 from zab_chaos.faults.process import Crash
 
 
@@ -41,3 +41,19 @@ def test_who_has_refused_its_disk_has_not_come_back(crashed_and_started: tuple[A
     cluster.start(1)
     fault.heal()
     assert not fault.confirm(after_heal=True).confirmed
+
+
+def test_who_answered_and_ended_at_once_has_come_up(
+    crashed_and_started: tuple[Any, Crash], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, fault = crashed_and_started
+    pid, status = cluster.pid(1), cluster.status
+
+    def answer_and_end(node: int, timeout: float) -> Any:
+        answer = status(node, timeout)
+        cluster.kill(node)
+        return answer
+
+    monkeypatch.setattr(cluster, "status", answer_and_end)
+    fault.heal()
+    assert fault.confirm(after_heal=True) == Confirmation(True, {"1": {"pid": pid}})
