@@ -142,6 +142,17 @@ def test_a_node_that_dies_of_a_command_has_taken_it_and_is_told_apart(build: Cal
         cluster.control(1, "disarm")
 
 
+def test_an_end_is_told_also_if_nobody_asked_before_the_next_life_began(build: Callable[[int], Processes]) -> None:
+    cluster = build(1)
+    cluster.start(1, crash_at="before-sync:ANY")
+    assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
+    cluster.start(1)
+    assert [(one.life, one.code, one.armed) for one in cluster.ended()] == [(1, -signal.SIGKILL, True)]
+    cluster.kill(1)
+    cluster.start(1)
+    assert cluster.ended() == []
+
+
 def test_a_command_that_is_refused_is_an_error_with_the_nodes_words(build: Callable[[int], Processes]) -> None:
     cluster = build(1)
     cluster.start(1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from zab_chaos.faults.cluster import ClusterError, Status
@@ -65,6 +66,8 @@ class Lives(ABC):
         self._disks = disks
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
+        self._unasked: list[Ended] = []  # nodes that ended without being told to, until somebody asks
+        self._one_asks = Lock()
 
     @abstractmethod
     def status(self, node: int, timeout: float = 2.0) -> Status | None: ...
@@ -94,16 +97,22 @@ class Lives(ABC):
         return cluster.leader_of(cluster.statuses(self), len(self.nodes))
 
     def ended(self) -> list[Ended]:
-        """Nodes that ended without being told to, since this was last asked."""
-        found = []
-        for node, life in self._lives.items():
-            code = life.code
-            if code is None or life.ending or (node, life.life) in self._reported:
-                continue
-            self._reported.add((node, life.life))
-            life.release()
-            found.append(Ended(node, life.life, code, life.crash_at is not None and code == self.crashed))
+        """Nodes that ended without being told to, since this was last asked, whether or not they are up again."""
+        for life in self._lives.copy().values():
+            self._note_end(life)
+        with self._one_asks:
+            found, self._unasked = self._unasked, []
         return found
+
+    def _note_end(self, life: Life) -> None:
+        with self._one_asks:
+            code = life.code
+            if code is None or life.ending or (life.node, life.life) in self._reported:
+                return
+            self._reported.add((life.node, life.life))
+            armed = life.crash_at is not None and code == self.crashed
+            self._unasked.append(Ended(life.node, life.life, code, armed))
+        life.release()
 
     def last_words(self, node: int) -> str:
         """The end of the log of the node's latest life."""
@@ -141,6 +150,7 @@ class Lives(ABC):
         if last is not None and last.alive:
             raise ClusterError(f"node {node} is to be started but is up (pid {last.pid})")
         if last is not None:
+            self._note_end(last)  # nobody may have asked since
             last.release()
         number = 1 if last is None else last.life + 1
         log = self.log(node, number)
