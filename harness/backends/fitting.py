@@ -54,6 +54,16 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
     )
 
 
+def without_what_it_lacks(backend: Backend, drawn: Scenario) -> Scenario:
+    """A drawn scenario without the faults that the backend can't do: nobody asked for them."""
+    nemesis = drawn.nemesis
+    if nemesis is None:
+        return fitted(backend, drawn)
+    faults = {name: weight for name, weight in nemesis.faults.items() if not any(_drawn_mistakes(backend, name))}
+    drawn = fitted(backend, replace(drawn, nemesis=replace(nemesis, faults=faults)))
+    return replace(drawn, source=drawn.to_toml())
+
+
 def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
     """No point is drawn at which its nodes can't be made to end."""
     absent = [point for point in POINTS if point not in backend.points("crash")]
@@ -89,10 +99,15 @@ def _faults(backend: Backend, scenario: Scenario) -> Iterator[str]:
     for step in scenario.faults:
         yield from step_mistakes(backend, step)
     for name in scenario.nemesis.faults if scenario.nemesis is not None else ():
-        for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
-            yield refusal(backend, name, need)
-        if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
-            yield f"{name} can't be done on {backend.name}, whose nodes have no points for it"
+        yield from _drawn_mistakes(backend, name)
+
+
+def _drawn_mistakes(backend: Backend, name: str) -> Iterator[str]:
+    """Of a kind of fault that the nemesis may draw."""
+    for need in sorted(KINDS[name].needs - backend.abilities, key=lambda one: one.name):
+        yield refusal(backend, name, need)
+    if name.endswith("-at") and Ability.CRASH_POINTS in backend.abilities and not backend.points(_action(name)):
+        yield f"{name} can't be done on {backend.name}, whose nodes have no points for it"
 
 
 def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:

@@ -153,6 +153,8 @@ def explore(
         str | None,
         typer.Option(metavar="URL", help="Run on the executors of this Spark master instead of local processes."),
     ] = None,
+    on: World = "sim",
+    zookeeper: ZooKeeper = None,
     swarm: Annotated[
         bool,
         typer.Option("--swarm", help="Also draw ensemble size, timing, limits, workload and faults from the seed."),
@@ -191,13 +193,13 @@ def explore(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run many seeds of a scenario in the simulator, and show the smallest that fails."""
+    """Run many seeds of a scenario, in the simulator or with --on elsewhere, and show the smallest that fails."""
     from zab_chaos.harness.cli.explore import explore_command
 
     return explore_command(
         scenario, seeds=seeds, jobs=jobs, swarmed=swarm, coverage=coverage, defect=defect, nodes=nodes,
         keep_going=keep_going, results=results, out=out, json=json, quiet=quiet, master=master, junit=junit, guided=guided,
-        weights=weights, keep=keep,
+        weights=weights, keep=keep, on=on, zookeeper=zookeeper,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`zab explore`: run many seeds in the simulator, and show the smallest that fails with the command that repeats it."""
+"""`zab explore`: run many seeds, and show the smallest that fails with the command that repeats it."""
 
 import logging
 import re
@@ -16,14 +16,15 @@ from rich.text import Text
 
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import registry
 from zab_chaos.harness.cli.lab_flapping import LAB, explore_lab
 from zab_chaos.harness.cli.output import console_for, tell
-from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.errors import BadInput, HarnessError, Interrupted
 from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.coverage import show_coverage
 from zab_chaos.harness.explore.exploration import AHEAD, LOG, Explored, Task, explore_with
 from zab_chaos.harness.explore.guided import explore_guided, keep_weights, read_weights
-from zab_chaos.harness.explore.kept import read_keep, scenario_file
+from zab_chaos.harness.explore.kept import SIM, Elsewhere, options_of_seed, read_keep
 from zab_chaos.harness.explore.seeds import read_seeds
 from zab_chaos.harness.explore.spark_session import MASTER, NO_MASTER
 from zab_chaos.harness.explore.summary import ExplorationSummary
@@ -34,8 +35,9 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import implied, read
 from zab_chaos.harness.runs.run import run_shown
+from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
 
 SHOWN = 12  # lines of a list on the terminal; the summary file has all
@@ -59,7 +61,7 @@ class _Exploration:
     summary: ExplorationSummary
     cases: list[ci.Case] = field(default_factory=list)
     failing: Task | None = None  # of the first seed that failed
-    interrupted: bool = False
+    interrupted: str = ""  # in words
 
     def run(self, crew: Crew) -> None:
         """All seeds, or up to the first that fails, or until the user stops it."""
@@ -68,8 +70,8 @@ class _Exploration:
                 self._heard(used, found)
                 if found.failed and not self.keep_going:
                     break
-        except Stopped:
-            self.interrupted = True
+        except (Stopped, Interrupted) as error:
+            self.interrupted = str(error) or "interrupted"
             self.summary.outcomes.add(Outcome.UNKNOWN)
 
     def _answers(self, crew: Crew) -> Iterator[tuple[Task, Explored]]:
@@ -131,10 +133,7 @@ class _Exploration:
 
     def _again(self, task: Task, seed: int) -> RunFolder:
         scenario = task.scenario_of(seed)
-        name, nodes = self.name, self.nodes
-        if task.swarm:
-            name, nodes = str(scenario_file(scenario, seed, self.results)), None
-        options = options_for(name, scenario, seed=seed, results=self.results, nodes=nodes, on="sim")
+        options = options_of_seed(self.name, scenario, seed, self.results, self.nodes, drawn=task.swarm)
         return run_shown(scenario, options, self.console, quiet=True).folder
 
 
@@ -142,23 +141,32 @@ def explore_command(
     name: str, *, seeds: str, jobs: int | None, swarmed: bool, coverage: bool, defect: str | None, nodes: int | None,
     keep_going: bool, results: Path, out: Path | None, json: bool, quiet: bool, master: str | None = None,
     junit: Path | None = None, guided: bool = False, weights: Path | None = None, keep: str | None = None,
+    on: str = SIM, zookeeper: str | None = None,
 ) -> int:  # fmt: skip
     """Run the seeds and show the smallest that fails. The exit code is that of the worst unexpected verdict.
 
-    `out`: a file for the summary; `keep`: as `read_keep` has it. Raises BadInput, HarnessError.
+    `out`: a file for the summary; `keep`: as `read_keep` has it; `zookeeper`: a release. Raises BadInput, HarnessError.
     """
     numbers = read_seeds(seeds)
+    on = on if zookeeper is None else implied("zookeeper" if on == SIM else on)
     _check(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
+    if on != SIM:
+        _check_elsewhere(
+            name, on, swarmed=swarmed, master=master, jobs=jobs, coverage=coverage, guided=guided, weights=weights,
+            keep=keep,
+        )  # fmt: skip
     kept = read_keep(keep, numbers, name, nodes, results) if keep is not None else None
     console = console_for(json=json)
-    many = min(jobs or environment.cores(), len(numbers))
+    many = min(jobs or environment.cores(), len(numbers)) if on == SIM else 1
     if name == LAB:
         return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
-    scenario = read(name, on="sim", nodes=nodes, defect=defect)
+    scenario = read(name, on=on, nodes=nodes, defect=defect)
     ci.prepare(junit)
+    known = DEFECTS.get(scenario.defect or "")
     task = Task(
         scenario=scenario,
-        defect=DEFECTS[scenario.defect].path if scenario.defect is not None else None,
+        defect=known.path if known is not None else None,
+        elsewhere=None if on == SIM else Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results),
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,
@@ -166,7 +174,7 @@ def explore_command(
     )
     one = _Exploration(
         name=name, nodes=nodes, seeds=numbers, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
-        quiet=quiet, reported=ci.wanted(junit), console=console, summary=ExplorationSummary(len(numbers)),
+        quiet=quiet, reported=ci.wanted(junit), console=console, summary=ExplorationSummary(len(numbers), simulated=on == SIM),
     )  # fmt: skip
     tell(one.summary.to_dict(), out, json=False)  # fails now, not at the end, if the file can't be written
     with log_to(results, scenario.name), _crew(master, many, results) as crew:
@@ -192,7 +200,7 @@ def _finish(one: _Exploration, out: Path | None, junit: Path | None, *, json: bo
     answer = {**summary.to_dict(), "command": one.show_smallest()}
     tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
     if one.interrupted:
-        say(one.console, "interrupted")
+        say(one.console, one.interrupted)
     ci.publish(f"zab explore {scenario.name}", one.cases, junit)
     return worst(summary.outcomes).exit_code
 
@@ -223,6 +231,30 @@ def _check(
         wrong.append(f"--junit reports runs of a scenario, and {LAB} is not a scenario")
     if name == LAB and keep is not None:
         wrong.append(f"--keep keeps runs of a scenario, and {LAB} is not a scenario")
+    if wrong:
+        raise BadInput("\n".join(wrong))
+
+
+def _check_elsewhere(
+    name: str, on: str, *, swarmed: bool, master: str | None, jobs: int | None, coverage: bool, guided: bool,
+    weights: Path | None, keep: str | None,
+) -> None:  # fmt: skip
+    """Check what only the simulator can do. Raises BadInput with all mistakes."""
+    backend = registry.find(on)
+    given = {"--coverage": coverage, "--guided": guided, "--weights": weights, "--master": master}
+    wrong = [
+        f"{option} is for the simulator; leave it out, or leave out --on {on}" for option in given if given[option]
+    ]
+    if name == LAB:
+        wrong.append(f"{LAB} is a simulation of its own; leave out --on {on}")
+    if jobs is not None:
+        wrong.append(f"runs on {on} come one after the other, for each uses the whole machine; leave out --jobs")
+    if keep is not None:
+        wrong.append(f"runs on {on} are always kept, for none can be repeated exactly; leave out --keep")
+    if swarmed and backend.evidence != TRACES:
+        wrong.append(
+            f"--swarm draws for this project's own nodes; a scenario with a [nemesis] varies with the seed on {on}, too"
+        )
     if wrong:
         raise BadInput("\n".join(wrong))
 
@@ -263,7 +295,12 @@ def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
 
 
 def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
-    """The JUnit case of one seed, for which no files were written."""
+    """The JUnit case of one seed."""
+    verdict = (
+        RunFolder(found.folder).read_verdict() if task.elsewhere is not None and found.folder is not None else None
+    )
+    if found.folder is not None and verdict is not None:
+        return ci.case_of(RunFolder(found.folder), verdict)
     words = _repeating(task, name, found.seed, nodes)
     expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
@@ -278,4 +315,7 @@ def _repeating(task: Task, name: str, seed: int, nodes: int | None) -> list[str]
     """The command that runs this seed again."""
     words = ["zab", "explore", name, "--seeds", str(seed), *(["--swarm"] if task.swarm else [])]
     words += ["--nodes", str(nodes)] if nodes is not None else []
+    if task.elsewhere is not None:
+        words += ["--on", task.elsewhere.on]
+        words += ["--zookeeper", task.elsewhere.release] if task.elsewhere.release is not None else []
     return words + (["--defect", task.scenario.defect] if task.scenario.defect is not None else [])

@@ -28,7 +28,7 @@ from zab_chaos.harness.runs.options import options_for
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
-from zab_chaos.harness.shrink.rerun import OneByOne, Rerun
+from zab_chaos.harness.shrink.rerun import Rerun
 from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, still_fails, witnesses
 from zab_chaos.model.verdict import Judgement
 
@@ -133,7 +133,7 @@ def _searched(
     begun, progress = time.monotonic(), _Progress(console, quiet)
     say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
     progress.step(start.scenario)
-    search = Search(OneByOne(), partial(runs.fails, start.failure), limit, progress.tried)
+    search = Search(Workers(1), partial(runs.fails, start.failure), limit, progress.tried)
     complete = False
     try:
         small = shrink(search, start.scenario, progress.step)

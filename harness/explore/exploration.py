@@ -1,4 +1,5 @@
-"""Runs many seeds of one scenario in the simulator, on all cores of this machine or of a Spark cluster.
+"""Runs many seeds of one scenario: in the simulator, on all cores of this machine or of a Spark cluster; or on another backend,
+one after the other.
 
 Answers come in the order of the seeds, so the first failure that is heard of has the smallest seed.
 """
@@ -12,22 +13,27 @@ from pathlib import Path
 from typing import Any, Self
 
 from zab_chaos.faults.scenario import Scenario
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import without_what_it_lacks
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
-from zab_chaos.harness.explore.kept import Keep, keep_run
+from zab_chaos.harness.explore.kept import Elsewhere, Keep, keep_run
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
+from zab_chaos.harness.runs.run import Ran
 from zab_chaos.model.coverage import Book, Combination, covering
 from zab_chaos.model.verdict import Verdict
 
 AHEAD = 4  # seeds handed out per worker: enough that none waits, few enough that a failure is heard of soon
+OUTCOMES = ("acked", "failed", "unknown")
 LOG = logging.getLogger("zab.explore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What every seed is run with. `defect` as in NodeConfig.defect; `keep`: which seeds leave a run folder, if any."""
+    """What every seed is run with. `defect` as in NodeConfig.defect; `keep`: which simulated seeds leave a run folder, if any;
+    `elsewhere`: where seeds are run that are not simulated."""
 
     scenario: Scenario
     defect: str | None = None
@@ -35,16 +41,21 @@ class Task:
     coverage: bool = False
     weights: Weights = EVEN
     keep: Keep | None = None
+    elsewhere: Elsewhere | None = None
 
     def scenario_of(self, seed: int) -> Scenario:
-        return draw_swarm(self.scenario, seed, self.weights) if self.swarm else self.scenario
+        if not self.swarm:
+            return self.scenario
+        drawn = draw_swarm(self.scenario, seed, self.weights)
+        return drawn if self.elsewhere is None else without_what_it_lacks(registry.find(self.elsewhere.on), drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
     """The result of one seed. `exit`: the run's; `expected`: the scenario's; `met`: all expectations of the scenario hold.
-    `seconds`: of virtual time. `faults`: how many of each kind were injected; `operations`: of the clients, by outcome;
-    `invoked`: all of them; `events`: lines of the nodes' traces; `folder`: of the run, if it was kept."""
+    `seconds`: of virtual time, or for how long it was to run. `faults`: how many of each kind were injected; `operations`:
+    of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes' traces; `folder`: of the run, if it was
+    kept."""
 
     seed: int
     verdict: str
@@ -76,14 +87,38 @@ class Explored:
             **measured,
         )
 
+    @classmethod
+    def stored(cls, scenario: Scenario, seed: int, ran: Ran) -> Self:
+        """What a run with a folder says of its seed."""
+        folder, metrics = ran.folder, ran.verdict.metrics
+        return cls.judged(
+            scenario,
+            seed,
+            ran.verdict,
+            seconds=scenario.duration,
+            faults=Counter(fault["do"] for fault in metrics.get("faults", ())),
+            operations={name: metrics[name] for name in OUTCOMES if name in metrics},
+            invoked=sum(line["type"] == "invoke" for line in folder.lines("ops.jsonl")),
+            events=sum(map(_lines, folder.path.glob("trace/*.jsonl"))),
+            folder=folder.path,
+        )
+
     @property
     def failed(self) -> bool:
         """Whether the result is not the expected one, and not just UNKNOWN."""
         return not self.met and self.exit != Exit.UNKNOWN
 
 
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
 def explore_seed(task: Task, seed: int) -> Explored:
-    """Run one seed, and keep its run if that is wanted."""
+    """Run one seed, and keep its run if that is wanted. Raises as `Elsewhere.run`."""
+    if task.elsewhere is not None:
+        scenario = task.scenario_of(seed)
+        return Explored.stored(scenario, seed, task.elsewhere.run(scenario, seed, drawn=task.swarm))
     found, trouble = try_seed(task, seed)
     folder = None
     if task.keep is not None and task.keep.wants(seed, failed=found.failed):
@@ -106,7 +141,7 @@ def try_seed(task: Task, seed: int) -> tuple[Explored, str]:
         verdict,
         seconds=done.seconds,
         faults=Counter(fault["do"] for fault in verdict.metrics["faults"]),
-        operations={name: verdict.metrics[name] for name in ("acked", "failed", "unknown")},
+        operations={name: verdict.metrics[name] for name in OUTCOMES},
         invoked=done.invoked,
         events=done.events,
         reached=book.reached,

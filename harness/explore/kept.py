@@ -1,4 +1,5 @@
-"""Which explored seeds leave a run folder, and how: the seed is run again with all its files, as `zab run --on sim` does."""
+"""Seeds that leave a run folder. A simulated one is run again with all its files, as `zab run --on sim` does; on any other
+backend each seed is such a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +7,11 @@ from pathlib import Path
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results import run_folder
-from zab_chaos.harness.runs.options import options_for
-from zab_chaos.harness.runs.run import Run, live
+from zab_chaos.harness.runs.options import RunOptions, options_for
+from zab_chaos.harness.runs.run import Ran, Run, live, run_quietly
 
 ALL, FAILED = "all", "failed"
+SIM = "sim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,25 @@ class Keep:
 
     def wants(self, seed: int, *, failed: bool) -> bool:
         return failed or seed < self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Another backend than the simulator, on which seeds are run; each leaves its folder, for none can be repeated exactly.
+    `name`, `nodes`: as the user gave them."""
+
+    on: str
+    release: str | None
+    name: str
+    nodes: int | None
+    results: Path
+
+    def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> Ran:
+        """Run the seed. `drawn`: the scenario is the seed's own. Raises BadInput, HarnessError, Interrupted."""
+        options = options_of_seed(
+            self.name, scenario, seed, self.results, self.nodes, drawn=drawn, on=self.on, release=self.release
+        )
+        return run_quietly(scenario, options)
 
 
 def read_keep(words: str, seeds: range, name: str, nodes: int | None, results: Path) -> Keep:
@@ -46,11 +67,19 @@ def keep_run(keep: Keep, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
 
     For a worker process: it leaves the signals alone. Raises HarnessError, OSError if the folder can't be written.
     """
-    name = str(scenario_file(scenario, seed, keep.results)) if drawn else keep.name
-    nodes = None if drawn else keep.nodes
-    options = options_for(name, scenario, seed=seed, results=keep.results, nodes=nodes, on="sim")
+    options = options_of_seed(keep.name, scenario, seed, keep.results, keep.nodes, drawn=drawn)
     one = Run(scenario, options)
     with run_folder.private():
         one.ended(*live(scenario, seed, one.deployment, backend=one.backend))
         one.store(one.judge(), keep=True)
     return one.folder.path
+
+
+def options_of_seed(
+    name: str, scenario: Scenario, seed: int, results: Path, nodes: int | None, *, drawn: bool, on: str = SIM,
+    release: str | None = None,
+) -> RunOptions:  # fmt: skip
+    """What was drawn becomes a file, which the command that repeats the run names."""
+    if drawn:
+        name, nodes = str(scenario_file(scenario, seed, results)), None
+    return options_for(name, scenario, seed=seed, results=results, nodes=nodes, on=on, release=release)

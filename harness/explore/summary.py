@@ -18,9 +18,10 @@ RAREST = 60.0  # ... up to this many seconds: a long exploration leaves a page t
 
 @dataclass(slots=True)
 class ExplorationSummary:
-    """Totals over the finished seeds. `seconds` is virtual time."""
+    """Totals over the finished seeds. `seconds` is virtual time, if they are `simulated`."""
 
     total: int  # seeds asked for
+    simulated: bool = True
     begun: float = field(default_factory=time.monotonic)
     printed: float = 0.0  # when a line of progress was printed
     seeds: int = 0
@@ -64,17 +65,21 @@ class ExplorationSummary:
     def line(self) -> str:
         """A line of progress."""
         left = (self.total - self.seeds) * self.took / max(1, self.seeds)
-        return (
-            f"{self.seeds}/{self.total} seeds, {self.seeds / self.took:.1f}/s, "
-            f"{self.seconds / self.took:.0f} simulated s a second, {len(self.failed)} failed, "
-            f"{len(self.unknown)} unknown" + (f", {_clock(left)} to go" if self.seeds < self.total else "")
-        )
+        speed = f"{self.seeds / self.took:.1f}/s, {self.seconds / self.took:.0f} simulated s a second"
+        parts = [
+            f"{self.seeds}/{self.total} seeds",
+            *([speed] if self.simulated else []),
+            f"{len(self.failed)} failed",
+            f"{len(self.unknown)} unknown",
+            *([f"{_clock(left)} to go"] if self.seeds < self.total else []),
+        ]
+        return ", ".join(parts)
 
     def summary(self) -> list[str]:
         """The lines that summarize the exploration."""
         return [
             self.line(),
-            f"time     {self.seconds:,.0f} simulated seconds in {self.took:,.0f} s",
+            f"time     {f'{self.seconds:,.0f} simulated seconds in ' if self.simulated else ''}{self.took:,.0f} s",
             f"faults   {_counted(self.faults)}",
             f"clients  {_counted(self.operations)}",
             f"verdicts {_counted(self.verdicts)}",
@@ -84,7 +89,7 @@ class ExplorationSummary:
         return {
             "seeds": self.seeds,
             "asked": self.total,
-            "simulated_seconds": self.seconds,
+            **({"simulated_seconds": self.seconds} if self.simulated else {}),
             "wall_seconds": self.took,
             "faults": dict(sorted(self.faults.items())),
             "operations": dict(sorted(self.operations.items())),

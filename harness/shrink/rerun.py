@@ -1,29 +1,16 @@
 """Shrinking where the simulator does not help: each candidate is run again, on the backend that the failing run was on."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.fitting import fitted, mistakes
 from zab_chaos.harness.explore.exploration import Explored
 from zab_chaos.harness.runs.options import options_for
-from zab_chaos.harness.runs.run import Ran, run_quietly
+from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.shrink.failure import Culprit, Start, written
 from zab_chaos.harness.shrink.search import Failure, failure_of
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class OneByOne:
-    """A crew of this process alone: an ensemble uses the whole machine."""
-
-    def answers(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        return map(work, items)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,24 +51,8 @@ class Rerun:
         scenario = replace(scenario, defect=self.culprit.scenario.defect)
         on, release = self.culprit.on, self.culprit.release
         options = options_for(scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release)
-        return _explored(scenario, run_quietly(scenario, options))
+        return Explored.stored(scenario, scenario.seed, run_quietly(scenario, options))
 
     def _fitted(self, scenario: Scenario) -> Scenario:
         """Without the defaults of its file. A defect of another system has no place in a file, so it is put in for each run."""
         return replace(fitted(registry.find(self.culprit.on), scenario), source="", defect=None)
-
-
-def _explored(scenario: Scenario, ran: Ran) -> Explored:
-    """A stored run as the result of a seed."""
-    folder = ran.folder
-    return Explored.judged(
-        scenario,
-        scenario.seed,
-        ran.verdict,
-        seconds=scenario.duration,
-        faults=Counter(step.do for step in scenario.faults),
-        operations={},
-        invoked=sum(line["type"] == "invoke" for line in folder.lines("ops.jsonl")),
-        events=sum(1 for trace in folder.path.glob("trace/*.jsonl") for _ in trace.open("rb")),
-        folder=folder.path,
-    )

@@ -175,6 +175,23 @@ def test_with_one_job_a_seed_is_dropped_where_it_is(zab: Callable[..., Command],
     assert "0/100 seeds" in out
 
 
+def test_an_exploration_of_real_nodes_ends_with_the_run_that_is_on(zab: Callable[..., Command], tmp_path: Path) -> None:
+    (tmp_path / "long.toml").write_text(LONG)
+    results = tmp_path / "r"
+    command = zab("explore", str(tmp_path / "long.toml"), "--on", "processes", "--results", str(results))
+
+    def loaded() -> bool:
+        return any("workload-started" in path.read_text() for path in results.glob("long/2*/harness.jsonl"))
+
+    assert wait_until(loaded, PATIENCE)
+    nodes = command.workers()
+    code, out, err = command.end(signal.SIGINT)
+    assert (code, err) == (2, "")
+    assert "0/100 seeds" in out
+    assert "interrupted; the last run is" in out
+    assert psutil.wait_procs(nodes, PATIENCE)[1] == []
+
+
 def test_during_the_imports_there_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     """`typer`, which is what takes long to import, here sends the signal itself."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")

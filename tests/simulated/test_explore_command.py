@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.faults.scenario import FaultStep, load
+from zab_chaos.faults.registry import KINDS
+from zab_chaos.faults.scenario import FaultStep, load, parse
+from zab_chaos.harness.backends import registry
+from zab_chaos.harness.backends.fitting import mistakes
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.exploration import Task, explore_seed
+from zab_chaos.harness.explore.kept import Elsewhere
+from zab_chaos.harness.runs import catalogue
 
 CUT = {"variant": "reordered", "within_ms": 500}
 
@@ -217,3 +222,45 @@ def test_what_cannot_be_kept(keep: str, short: str, capsys: pytest.CaptureFixtur
     assert main(["explore", "lab-flapping", "--keep", "all", "--master", "x"]) == 4
     told = capsys.readouterr().err
     assert all(words in told for words in ("--keep keeps runs of a scenario", "runs on this machine only", "'x'"))
+
+
+def test_what_only_the_simulator_can_do(short: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it at once."""
+    asked = ["explore", short, "--on", "zookeeper", "--swarm", "--coverage", "--guided", "--jobs", "2", "--keep", "all"]
+    assert main(asked) == 4
+    told = capsys.readouterr().err
+    for words in (
+        "--coverage is for the simulator; leave it out, or leave out --on zookeeper",
+        "--guided is for the simulator",
+        "runs on zookeeper come one after the other, for each uses the whole machine; leave out --jobs",
+        "runs on zookeeper are always kept, for none can be repeated exactly; leave out --keep",
+        "--swarm draws for this project's own nodes",
+    ):
+        assert words in told
+    assert "--weights" not in told
+
+
+def test_the_lab_is_a_simulation_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "lab-flapping", "--on", "processes"]) == 4
+    assert "leave out --on processes" in capsys.readouterr().err
+
+
+def test_a_release_of_zookeeper_is_for_zookeeper(short: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", short, "--on", "containers", "--zookeeper", "3.9.4"]) == 4
+    assert "--on containers was asked for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("on", ["processes", "lockstep", "containers"])
+def test_what_the_swarm_draws_for_real_nodes_can_be_done_there(on: str) -> None:
+    long_mix = load(catalogue.find("long-mix"))
+    elsewhere = Elsewhere(on=on, release=None, name="long-mix", nodes=None, results=Path("r"))
+    task = Task(scenario=long_mix, swarm=True, elsewhere=elsewhere)
+    backend, kinds = registry.find(on), set[str]()
+    for seed in range(1, 61):
+        drawn = task.scenario_of(seed)
+        assert mistakes(backend, drawn) == []
+        assert parse(drawn.source) == replace(drawn, source=parse(drawn.source).source)
+        assert drawn.nemesis is not None
+        kinds |= drawn.nemesis.faults.keys()
+    can = {name for name, kind in KINDS.items() if kind.draw is not None and kind.needs <= backend.abilities}
+    assert kinds == can
