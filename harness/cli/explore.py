@@ -163,10 +163,12 @@ def explore_command(
     scenario = read(name, on=on, nodes=nodes, defect=defect)
     ci.prepare(junit)
     known = DEFECTS.get(scenario.defect or "")
+    terminal = console if console.is_terminal and not quiet else None
+    elsewhere = Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
     task = Task(
         scenario=scenario,
         defect=known.path if known is not None else None,
-        elsewhere=None if on == SIM else Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results),
+        elsewhere=None if on == SIM else elsewhere,
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,

@@ -4,6 +4,8 @@ backend each seed is such a run."""
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results import run_folder
@@ -30,20 +32,21 @@ class Keep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
     """Another backend than the simulator, on which seeds are run; each leaves its folder, for none can be repeated exactly.
-    `name`, `nodes`: as the user gave them."""
+    `name`, `nodes`: as the user gave them; `terminal`: where each run is shown while it goes on."""
 
     on: str
     release: str | None
     name: str
     nodes: int | None
     results: Path
+    terminal: Console | None = None
 
     def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> Ran:
         """Run the seed. `drawn`: the scenario is the seed's own. Raises BadInput, HarnessError, Interrupted."""
         options = options_of_seed(
             self.name, scenario, seed, self.results, self.nodes, drawn=drawn, on=self.on, release=self.release
         )
-        return run_quietly(scenario, options)
+        return run_quietly(scenario, options, self.terminal)
 
 
 def read_keep(words: str, seeds: range, name: str, nodes: int | None, results: Path) -> Keep:

@@ -144,9 +144,10 @@ def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quie
         return run(scenario, options, screen)
 
 
-def run_quietly(scenario: Scenario, options: RunOptions) -> Ran:
-    """One run of many, shown by whoever wants it. Raises Interrupted when the user ends it: the rest is not begun."""
-    ran = run_shown(scenario, options, Console(quiet=True), quiet=True)
+def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | None = None) -> Ran:
+    """One run of many, shown by whoever wants it, or on a terminal while it goes on. Raises Interrupted when the user ends it:
+    the rest is not begun."""
+    ran = run_shown(scenario, options, terminal or Console(quiet=True), quiet=terminal is None)
     if ran.interrupted:
         raise Interrupted(f"interrupted; the last run is {ran.folder.path}")
     return ran
