@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
-from zab_chaos.faults.process import answered, named
+from zab_chaos.faults.process import answered, named, tell_if_up
 from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
@@ -27,24 +27,25 @@ class ClockRate(Fault):
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
         for node in self.nodes:
-            self.begun[node] = self._set(node, self.params["rate"])
+            self._set(node, self.params["rate"], self.begun)
 
-    def _set(self, node: int, rate: float) -> _Reading:
+    def _set(self, node: int, rate: float, readings: dict[int, _Reading]) -> None:
+        """Unless it has ended meanwhile, or has been read before."""
         asked = self._now()
-        answer = self.cluster.control(node, "clock-rate", rate=rate)
-        return _Reading(answer, asked, self._now())
+        answer = tell_if_up(self.cluster, node, "clock-rate", {"rate": rate})
+        if answer is not None:
+            readings.setdefault(node, _Reading(answer, asked, self._now()))
 
     def _now(self) -> int:
         return round(self.scene.host.now() * NANO)
 
     def injected(self) -> Confirmation:
-        return answered(self.nodes, {node: reading.answer for node, reading in self.begun.items()})
+        return answered(self.scene, self.nodes, {node: reading.answer for node, reading in self.begun.items()})
 
     def heal(self) -> None:
         for node in self.nodes:
             if self.cluster.alive(node):  # a new life has a right clock
-                lifted = self._set(node, 1.0)
-                self.lifted.setdefault(node, lifted)
+                self._set(node, 1.0, self.lifted)
 
     def recovered(self) -> Confirmation:
         passed = {node: self._passed(node) for node in self.lifted if self._comparable(node)}
@@ -78,10 +79,12 @@ class ClockJump(Momentary):
     def inject(self) -> None:
         self.answers: dict[int, dict[str, Any]] = {}
         for node in self.nodes:
-            self.answers[node] = self.cluster.control(node, "clock-jump", ms=self.params["ms"])
+            answer = tell_if_up(self.cluster, node, "clock-jump", {"ms": self.params["ms"]})
+            if answer is not None:
+                self.answers[node] = answer
 
     def injected(self) -> Confirmation:
-        told = answered(self.nodes, self.answers)
+        told = answered(self.scene, self.nodes, self.answers)
         return Confirmation(told.confirmed and all(map(self._effective, self.answers.values())), told.evidence)
 
     def _effective(self, answer: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from zab_chaos.faults.process import (
     NodeDown,
     came_up,
     draw_relapse,
+    ended_beside,
     named,
     start_dead,
     tell_if_up,
@@ -241,12 +242,14 @@ class PauseAt(Fault):
         self.reached: set[int] = set()
 
     def inject(self) -> None:
-        for node in self.nodes:
-            self.cluster.control(node, "arm", point=self.params["point"], action="pause")
+        armed = {"point": self.params["point"], "action": "pause"}
+        self.told = {node for node in self.nodes if tell_if_up(self.cluster, node, "arm", armed) is not None}
 
     def injected(self) -> Confirmation:
-        """Whether the point is armed. Whether it is reached is known later."""
-        return Confirmation(True, {"point": self.params["point"]})
+        """Whether the point is armed, but where another fault had ended the node before. Whether it is reached is known
+        later."""
+        gone = all(node in self.told or ended_beside(self.scene, node) for node in self.nodes)
+        return Confirmation(bool(self.told) and gone, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
         self.reached.update(node for node in self.nodes if self.cluster.alive(node) and self.cluster.paused(node))

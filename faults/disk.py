@@ -86,10 +86,12 @@ class DiskFault(Fault):
         self.answers: dict[int, dict[str, Any]] = {}
         self.counted: dict[int, dict[str, int]] = {}  # while the fault was there
         for node in self.nodes:
-            self.answers[node] = self.cluster.control(node, self.command, **self.on)
+            answer = tell_if_up(self.cluster, node, self.command, self.on)
+            if answer is not None:
+                self.answers[node] = answer
 
     def injected(self) -> Confirmation:
-        return answered(self.nodes, self.answers)
+        return answered(self.scene, self.nodes, self.answers)
 
     def heal(self) -> None:
         self.exits: dict[int, int] = {}

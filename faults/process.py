@@ -154,13 +154,11 @@ class Pause(Fault):
 
     def recovered(self) -> Confirmation:
         states = process_states(self.scene, self.nodes)
-        awake = all(state not in (psutil.STATUS_STOPPED, None) or self._ended(n) for n, state in states.items())
+        awake = all(
+            state not in (psutil.STATUS_STOPPED, None) or ended_beside(self.scene, node)  # which need not wake up
+            for node, state in states.items()
+        )
         return Confirmation(awake, by_node(states, "state"))
-
-    def _ended(self, node: int) -> bool:
-        """Whether another fault has ended it: it need not wake up."""
-        status = self.cluster.wait_exit(node, 0.0)
-        return status is not None and self.scene.explained(node, status)
 
     def over(self) -> bool:
         return not any(self.cluster.alive(node) and self.cluster.paused(node) for node in self.nodes)
@@ -213,9 +211,17 @@ def tell_if_up(
         return None
 
 
-def answered(nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
-    """Whether all have answered what they were told, and what."""
-    return Confirmation(len(answers) == len(nodes), {"answers": {str(node): answers[node] for node in answers}})
+def answered(scene: Scene, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
+    """Whether all have answered what they were told, but for those that another fault had ended before; and what."""
+    others = [node for node in nodes if node not in answers]
+    gone = all(ended_beside(scene, node) for node in others)
+    return Confirmation(bool(answers) and gone, {"answers": {str(node): answers[node] for node in answers}})
+
+
+def ended_beside(scene: Scene, node: int) -> bool:
+    """Whether another fault has ended the node."""
+    status = scene.cluster.wait_exit(node, 0.0)
+    return status is not None and scene.explained(node, status)
 
 
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:

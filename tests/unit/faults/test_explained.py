@@ -66,6 +66,37 @@ def test_a_node_that_another_fault_paused_once_it_had_armed_its_point_need_not_s
     assert scheduler.inject(step("crash-at", point="before-send:ACK")).injected.confirmed
 
 
+TOLD: list[tuple[str, dict[str, Any]]] = [
+    ("disk-full", {}),
+    ("clock-rate", {"rate": 2.0}),
+    ("clock-jump", {"ms": 5}),
+    ("pause-at", {"point": "before-send:ACK"}),
+]
+
+
+@pytest.mark.parametrize(("do", "params"), TOLD, ids=[do for do, _ in TOLD])
+@pytest.mark.parametrize("other", [True, False])
+@pytest.mark.parametrize("rest", [(1,), ()])
+def test_a_target_that_another_fault_ended_before_it_was_told_leaves_the_others(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, do: str, params: dict[str, Any], other: bool, rest: tuple[int, ...]
+) -> None:
+    """Whatever ended it; and of some target it must be known that it was told."""
+    cluster, control = scheduler.cluster, scheduler.cluster.control
+
+    def too_late(node: int, command: str, **arguments: Any) -> dict[str, Any]:
+        if node == 2 and cluster.alive(2):
+            cluster.kill(2)
+        answer: dict[str, Any] = control(node, command, **arguments)
+        return answer
+
+    if other:
+        scheduler.inject(step("crash-at", point="before-send:ACK"))
+    monkeypatch.setattr(cluster, "control", too_late)
+    targets = tuple(f"node-{node}" for node in (*rest, 2))
+    told = scheduler.inject(replace(step(do, **params), target=targets)).injected
+    assert told.confirmed is (other and bool(rest))
+
+
 def test_what_was_over_before_explains_nothing(scheduler: Any) -> None:
     crash = scheduler.inject(step("crash"))
     assert healed(scheduler, crash)
