@@ -113,44 +113,20 @@ def properties() -> str:
 def imports(package: str) -> str:
     """Which rooms of a package import which, drawn from the code. An arrow points at what is used; one that follows from
     others is left out, and rooms that use each other share a box."""
-    direct = _room_imports(package)
-    reached = {room: _reachable(direct, room) for room in direct}
-    box = {room: frozenset({room} | {other for other in reached[room] if room in reached[other]}) for room in direct}
+    graph = grimp.build_graph("zab_chaos")
+    rooms = graph.find_children(package)
+    for room in rooms:
+        graph.squash_module(room)
+    direct = {room: graph.find_modules_directly_imported_by(room) & rooms for room in rooms}
+    reached = {room: graph.find_upstream_modules(room) & rooms for room in rooms}
+    box = {room: frozenset({room} | {other for other in reached[room] if room in reached[other]}) for room in rooms}
     uses = {(box[a], box[b]) for a, found in direct.items() for b in found if box[a] != box[b]}
     closer = {(a, c) for a, b in uses for one in b for other in reached[one] if (c := box[other]) != b}
-    names = {one: ", ".join(sorted(one)) for one in box.values()}
+    names = {one: ", ".join(sorted(room.rpartition(".")[2] for room in one)) for one in box.values()}
     lines = sorted(
         f"    {_identifier(names[a])}[{names[a]}] --> {_identifier(names[b])}[{names[b]}]" for a, b in uses - closer
     )
     return "```mermaid\nflowchart TD\n" + "\n".join(lines) + "\n```"
-
-
-def _room_imports(package: str) -> dict[str, set[str]]:
-    """Room to the rooms that it imports."""
-    graph, depth = grimp.build_graph("zab_chaos"), package.count(".") + 1
-    found: dict[str, set[str]] = {}
-
-    def room(module: str) -> str | None:
-        if not module.startswith(f"{package}."):
-            return None
-        name = ".".join(module.split(".")[: depth + 1])
-        return name.split(".")[-1]
-
-    for module in graph.modules:
-        if (own := room(module)) is not None:
-            used = {room(other) for other in graph.find_modules_directly_imported_by(module)}
-            found.setdefault(own, set()).update(name for name in used if name not in (None, own))
-    return found
-
-
-def _reachable(direct: dict[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for name in direct[waiting.pop()] - found:
-            found.add(name)
-            waiting.append(name)
-    return found
 
 
 def _identifier(name: str) -> str:
