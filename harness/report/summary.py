@@ -59,12 +59,13 @@ def findings(verdict: Verdict) -> list[str]:
 
 def faults(folder: RunFolder) -> list[str]:
     """One line per fault: when (in seconds since the workload began), what, on which nodes, for how long."""
-    lines = []
-    for span in fault_timeline.spans(folder):
+    lines, zero = [], fault_timeline.origin(folder)
+    for span in read_spans(Source(folder.path)):
         nodes = ", ".join(map(str, span.nodes))
         target = span.target if not nodes or span.target == f"node-{nodes}" else f"{span.target} = {nodes}"
-        lasted = "" if span.healed is None else f", for {span.healed - span.at:.3f} s"
-        lines.append(f"{span.at:9.3f} s  {span.do} of {target}{lasted}{'' if span.confirmed else '  NOT CONFIRMED'}")
+        at, lasted = span.seconds(zero)
+        words = "" if lasted is None else f", for {lasted:.3f} s"
+        lines.append(f"{at:9.3f} s  {span.do} of {target}{words}{'' if span.confirmed else '  NOT CONFIRMED'}")
     return lines
 
 

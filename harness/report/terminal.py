@@ -13,6 +13,8 @@ from rich.text import Text
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.answer import answer, capital, not_kept
 from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.html.fault_spans import read_spans
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
@@ -51,22 +53,25 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
 
 
 def _faults(folder: RunFolder, console: Console) -> None:
-    spans = fault_timeline.spans(folder)
+    spans = read_spans(Source(folder.path))
     if not spans:
         return
+    zero = fault_timeline.origin(folder)
+    pauses = fault_timeline.pauses_of_writes(folder, [span.at for span in spans])
     table = folding(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
     table.add_column("writes paused", justify="right")
-    for span in spans:
+    for span, pause in zip(spans, pauses, strict=True):
+        at, lasted = span.seconds(zero)
         table.add_row(
-            f"{span.at:.2f}",
+            f"{at:.2f}",
             span.do,
-            fault_timeline.hit(span.target, span.nodes),
-            "" if span.healed is None else f"{span.healed - span.at:.2f}",
+            span.on,
+            "" if lasted is None else f"{lasted:.2f}",
             Text("yes", "green") if span.confirmed else Text("NO", "bold red"),
-            "to the end" if span.stood_still is None else f"{span.stood_still * 1000:.0f} ms",
+            "to the end" if pause is None else f"{pause * 1000:.0f} ms",
         )
     console.print(table)
     console.print()

@@ -1,4 +1,4 @@
-"""When each fault of a run was injected and healed, whether it took effect, and how long no write succeeded."""
+"""When the schedule of a run began, and how long no write succeeded after each of its faults."""
 
 import math
 from bisect import bisect_right
@@ -11,37 +11,7 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import WRITES
 
-
-class Injected(ev.Inject, kw_only=True, tag="inject"):
-    """An inject line, with what a scenario needs to repeat the fault."""
-
-    params: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
-    pairs: list[tuple[int, int]] = []  # noqa: RUF012
-
-
-FAULTS: Any = Injected | ev.Heal
 OPERATIONS: Any = ev.Invoke | ev.Complete
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """One fault. Times are seconds since the workload began."""
-
-    id: Any
-    do: str
-    target: str
-    nodes: list[int]
-    at: float
-    healed: float | None  # None: an instantaneous fault, or one that was never healed
-    confirmed: bool
-    stood_still: float | None  # seconds of the longest time until the next fault in which writes waited and none
-    # succeeded; None: until the end
-
-
-def hit(target: str, nodes: Sequence[int]) -> str:
-    """`leader = 2`: what the scenario said, and the nodes that it was."""
-    numbers = " ".join(map(str, nodes))
-    return target if not numbers or target == f"node-{numbers}" else f"{target} = {numbers}"
 
 
 def origin(folder: RunFolder) -> int:
@@ -50,39 +20,14 @@ def origin(folder: RunFolder) -> int:
     return int(times.get("workload-started", min(times.values(), default=0)))
 
 
-def spans(folder: RunFolder) -> list[Span]:
-    """The run's faults in the order in which they were injected."""
-    zero = origin(folder)
-    lines = list(folder.lines("faults.jsonl", FAULTS))
-    heals = {line.id: line for line in lines if isinstance(line, ev.Heal)}
+def pauses_of_writes(folder: RunFolder, faults: Sequence[int]) -> list[float | None]:
+    """For each fault the longest time (s) until the next one in which writes waited and none succeeded; None: until the end.
+
+    `faults`: when they were injected, ascending, in monotonic nanoseconds.
+    """
     writes = _Writes.of(folder)
-    injects = [line for line in lines if isinstance(line, Injected)]
-    if not injects:
-        return []
-    ends = [line.t for line in injects[1:]] + [max([0, *writes.successes])]
-    found = []
-    for line, end in zip(injects, ends, strict=True):
-        heal = heals.get(line.id)
-        found.append(
-            Span(
-                id=line.id,
-                do=line.do,
-                target=target_words(line.target),
-                nodes=line.nodes,
-                at=(line.t - zero) / 1e9,
-                healed=None if heal is None else (heal.t - zero) / 1e9,
-                confirmed=line.confirmed and (heal is None or heal.confirmed),
-                stood_still=writes.longest_pause(line.t, end),
-            )
-        )
-    return found
-
-
-def target_words(target: Any) -> str:
-    """What the scenario calls its target; several are written one after the other. None: the shape or the pairs say it."""
-    if target is None:
-        return "links"
-    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
+    end = max([0, *writes.successes])
+    return [writes.longest_pause(begin, until) for begin, until in pairwise([*faults, end])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from dataclasses import replace
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Scenario
-from zab_chaos.harness.results.fault_timeline import FAULTS, Injected, origin
+from zab_chaos.harness.report.html.fault_spans import Span, read_spans
+from zab_chaos.harness.report.html.source import Source
+from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model import events as ev
 
@@ -30,24 +32,21 @@ def _steps(folder: RunFolder) -> Iterator[FaultStep]:
     zero = origin(folder)
     milestones = folder.lines("harness.jsonl", ev.Milestone)
     ended = next((line.t for line in milestones if line.event == "safety-ended"), None)
-    lines = list(folder.lines("faults.jsonl", FAULTS))
-    heals = {line.id: line.t for line in lines if isinstance(line, ev.Heal)}
-    for line in lines:
-        if isinstance(line, Injected) and line.nodes and line.do in KINDS:
-            healed = heals.get(line.id)
+    for span in read_spans(Source(folder.path)):
+        if span.nodes and span.do in KINDS:
             lasts = None
-            if healed is not None and (ended is None or healed < ended) and KINDS[line.do].heals:
-                lasts = max(SHORTEST, round((healed - line.t) / 1e9, 3))
-            yield _step(line, round(max(0, line.t - zero) / 1e9, 3), lasts)
+            if span.healed is not None and (ended is None or span.healed < ended) and KINDS[span.do].heals:
+                lasts = max(SHORTEST, round((span.healed - span.at) / 1e9, 3))
+            yield _step(span, round(max(0, span.at - zero) / 1e9, 3), lasts)
 
 
-def _step(line: Injected, at: float, lasts: float | None) -> FaultStep:
+def _step(span: Span, at: float, lasts: float | None) -> FaultStep:
     """Convert a fault of a run; its target becomes the links or nodes that it hit."""
-    keys = {key.name: key for key in KINDS[line.do].keys}
-    params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | line.params
-    target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in line.nodes)
-    if "pairs" in keys and line.pairs:
-        params["pairs"] = tuple(sorted(line.pairs))
+    keys = {key.name: key for key in KINDS[span.do].keys}
+    params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | span.params
+    target: tuple[str, ...] | str | None = tuple(f"node-{node}" for node in span.nodes)
+    if "pairs" in keys and span.pairs:
+        params["pairs"] = tuple(sorted(span.pairs))
         target = None
         if "shape" in keys:
             params["shape"] = "pairs"
@@ -55,4 +54,4 @@ def _step(line: Injected, at: float, lasts: float | None) -> FaultStep:
             params["direction"] = keys["direction"].default
     if target is not None and len(target) == 1:
         target = target[0]
-    return FaultStep(at=at, do=line.do, target=target, lasts=lasts, params=params)
+    return FaultStep(at=at, do=span.do, target=target, lasts=lasts, params=params)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zab_chaos.harness.report.html.source import FaultLine, Source
-from zab_chaos.harness.results.fault_timeline import hit, target_words
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other faults of links only disturb them
@@ -13,7 +12,7 @@ MENDS = {"restart", "resume"}  # these put something right: a moment, not a stre
 
 @dataclass(slots=True)
 class Span:
-    """One fault. Times in nanoseconds; `healed` None: a moment, or never healed."""
+    """One fault. Times in nanoseconds; `healed` None: it is over at once, or was never healed."""
 
     id: Any
     do: str
@@ -28,7 +27,8 @@ class Span:
     @property
     def on(self) -> str:
         """`leader = 2`: what the scenario said and what it was."""
-        return hit(self.target, self.nodes)
+        numbers = " ".join(map(str, self.nodes))
+        return self.target if not numbers or self.target == f"node-{numbers}" else f"{self.target} = {numbers}"
 
     @property
     def detail(self) -> str:
@@ -36,6 +36,16 @@ class Span:
         words = [f"{name} {value}" for name, value in self.params.items() if value not in (None, "", [], "never")]
         links = ", ".join(f"{one}→{other}" for one, other in self.pairs)
         return "; ".join(words[:8] + ([f"links {links}"] if links else []))
+
+    @property
+    def end(self) -> int | None:
+        """Where a picture ends it: what mends is a moment, although it may be confirmed later."""
+        return None if self.do in MENDS else self.healed
+
+    def seconds(self, zero: int) -> tuple[float, float | None]:
+        """When it began, counted from `zero`, and how long it lasted; None as `healed`."""
+        at = (self.at - zero) / 1e9
+        return at, None if self.healed is None else (self.healed - zero) / 1e9 - at
 
 
 def read_spans(source: Source) -> list[Span]:
@@ -47,7 +57,7 @@ def read_spans(source: Source) -> list[Span]:
             spans[key] = _begun(line)
         elif line.type == "heal" and key in spans:
             span = spans[key]
-            span.healed = None if span.do in MENDS else max(line.t, span.at)
+            span.healed = max(line.t, span.at)
             span.confirmed = span.confirmed and line.confirmed is not False
         else:
             source.damaged("faults.jsonl", number, f"is a {line.type!r} of fault {line.id!r}, which was not injected")
@@ -58,13 +68,20 @@ def _begun(line: FaultLine) -> Span:
     return Span(
         id=line.id,
         do=line.do,
-        target=target_words(line.target),
+        target=_target_words(line.target),
         nodes=line.nodes,
         params=line.params,
         pairs=line.pairs or [],
         at=line.t,
         confirmed=bool(line.confirmed),
     )
+
+
+def _target_words(target: Any) -> str:
+    """What the scenario calls its target; several are written one after the other. None: the shape or the pairs say it."""
+    if target is None:
+        return "links"
+    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 class Touched(NamedTuple):

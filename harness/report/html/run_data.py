@@ -128,14 +128,14 @@ class RunData:
         found = []
         for span in self.spans:
             name = f"{span.do} {span.on}"
-            healed, room = span.healed or span.at, int(LETTER * (len(name) + 3) * (self.end - self.begin))
+            healed, room = span.end or span.at, int(LETTER * (len(name) + 3) * (self.end - self.begin))
             until = healed if healed - span.at >= room else healed + room
             row = next((index for index, free in enumerate(rows) if free <= span.at), len(rows))
             rows[row : row + 1] = [until]
             found.append(
                 {
                     "begin": self._micros(span.at),
-                    "end": None if span.healed is None else self._micros(span.healed),
+                    "end": None if span.end is None else self._micros(span.end),
                     "row": row,
                     "name": name,
                     "mends": span.do in MENDS,
@@ -201,7 +201,7 @@ def _times(
     milestones: list[MilestoneLine], spans: list[Span], lives: list[Life], operations: Operations
 ) -> tuple[int, int, int]:
     """Zero, begin and end of the run: it begins with the first process, not while the harness fetches or builds things."""
-    known = [line.t for line in milestones] + [span.at for span in spans] + [span.healed or span.at for span in spans]
+    known = [line.t for line in milestones] + [span.at for span in spans] + [span.end or span.at for span in spans]
     known += [life.begin for life in lives] + [life.last for life in lives]
     if operations.due:
         known += [min(operations.due), max(operations.due)]

@@ -136,9 +136,9 @@ def faults(story: RunData) -> Html | None:
         return None
     rows = []
     for span in story.spans:
-        healed = "" if span.healed is None else f"{(span.healed - span.at) / 1e9:.3f}"
+        healed = "" if span.end is None else f"{(span.end - span.at) / 1e9:.3f}"
         took = "yes" if span.confirmed else "NOT CONFIRMED"
-        until = span.at + 1_000_000_000 if span.healed is None else span.healed
+        until = span.at + 1_000_000_000 if span.end is None else span.end
         show = link_to(story, span.at - 500_000_000, until + 500_000_000, f"{story.seconds(span.at):.3f}")
         rows.append((show, span.do, span.on, span.detail, healed, took))
     heads = ("at, s", "fault", "on", "how", "healed after, s", "took effect")

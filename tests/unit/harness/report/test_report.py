@@ -7,6 +7,8 @@ import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report import terminal
+from zab_chaos.harness.report.html.fault_spans import read_spans
+from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline, run_folder
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -82,26 +84,27 @@ def shown(run: RunFolder, width: int = 80) -> str:
 
 
 def test_the_pause_is_the_longest_between_two_successful_writes_around_the_fault(run: RunFolder) -> None:
-    crash, cut = fault_timeline.spans(run)
+    crash, cut = fault_timeline.pauses_of_writes(run, [12 * SECOND, 13 * SECOND])
     # successes at 11.95, 12.74, 12.75 and 12.9 s: the pause began before the crash at 12 s; the unknown write and the
     # read do not count
-    assert crash.stood_still == pytest.approx(0.79)
-    assert crash.at == pytest.approx(2.0)
-    assert crash.healed is None
+    assert crash == pytest.approx(0.79)
+    assert cut is None  # nothing succeeded any more
+
+
+def test_a_fault_lasts_until_it_is_healed_and_took_effect_if_both_are_confirmed(run: RunFolder) -> None:
+    crash, cut = read_spans(Source(run.path))
+    assert crash.seconds(10 * SECOND) == (2.0, None)
     assert crash.confirmed
-    assert cut.stood_still is None  # nothing succeeded any more
-    assert cut.healed == pytest.approx(4.5)
+    assert cut.seconds(10 * SECOND) == (3.0, 1.5)
     assert not cut.confirmed  # the healing could not be confirmed
 
 
 def test_while_nobody_writes_nothing_stands_still(run: RunFolder) -> None:
     """Writes come a minute apart and take 10 ms each: one crash between them, one after the last."""
     write_lines(run, "ops.jsonl", write(1, 1, 11, 11.01) + write(1, 2, 71, 71.01) + write(1, 3, 131, 131.01))
-    crash = {"type": "inject", "do": "crash", "target": "one", "nodes": [2], "confirmed": True, "evidence": {}}
-    write_lines(run, "faults.jsonl", [{**crash, "t": 40 * SECOND, "id": 1}, {**crash, "t": 140 * SECOND, "id": 2}])
-    first, last = fault_timeline.spans(run)
-    assert first.stood_still == pytest.approx(0.01)
-    assert last.stood_still == 0
+    first, last = fault_timeline.pauses_of_writes(run, [40 * SECOND, 140 * SECOND])
+    assert first == pytest.approx(0.01)
+    assert last == 0
 
 
 def test_the_report_ends_with_the_command_that_repeats_the_run(run: RunFolder) -> None:

@@ -95,7 +95,7 @@ def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Sto
     told.save(tmp_path / "run")
     read = read_story(tmp_path / "run")
     restart, cut = read.spans[-2:]
-    assert restart.healed is None
+    assert restart.end is None
     assert (cut.healed, cut.confirmed) == (None, False)
     assert read.links[1, 2] == [(cut.at, read.end, True)]
 
