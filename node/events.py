@@ -1,21 +1,25 @@
-"""What happens outside: what the links and the clients' port tell the server."""
+"""What happens outside: what the links and the clients' port tell the server.
+
+All but frames travels as it is to a node in lockstep (`zab_chaos.node.lockstep.wire`).
+"""
 
 from typing import Any
 
 import msgspec
 
+from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.requests import Request
 
 
-class LinkUp(msgspec.Struct, frozen=True):
+class LinkUp(Wire, frozen=True, tag="up"):
     """A new iteration of the channel with `peer` has begun; messages flow both ways."""
 
     peer: int
     session: int
 
 
-class LinkDown(msgspec.Struct, frozen=True):
+class LinkDown(Wire, frozen=True, tag="down"):
     """The iteration is over: nothing of it will be received any more, and nothing can be sent in it."""
 
     peer: int
@@ -30,7 +34,7 @@ class Received(msgspec.Struct, frozen=True):
     messages: list[Any]
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(Wire, frozen=True, tag="refused"):
     """Something was not let in: `count` times since the last report of its kind; `why` is the latest reason.
 
     `what` is `frame` (then `peer` is the node it claims to be from, if that is one of ours), `client` (what a client
@@ -46,7 +50,7 @@ class Refused(msgspec.Struct, frozen=True):
 LinkEvent = LinkUp | LinkDown | Received | Refused
 
 
-class ClientUp(msgspec.Struct, frozen=True):
+class ClientUp(Wire, frozen=True, tag="arrived"):
     """A client said HELLO. If its number is known from another connection, that one is over."""
 
     client: int
@@ -54,14 +58,14 @@ class ClientUp(msgspec.Struct, frozen=True):
     fence: int = 0
 
 
-class ClientRequests(msgspec.Struct, frozen=True):
+class ClientRequests(Wire, frozen=True, tag="requests"):
     """A client's requests, in order."""
 
     client: int
     items: list[tuple[int, Request]]
 
 
-class ClientGone(msgspec.Struct, frozen=True):
+class ClientGone(Wire, frozen=True, tag="gone"):
     """A client left, or was dropped."""
 
     client: int

@@ -17,17 +17,7 @@ from zab_chaos.node.commands import CommandError, Commands
 from zab_chaos.node.components import parts_with
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.crash_points import CrashPoints
-from zab_chaos.node.events import (
-    ClientEvent,
-    ClientGone,
-    ClientRequests,
-    ClientUp,
-    LinkDown,
-    LinkEvent,
-    LinkUp,
-    Received,
-    Refused,
-)
+from zab_chaos.node.events import Received
 from zab_chaos.node.exit_codes import HANDLED, SANITY, exit_code, reason
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.line import Alone, Line
@@ -218,8 +208,8 @@ class LockstepProcess:
 
     def round(self, request: wire.Round) -> None:
         now = self.clock.now
-        links, clients = map(self._link_event, request.links), map(client_event, request.clients)
-        self.run(self.replica.round(lambda: now, list(links), list(clients)))
+        links = [self._received(event) if isinstance(event, wire.Frame) else event for event in request.links]
+        self.run(self.replica.round(lambda: now, links, request.clients))
 
     def run(self, steps: Iterator[None]) -> None:
         for _ in steps:
@@ -243,21 +233,7 @@ class LockstepProcess:
         if self.recording is not None:
             self.recording.close()
 
-    def _link_event(self, event: wire.Frame | wire.Up | wire.Down | wire.Refused) -> LinkEvent:
+    def _received(self, event: wire.Frame) -> Received:
         """Raises zab_chaos.node.channel.frame.BadFrame for a frame that no node has sent."""
-        if isinstance(event, wire.Frame):
-            header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
-            return Received(event.peer, frame.messages(event.data, header, DECODER))
-        if isinstance(event, wire.Up):
-            return LinkUp(event.peer, event.session)
-        if isinstance(event, wire.Down):
-            return LinkDown(event.peer, event.session, event.why)
-        return Refused("frame", event.why, event.peer, event.count)
-
-
-def client_event(event: wire.Arrived | wire.Requests | wire.Gone) -> ClientEvent:
-    if isinstance(event, wire.Arrived):
-        return ClientUp(event.client, event.seen, event.fence)
-    if isinstance(event, wire.Requests):
-        return ClientRequests(event.client, event.items)
-    return ClientGone(event.client, event.why)
+        header = frame.parse(event.data, self._cluster, self.config.id, self.config.limits.frame_bytes)
+        return Received(event.peer, frame.messages(event.data, header, DECODER))

@@ -14,9 +14,8 @@ import msgspec
 
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.core.messages import Wire
-from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.events import ClientEvent, LinkDown, LinkUp, Refused
 from zab_chaos.node.tree.outcomes import Outcome
-from zab_chaos.node.tree.requests import Request as Asked
 
 
 class When(Wire, frozen=True):
@@ -27,50 +26,14 @@ class When(Wire, frozen=True):
     stamp: int
 
 
-# ---- what came, for a round ----
+# ---- requests ----
 
 
 class Frame(Wire, frozen=True, tag="frame"):
+    """For a round: in the place of what it holds, `zab_chaos.node.events.Received`."""
+
     peer: int
     data: bytes
-
-
-class Up(Wire, frozen=True, tag="up"):
-    peer: int
-    session: int
-
-
-class Down(Wire, frozen=True, tag="down"):
-    peer: int
-    session: int
-    why: str
-
-
-class Refused(Wire, frozen=True, tag="refused"):
-    """Frames were not let in."""
-
-    why: str
-    peer: int | None
-    count: int
-
-
-class Arrived(Wire, frozen=True, tag="arrived"):
-    client: int
-    seen: Zxid
-    fence: int
-
-
-class Requests(Wire, frozen=True, tag="requests"):
-    client: int
-    items: list[tuple[int, Asked]]
-
-
-class Gone(Wire, frozen=True, tag="gone"):
-    client: int
-    why: str
-
-
-# ---- requests ----
 
 
 class Boot(Wire, frozen=True, tag="boot"):
@@ -86,8 +49,8 @@ class Start(Wire, frozen=True, tag="start"):
 
 class Round(Wire, frozen=True, tag="round"):
     when: When
-    links: list[Frame | Up | Down | Refused]
-    clients: list[Arrived | Requests | Gone]
+    links: list[Frame | LinkUp | LinkDown | Refused]
+    clients: list[ClientEvent]
 
 
 class GoOn(Wire, frozen=True, tag="go-on"):

@@ -14,16 +14,7 @@ from zab_chaos.model.world.server import Died
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.header import Header, Kind
 from zab_chaos.node.commands import CommandError
-from zab_chaos.node.events import (
-    ClientEvent,
-    ClientGone,
-    ClientRequests,
-    ClientUp,
-    LinkDown,
-    LinkEvent,
-    LinkUp,
-    Received,
-)
+from zab_chaos.node.events import ClientEvent, LinkEvent, Received
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.lockstep.wire import Answer, Next, Standing, When
 
@@ -69,8 +60,8 @@ class RemoteReplica:
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]:
-        links = [self._link_event(event) for event in frames]
-        return self._steps(wire.Round(self.when(now()), links, [_client_event(event) for event in clients]))
+        links = [self._frame(event) if isinstance(event, Received) else event for event in frames]
+        return self._steps(wire.Round(self.when(now()), links, list(clients)))
 
     def _steps(self, request: wire.Request) -> Iterator[None]:
         answer = self.ask(request)
@@ -113,24 +104,9 @@ class RemoteReplica:
         payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
         self._server.channels.send(effect.peer, payload)
 
-    def _link_event(self, event: LinkEvent) -> wire.Frame | wire.Up | wire.Down | wire.Refused:
-        if isinstance(event, Received):
-            header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
-            return wire.Frame(event.peer, frame.pack(header, event.messages))
-        if isinstance(event, LinkUp):
-            return wire.Up(event.peer, event.session)
-        if isinstance(event, LinkDown):
-            return wire.Down(event.peer, event.session, event.why)
-        return wire.Refused(event.why, event.peer, event.count)
-
-
-def _client_event(event: ClientEvent) -> wire.Arrived | wire.Requests | wire.Gone:
-    if isinstance(event, ClientUp):
-        return wire.Arrived(event.client, event.seen, event.fence)
-    if isinstance(event, ClientRequests):
-        return wire.Requests(event.client, event.items)
-    assert isinstance(event, ClientGone)
-    return wire.Gone(event.client, event.why)
+    def _frame(self, event: Received) -> wire.Frame:
+        header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
+        return wire.Frame(event.peer, frame.pack(header, event.messages))
 
 
 class RemoteCore:
