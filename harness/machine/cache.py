@@ -1,6 +1,7 @@
 """Where what was fetched or made once is kept: beside the checkout, or in the user's cache folder when installed."""
 
-from contextlib import AbstractContextManager
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -15,6 +16,16 @@ def folder() -> Path:
     return root / ".cache" if root is not None else platformdirs.user_cache_path("zab-chaos", appauthor=False)
 
 
-def for_everybody() -> AbstractContextManager[None]:
-    """Create files that everybody can read, also where a run begins, whose own files are private: what is fetched is public."""
-    return umask(0o022)
+def put(target: Path, make: Callable[[Path], Path]) -> None:
+    """Put at `target` the file or folder that `make` leaves in the folder that it is given: whole or not at all, although two
+    runs may do so at once. Everybody can read it, also where a run begins, whose own files are private."""
+    with umask(0o022):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A folder on the same file system, so that what is finished is put in place by one rename.
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as room:
+            made = make(Path(room))
+            try:
+                made.replace(target)
+            except OSError:
+                if not target.is_dir():  # somebody else was faster
+                    raise

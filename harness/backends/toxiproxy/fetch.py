@@ -9,9 +9,9 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import requests
@@ -35,12 +35,12 @@ BUILD_SECONDS = 600
 
 
 def fetch(target: Path, release: str = RELEASE) -> Path:
-    """Put the server at `target`, whole or not at all (two runs may fetch at once). Raises ToxiproxyError."""
+    """Put the server at `target`. Raises ToxiproxyError."""
     told = ""
     for doing, way in _ways(release):
         try:
-            with cache.for_everybody(), _progress(doing):
-                _put(target, way)
+            with _progress(doing):
+                cache.put(target, partial(_executable, way))
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
             if not isinstance(error, requests.ConnectionError):  # of these the remedy says all
@@ -52,13 +52,10 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
     )
 
 
-def _put(target: Path, way: Callable[[Path], Path]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A folder on the same file system, so that the finished binary is put in place by one rename.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as folder:
-        binary = way(Path(folder))
-        binary.chmod(0o755)
-        binary.replace(target)
+def _executable(way: Callable[[Path], Path], folder: Path) -> Path:
+    binary = way(folder)
+    binary.chmod(0o755)
+    return binary
 
 
 def _ways(release: str) -> Iterator[tuple[str, Callable[[Path], Path]]]:

@@ -103,29 +103,20 @@ def fetch(version: str, said: Callable[[str], None] = lambda words: None) -> Pat
 
 
 def _into(target: Path, what: str, fill: Callable[[Path], None]) -> None:
+    def filled(room: Path) -> Path:
+        folder = room / "whole"
+        folder.mkdir()
+        fill(folder)
+        return folder
+
     try:
-        with cache.for_everybody():
-            _put(target, fill)
+        cache.put(target, filled)
     except (MavenError, OSError) as error:
         raise HarnessError(
             f"{what} could not be fetched: {error}\n"
             "Where a mirror of Maven Central is to be used, set ZAB_MAVEN to its URL, or name it in ~/.m2/settings.xml. "
             "An unpacked distribution does as well: --zookeeper DIR"
         ) from error
-
-
-def _put(target: Path, fill: Callable[[Path], None]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A folder on the same file system, so that the finished one is put in place by one rename.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="fetching-") as room:
-        folder = Path(room) / "whole"
-        folder.mkdir()
-        fill(folder)
-        try:
-            folder.rename(target)
-        except OSError:
-            if not target.is_dir():  # somebody else was faster
-                raise
 
 
 def _download(repository: Repository, version: str, folder: Path, said: Callable[[str], None]) -> None:

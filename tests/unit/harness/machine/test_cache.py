@@ -1,0 +1,37 @@
+"""What is fetched once is put in place whole, whoever else fetches it."""
+
+from pathlib import Path
+
+import pytest
+
+from zab_chaos.harness.machine import cache
+
+
+def made_in(room: Path) -> Path:
+    folder = room / "whole"
+    folder.mkdir()
+    folder.joinpath("jar").write_text("ours")
+    return folder
+
+
+def test_a_folder_that_somebody_else_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
+    target = tmp_path / "cache" / "3.9.4"
+
+    def slowly(room: Path) -> Path:
+        target.mkdir()
+        target.joinpath("jar").write_text("theirs")
+        return made_in(room)
+
+    cache.put(target, slowly)
+    assert target.joinpath("jar").read_text() == "theirs"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_what_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
+    def broken(room: Path) -> Path:
+        made_in(room)
+        raise OSError("the connection broke")
+
+    with pytest.raises(OSError, match="broke"):
+        cache.put(tmp_path / "cache" / "3.9.4", broken)
+    assert not any((tmp_path / "cache").iterdir())
