@@ -63,13 +63,3 @@ def links_of(nodes: Sequence[int], group: Iterable[int], direction: str) -> Pair
     return tuple(
         sorted((a, b) for a, b in ends if (a in inside and direction != "in") or (b in inside and direction != "out"))
     )
-
-
-def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
-    """Whether some node can exchange messages, in both directions, with a majority."""
-    lost, gone = set(cut), set(down)
-    up = [node for node in nodes if node not in gone]
-    return any(
-        sum(peer == node or ((node, peer) not in lost and (peer, node) not in lost) for peer in up) > len(nodes) // 2
-        for node in up
-    )

@@ -30,7 +30,6 @@ from zab_chaos.harness.shrink.candidates import shrink
 from zab_chaos.harness.shrink.failure import Culprit, Start, facts_of, find_culprit, find_start
 from zab_chaos.harness.shrink.rerun import Rerun
 from zab_chaos.harness.shrink.search import Budget, Search, checked, failing_seeds, still_fails, witnesses
-from zab_chaos.model.verdict import Judgement
 
 PERIOD = 2.0  # seconds from one line of progress to the next
 TRIES = 3  # on real processes
@@ -288,7 +287,7 @@ def _confirm(scenario: Scenario, start: Start, place: Path, results: Path, conso
     for number in range(TRIES):
         options = options_for(str(place), scenario, seed=scenario.seed + number, results=results)
         ran = run_quietly(scenario, options)
-        violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
+        violated = ran.verdict.violated
         verdicts.append(str(ran.verdict.verdict))
         if ran.verdict.verdict == start.failure.verdict and start.failure.property in (None, *violated):
             say(console, Text("confirmed", "green").append(f" on real processes: {start.failure}; {ran.folder.path}"))

@@ -16,7 +16,6 @@ from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
 from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.runs.run import run_quietly
-from zab_chaos.model.verdict import Judgement
 
 SWARM = "long-mix"
 CHANCES = 5  # a bug in which chance has a part gets so many times the runs on processes, until it is caught
@@ -148,7 +147,7 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
             ran = run_quietly(
                 built, options_for(f"defects/{defect.scenario}", built, seed=seed, results=effort.results)
             )
-            violated = [item.name for item in ran.verdict.properties if item.verdict is Judgement.VIOLATION]
+            violated = ran.verdict.violated
             if built.defect is not None:
                 tried.violated.append(violated)
             else:

@@ -13,17 +13,9 @@ from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.runs.run import Ran, run_quietly
-from zab_chaos.model.verdict import Judgement
 
 FOLDER = "zookeeper/"
 AGAIN = 2  # a run that could not be judged is repeated, at most so often
-LOSS = {
-    "durability",
-    "agreement",
-    "total order",
-    "committed stays",
-    "state equality",
-}  # acknowledged data, lost or forked
 
 
 @dataclass(slots=True)
@@ -133,6 +125,6 @@ def try_release(
         if ran.verdict.exit not in (Exit.PASS, Exit.VIOLATION):
             tried.unjudged.append("; ".join(ran.verdict.reasons))
             continue
-        tried.seen.append([one.name for one in ran.verdict.properties if one.verdict is Judgement.VIOLATION])
+        tried.seen.append(ran.verdict.violated)
         if times is None and tried.shows and tried.shown:
             return

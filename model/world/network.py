@@ -22,7 +22,6 @@ HANDSHAKE_NS = 1000 * MS  # one that is swallowed is tried again after this time
 RECONNECT_NS = 20 * MS  # the first pause between two attempts, doubled from one to the next ...
 RECONNECT_MAX_NS = 200 * MS  # ... up to here
 LOOK_NS = 20 * MS  # how soon a handshake goes on when a process that was stopped goes on
-UNSENT_NS = 200_000  # what a process that is killed sent within this time may still have been in its memory
 
 
 class Toxic(msgspec.Struct, frozen=True):

@@ -1,17 +1,19 @@
 """Drawn schedules: the same for the same seed, and never more broken at once than the budget allows."""
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from zab_chaos.faults import shapes
 from zab_chaos.faults.nemesis import BETWEEN, RECOVERY, REJOINING, draw, is_exclusive
 from zab_chaos.faults.partition import cut_pairs
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Nemesis
-from zab_chaos.faults.shapes import has_quorum
 from zab_chaos.faults.targets import size
 from zab_chaos.node.crash_points import POINTS, check_action, parse
 
@@ -37,6 +39,33 @@ def worst_victims(step: FaultStep, nodes: int, taken: set[int], random: Random) 
     free = [node for node in range(1, nodes + 1) if node not in taken]
     random.shuffle(free)
     return free[: size(step.target, nodes)] if step.target is not None else []
+
+
+def has_quorum(nodes: Sequence[int], cut: Iterable[tuple[int, int]], down: Iterable[int] = ()) -> bool:
+    """Whether some node can exchange messages, in both directions, with a majority."""
+    lost, gone = set(cut), set(down)
+    up = [node for node in nodes if node not in gone]
+    return any(
+        sum(peer == node or ((node, peer) not in lost and (peer, node) not in lost) for peer in up) > len(nodes) // 2
+        for node in up
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cut", "down", "expected"),
+    [
+        (3, [], [], True),
+        (3, [], [1], True),
+        (3, [], [1, 2], False),
+        (3, [(1, 2)], [3], False),
+        (5, shapes.ring(range(1, 6)), [], True),
+        (5, shapes.bridge(range(1, 6), 1, Random(0)), [], True),
+        (5, shapes.bridge(range(1, 6), 1, Random(0)), [1], False),
+        (4, shapes.halves(range(1, 5), Random(0)), [], False),
+    ],
+)
+def test_what_leaves_a_quorum(nodes: int, cut: shapes.Pairs, down: list[int], expected: bool) -> None:
+    assert has_quorum(range(1, nodes + 1), cut, down) is expected
 
 
 def has_budget(steps: list[FaultStep], nodes: int, at: float, random: Random) -> bool:

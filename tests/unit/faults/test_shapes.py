@@ -2,7 +2,6 @@
 
 from random import Random
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,20 +63,3 @@ def test_the_target_is_on_the_side_of_a_full_minority(nodes: int, data: st.DataO
     side = {b for b in range(1, nodes + 1) if (target[0], b) not in cut}
     assert len(side) == minority
     assert set(target) <= side
-
-
-@pytest.mark.parametrize(
-    ("nodes", "cut", "down", "expected"),
-    [
-        (3, [], [], True),
-        (3, [], [1], True),
-        (3, [], [1, 2], False),
-        (3, [(1, 2)], [3], False),
-        (5, shapes.ring(range(1, 6)), [], True),
-        (5, shapes.bridge(range(1, 6), 1, Random(0)), [], True),
-        (5, shapes.bridge(range(1, 6), 1, Random(0)), [1], False),
-        (4, shapes.halves(range(1, 5), Random(0)), [], False),
-    ],
-)
-def test_what_leaves_a_quorum(nodes: int, cut: shapes.Pairs, down: list[int], expected: bool) -> None:
-    assert shapes.has_quorum(range(1, nodes + 1), cut, down) is expected
