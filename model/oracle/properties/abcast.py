@@ -2,11 +2,11 @@
 
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.oracle.ledger import Conflict, Delivery
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import OfDeliveries
 from zab_chaos.node.core import digest as dg
 
 
-class Integrity(Checker):
+class Integrity(OfDeliveries):
     """DSN 2011, III-A: if some process delivers <v,z>, some process has broadcast <v,z>.
 
     Verifies, for every delivery that is not the ledger's already, that before it the primary of its epoch wrote a
@@ -18,9 +18,6 @@ class Integrity(Checker):
     name = "integrity"
     source = "DSN 2011"
     statement = "Every delivered transaction was broadcast by the primary of its epoch, with the same bytes."
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_news(self, delivery: Delivery) -> None:
         event = delivery.event
@@ -51,7 +48,7 @@ class Integrity(Checker):
         return 0  # each one was broadcast, by different processes: the first is as good as any
 
 
-class TotalOrder(Checker):
+class TotalOrder(OfDeliveries):
     """DSN 2011, III-A: a delivered before b somewhere: who delivers b has delivered a before it.
 
     Verifies that a node neither skips a transaction of the ledger nor goes back in it, except that a restart delivers
@@ -62,9 +59,6 @@ class TotalOrder(Checker):
     name = "total order"
     source = "DSN 2011"
     statement = "If one node delivers a before b, every node that delivers b delivers a before it."
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict
@@ -89,7 +83,7 @@ class TotalOrder(Checker):
         )
 
 
-class Agreement(Checker):
+class Agreement(OfDeliveries):
     """DSN 2011, III-A: of two delivered sequences, one is a prefix of the other.
 
     Verifies that a node never delivers, where the ledger has a transaction, one that the ledger does not have (or has
@@ -100,9 +94,6 @@ class Agreement(Checker):
     name = "agreement"
     source = "DSN 2011"
     statement = "Of the delivered sequences of any two nodes, one is a prefix of the other."
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_conflict(self, delivery: Delivery) -> None:
         conflict = delivery.conflict

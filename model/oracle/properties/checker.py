@@ -22,7 +22,6 @@ class Checker:
     nothing, and the judgement is UNKNOWN instead. `if_broken`: what a finding makes of the property; UNKNOWN where it
     is the experiment that failed, not the protocol.
 
-
     `liveness`: it says what must come about in time. Safety holds under any faults; what must come about is owed only if
     nothing but the known faults was in the way. So where somebody else changed the links, a violation is UNKNOWN.
     """
@@ -66,3 +65,10 @@ class Checker:
             more=self.found.more if listed else 0,
             why=self.not_applicable if self.not_applicable is not None else msgspec.UNSET,
         )
+
+
+class OfDeliveries(Checker):
+    """Base of properties that each delivered transaction is held against."""
+
+    def at_end(self) -> None:
+        self.checked = self.facts.deliveries

@@ -3,10 +3,10 @@
 from zab_chaos.model.oracle.broadcasts import Step
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.oracle.ledger import Delivery
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import Checker, OfDeliveries
 
 
-class Prefix(Checker):
+class Prefix(OfDeliveries):
     """LADIS 2008: if m is the last message delivered for a leader L, any message proposed before m by L is delivered.
 
     Verifies, for each node and each epoch, that what it delivered of what was broadcast in the epoch is a prefix: no
@@ -17,9 +17,6 @@ class Prefix(Checker):
     name = "prefix"
     source = "LADIS 2008"
     statement = "The delivered proposals of a leader are a prefix of its proposals."
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_leap(self, delivery: Delivery) -> None:
         event, before = delivery.event, delivery.before
@@ -38,7 +35,7 @@ class Prefix(Checker):
                 return
 
 
-class CausalOrder(Checker):
+class CausalOrder(OfDeliveries):
     """LADIS 2008: if a causally precedes b and both are delivered, a is delivered before b.
 
     Both of the paper's causal relations (one leader's order of proposals; an earlier leader's proposals before a later
@@ -51,9 +48,6 @@ class CausalOrder(Checker):
     source = "LADIS 2008"
     statement = "If a causally precedes b and both are delivered, a is delivered before b."
     rests_on_absence = False
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_broadcast(self, step: Step) -> None:
         epoch, counter = step.event.delivered

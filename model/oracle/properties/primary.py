@@ -6,10 +6,10 @@ from zab_chaos.model.events import Broadcast, Established, packed
 from zab_chaos.model.oracle.broadcasts import Step
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.oracle.ledger import Delivery
-from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.properties.checker import Checker, OfDeliveries
 
 
-class LocalPrimaryOrder(Checker):
+class LocalPrimaryOrder(OfDeliveries):
     """DSN 2011, III-A: a primary broadcasts a before b: who delivers b delivers a before it.
 
     Verifies it for all pairs: a primary broadcasts counters 1, 2, 3, ... and a node delivers an epoch's counters in that
@@ -31,7 +31,7 @@ class LocalPrimaryOrder(Checker):
         self.found.add(f"node {event.node} broadcast {event.epoch}:{event.first} {what}", [earlier, event])
 
     def at_end(self) -> None:
-        self.checked = self.facts.deliveries
+        super().at_end()
         limit = self.facts.run.expect.get("counter_max")
         if isinstance(limit, int):
             for primary in itertools.chain.from_iterable(self.facts.broadcasts.epochs.values()):
@@ -59,7 +59,7 @@ class LocalPrimaryOrder(Checker):
         return [primary.event_of(counter) for primary in self.facts.broadcasts.epochs.get(epoch, ())][:1]
 
 
-class GlobalPrimaryOrder(Checker):
+class GlobalPrimaryOrder(OfDeliveries):
     """DSN 2011, III-A: what an earlier primary broadcast is delivered before what a later one did.
 
     Verifies that epochs never go back in the sequence that a node delivers in one life. Does not verify the order
@@ -70,9 +70,6 @@ class GlobalPrimaryOrder(Checker):
     source = "DSN 2011"
     statement = "Epochs never go back in a delivered sequence."
     rests_on_absence = False
-
-    def at_end(self) -> None:
-        self.checked = self.facts.deliveries
 
     def on_leap(self, delivery: Delivery) -> None:
         event = delivery.event
