@@ -7,22 +7,22 @@ for any more (a cancelled task, a time limit) is on its way all the same, and ma
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Self
 
 import zmq
 
-from zab_chaos.harness.client.session import ANY, Done, read_outcome
+from zab_chaos.harness.client.session import Done, Verbs, read_outcome
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.node.tree import outcomes
-from zab_chaos.node.tree.requests import Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.node.tree.requests import Children, Exists, Request
 
 BUSY_MS = 20  # between two looks at the clock while something is outstanding, or no node has been reached
 IDLE_MS = 500
 
 
-class AsyncSession:
+class AsyncSession(Verbs[Awaitable[Done]]):
     """One client. Every verb is awaited and raises Failed or Unknown; `submit` gives a future at once.
 
     `poller`: a zmq.asyncio.Poller, with which the line's client keeps its sockets registered.
@@ -87,30 +87,14 @@ class AsyncSession:
             loop.call_soon(self._turn)
         return future
 
-    def create(self, path: str, data: bytes = b"", sequential: bool = False) -> Awaitable[Done]:
-        """See `zab_chaos.harness.client.session.Session`, for all of the verbs."""
-        return self.submit(Create(path, data, sequential))
-
-    def set(self, path: str, data: bytes, version: int = ANY) -> Awaitable[Done]:
-        return self.submit(Set(path, data, version))
-
-    def delete(self, path: str, version: int = ANY) -> Awaitable[Done]:
-        return self.submit(Delete(path, version))
-
-    def check(self, path: str, version: int = ANY) -> Awaitable[Done]:
-        return self.submit(Check(path, version))
-
-    def multi(self, steps: Sequence[Step]) -> Awaitable[Done]:
-        return self.submit(Multi(list(steps)))
-
-    def get(self, path: str) -> Awaitable[Done]:
-        return self.submit(Get(path))
+    def ask(self, request: Request) -> Awaitable[Done]:
+        return self.submit(request)
 
     async def exists(self, path: str) -> bool:
-        return (await self.submit(Exists(path))).version is not None
+        return (await self.ask(Exists(path))).version is not None
 
     async def children(self, path: str) -> list[str]:
-        return (await self.submit(Children(path))).children or []
+        return (await self.ask(Children(path))).children or []
 
     def _turn(self) -> None:
         """Send, and look at once what has arrived: sending may have swallowed the signal that would wake the loop."""

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -12,9 +12,10 @@ import zmq
 from zab_chaos.harness.client import core
 from zab_chaos.harness.client.connection import Connection
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
+from zab_chaos.harness.client.session import Verbs
 from zab_chaos.node.net.keys import Keys
 from zab_chaos.node.tree.outcomes import Outcome
-from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
+from zab_chaos.node.tree.requests import Children, Exists, Request
 
 
 class PolledConnection(core.Connection, Protocol):
@@ -27,7 +28,7 @@ class PolledConnection(core.Connection, Protocol):
         """Why the connection is over, in words, or None."""
 
 
-class PolledClient(ABC):
+class PolledClient(Verbs[Outcome]):
     """Base, whatever carries its frames: a subclass says how to `_dial`.
 
     `number` (u64) names the session; drawn if not given. `timeout`: seconds after which an operation is unknown.
@@ -95,29 +96,14 @@ class PolledClient(ABC):
             self.poll(0.02)
         return self.connected
 
-    def create(self, path: str, data: bytes = b"", sequential: bool = False) -> Outcome:
-        return self.wait(self.submit(Create(path, data, sequential)))
-
-    def set(self, path: str, data: bytes, version: int = ANY) -> Outcome:
-        return self.wait(self.submit(Set(path, data, version)))
-
-    def delete(self, path: str, version: int = ANY) -> Outcome:
-        return self.wait(self.submit(Delete(path, version)))
-
-    def check(self, path: str, version: int = ANY) -> Outcome:
-        return self.wait(self.submit(Check(path, version)))
-
-    def multi(self, steps: Sequence[Step]) -> Outcome:
-        return self.wait(self.submit(Multi(list(steps))))
-
-    def get(self, path: str) -> Outcome:
-        return self.wait(self.submit(Get(path)))
+    def ask(self, request: Request) -> Outcome:
+        return self.wait(self.submit(request))
 
     def exists(self, path: str) -> Outcome:
-        return self.wait(self.submit(Exists(path)))
+        return self.ask(Exists(path))
 
     def children(self, path: str) -> Outcome:
-        return self.wait(self.submit(Children(path)))
+        return self.ask(Children(path))
 
     def flush(self) -> None:
         """Send what was submitted, as far as the connection takes it."""

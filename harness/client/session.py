@@ -8,19 +8,21 @@ The same session works over ZeroMQ and in the simulated world: what carries its 
 """
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.node.core.zxid import Zxid, pair
 from zab_chaos.node.tree import outcomes
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
+R = TypeVar("R")
 STEP = 0.05  # seconds between two looks at what goes on beside the waiting
 
-__all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown"]
+__all__ = ["ANY", "Done", "Failed", "Line", "Pending", "Session", "Unknown", "Verbs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,39 @@ class Pending:
         self._outcome = read_outcome(outcome)
 
 
-class Session:
+class Verbs(ABC, Generic[R]):
+    """The verbs of the tree. Each makes a request, and gives what `ask` makes of that."""
+
+    @abstractmethod
+    def ask(self, request: Request) -> R:
+        """Do one request."""
+
+    def create(self, path: str, data: bytes = b"", sequential: bool = False) -> R:
+        """A new znode. `sequential`: ten digits, counted by the parent, are appended; `.path` tells the whole."""
+        return self.ask(Create(path, data, sequential))
+
+    def set(self, path: str, data: bytes, version: int = ANY) -> R:
+        """Replace a znode's data, if it has that version."""
+        return self.ask(Set(path, data, version))
+
+    def delete(self, path: str, version: int = ANY) -> R:
+        """Remove a znode without children, if it has that version."""
+        return self.ask(Delete(path, version))
+
+    def check(self, path: str, version: int = ANY) -> R:
+        """Change nothing, but fail unless the znode is there and has that version."""
+        return self.ask(Check(path, version))
+
+    def multi(self, steps: Sequence[Step]) -> R:
+        """Several writes, of which all take effect or none."""
+        return self.ask(Multi(list(steps)))
+
+    def get(self, path: str) -> R:
+        """A znode's `.value` and `.version`, as the node has them that this session is connected to."""
+        return self.ask(Get(path))
+
+
+class Session(Verbs[Done]):
     """One client. Every verb waits for its outcome and raises Failed or Unknown; `submit` does not wait.
 
     A session belongs to one thread. `beside` is called every now and then while it waits.
@@ -140,37 +174,16 @@ class Session:
         self._line.submit(request, pending.known)
         return pending
 
-    def create(self, path: str, data: bytes = b"", sequential: bool = False) -> Done:
-        """A new znode. `sequential`: ten digits, counted by the parent, are appended; `.path` tells the whole."""
-        return self.submit(Create(path, data, sequential)).result()
-
-    def set(self, path: str, data: bytes, version: int = ANY) -> Done:
-        """Replace a znode's data, if it has that version."""
-        return self.submit(Set(path, data, version)).result()
-
-    def delete(self, path: str, version: int = ANY) -> Done:
-        """Remove a znode without children, if it has that version."""
-        return self.submit(Delete(path, version)).result()
-
-    def check(self, path: str, version: int = ANY) -> Done:
-        """Change nothing, but fail unless the znode is there and has that version."""
-        return self.submit(Check(path, version)).result()
-
-    def multi(self, steps: Sequence[Step]) -> Done:
-        """Several writes, of which all take effect or none."""
-        return self.submit(Multi(list(steps))).result()
-
-    def get(self, path: str) -> Done:
-        """A znode's `.value` and `.version`, as the node has them that this session is connected to."""
-        return self.submit(Get(path)).result()
+    def ask(self, request: Request) -> Done:
+        return self.submit(request).result()
 
     def exists(self, path: str) -> bool:
         """Whether there is such a znode."""
-        return self.submit(Exists(path)).result().version is not None
+        return self.ask(Exists(path)).version is not None
 
     def children(self, path: str) -> list[str]:
         """The names of a znode's children."""
-        return self.submit(Children(path)).result().children or []
+        return self.ask(Children(path)).children or []
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
         """Let time pass; see `Line.wait`."""
