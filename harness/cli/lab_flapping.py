@@ -84,7 +84,7 @@ def shrink_lab(
     if given:
         raise BadInput(f"{LAB} runs the lab's own protocol: leave out {', '.join(given)}")
     before = lab_flapping(1 if seed is None else seed)
-    if judge_flapping(before).violation is None:
+    if judge_flapping(before) is None:
         raise BadInput(f"{LAB} with seed {before.seed} violates nothing: there is nothing to shrink")
     after, tries = shrink_flapping(before, lambda arguments, tried: None)
     lines = timeline(after)

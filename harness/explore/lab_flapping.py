@@ -27,7 +27,7 @@ class Compared:
 def compare(seed: int) -> Compared:
     """Run both protocols with the links that are drawn from `seed`."""
     arguments = lab_flapping(seed)
-    violation = judge_flapping(arguments).violation
+    violation = judge_flapping(arguments)
     verdict, reasons = judge_full(arguments)
     return Compared(seed, str(violation) if violation is not None else None, verdict, reasons)
 

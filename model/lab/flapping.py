@@ -38,14 +38,6 @@ class PrefixViolation:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlappingResult:
-    """One run: what it was given, which is enough to repeat it, and the violation or None."""
-
-    arguments: LabArguments
-    violation: PrefixViolation | None
-
-
 def find_prefix_violation(nodes: Sequence[Node]) -> PrefixViolation | None:
     """The first pair of nodes of which neither's committed history is a prefix of the other's, or None."""
     committed = [(node.id, node.committed()) for node in nodes]
@@ -89,13 +81,8 @@ def _draw_links(chance: Random, nodes: int) -> frozenset[Link]:
     return frozenset(link for link in links if chance.random() < 0.3)
 
 
-def explore_flapping(seeds: Iterable[int]) -> list[FlappingResult]:
-    """Runs `lab_flapping` of every seed, some tens of milliseconds each."""
-    return [judge_flapping(lab_flapping(seed)) for seed in seeds]
-
-
-def judge_flapping(arguments: LabArguments) -> FlappingResult:
-    """Runs once and judges the end; what a shrinker calls with fewer cuts."""
+def judge_flapping(arguments: LabArguments) -> PrefixViolation | None:
+    """Run once, and judge the end; None: it violates nothing."""
     simulator = LabSimulator(arguments)
     simulator.run()
-    return FlappingResult(arguments=arguments, violation=find_prefix_violation(simulator.nodes))
+    return find_prefix_violation(simulator.nodes)

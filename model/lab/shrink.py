@@ -68,7 +68,7 @@ class _Search:
     def fails(self, candidate: LabArguments) -> bool:
         if candidate not in self._known:
             self.tries += 1
-            self._known[candidate] = judge_flapping(candidate).violation is not None
+            self._known[candidate] = judge_flapping(candidate) is not None
         return self._known[candidate]
 
     def first(self, candidates: Iterable[LabArguments]) -> int | None:
