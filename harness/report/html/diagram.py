@@ -6,13 +6,11 @@ Times are nanoseconds until `packed`, there microseconds. Whatever cannot be rea
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from zab_chaos.harness.report.html.lifetimes import TRACE
 from zab_chaos.harness.report.html.packed import pack, steps
-from zab_chaos.harness.report.html.source import Number, Source, Timed
+from zab_chaos.harness.report.html.source import OperationLine, Source, TraceLine
 from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, Sent, read_messages
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
@@ -23,27 +21,15 @@ STEPS = (
 )  # fmt: skip
 
 
-class StepLine(Timed, kw_only=True):
+class StepLine(TraceLine, kw_only=True):
     """A trace event, as far as the diagram shows it (results/README.md)."""
 
-    event: str
-    epoch: Number = 0
-    first: Number = 0
-    digests: str = ""
     txns: Any = None
-    kind: str = ""
-    keep: Any = None
-    last: Any = None
-    zxid: Any = None
 
 
-class RequestLine(Timed, kw_only=True):
-    """Half of an operation."""
+class RequestLine(OperationLine, kw_only=True):
+    """Half of an operation, with what it asked for and where it took effect."""
 
-    type: str
-    client: Annotated[int, msgspec.Meta(ge=0)]
-    seq: Number
-    node: Number = 0
     path: Any = ""
     zxid: Any = None
 
