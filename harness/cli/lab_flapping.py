@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from zab_chaos.harness.cli.output import print_json, tell
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError
+from zab_chaos.harness.cli.output import print_json, tell, write_file
+from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.explore.lab_flapping import Compared, compare, full_protocol, judge_full
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine.interrupt import Stopped
@@ -98,16 +98,9 @@ def shrink_lab(
         f"the full protocol under the original links: {verdict}",
     )
     if out is not None:
-        _write(out, full_protocol(after).source)
+        write_file(out, full_protocol(after).source)
         say(console, f"file     {out}, the shrunk links as a scenario for the full protocol")
     if json:
         facts = {"events": [events(before), events(after)], "tries": tries, "story": lines}
         print_json({"exit": int(Exit.PASS), **facts, "full_protocol": verdict, "reasons": reasons})
     return Exit.PASS
-
-
-def _write(place: Path, text: str) -> None:
-    try:
-        place.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None

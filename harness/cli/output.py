@@ -69,3 +69,11 @@ def tell(answer: dict[str, Any], out: Path | None, *, json: bool) -> None:
             raise HarnessError(f"{out} cannot be written: {error.strerror}. Choose another file with --out.") from error
     if json:
         print_json(answer)
+
+
+def write_file(place: Path, text: str) -> None:
+    """Write what the user has named a file for. Raises HarnessError."""
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.cli.lab_flapping import LAB, shrink_lab
-from zab_chaos.harness.cli.output import console_for, print_json
-from zab_chaos.harness.errors import BadInput, Exit, HarnessError, Interrupted
+from zab_chaos.harness.cli.output import console_for, print_json, write_file
+from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.exploration import Explored, Task, try_seed
 from zab_chaos.harness.explore.workers import Workers
 from zab_chaos.harness.machine import environment
@@ -99,7 +99,10 @@ def _by_running(
         if start is None:
             why = f"{culprit.scenario.name} (seed {culprit.seed}) did not fail again on {culprit.on}; --times raises the tries"
             return _say_unknown(why, console, json=json)
-        result = _searched(runs, culprit, start, limit, console, quiet=quiet)
+        say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
+        begun, before, progress = time.monotonic(), start.before, _Progress(console, quiet)
+        search = Search(Workers(1), partial(runs.fails, start.failure), limit, progress.tried)
+        result = _searched(search, progress, culprit, start, begun, lambda small: (runs.failing or before, None))
     release = [f"--{culprit.on}", culprit.release] if culprit.release is not None else []
     defect = ["--defect", culprit.scenario.defect] if culprit.scenario.defect is not None else []
     return _tell(start, result, place, [culprit.on, *release, *defect], console, json=json)
@@ -116,7 +119,7 @@ def _tell(
     confirm: Callable[[], dict[str, Any]] | None = None,
 ) -> int:
     """Write the result and say what came of it. `on`: where it fails, as for `zab run --on`; `confirm` tries it elsewhere."""
-    _write(place, result.scenario)
+    write_file(place, result.scenario.source)
     again = shlex.join(["zab", "run", str(place), "--on", *on])
     _show(start, result, place, again, console)
     confirmed = confirm() if confirm is not None else None
@@ -124,25 +127,6 @@ def _tell(
     if json:
         print_json(_answer(start, result, place, again, confirmed))
     return Exit.UNKNOWN if result.interrupted else Exit.PASS
-
-
-def _searched(
-    runs: Rerun, culprit: Culprit, start: Start, limit: Budget, console: Console, *, quiet: bool
-) -> "_Result":
-    begun, progress = time.monotonic(), _Progress(console, quiet)
-    say(console, f"{start.scenario.name}, seed {start.scenario.seed}: {start.failure}")
-    progress.step(start.scenario)
-    search = Search(Workers(1), partial(runs.fails, start.failure), limit, progress.tried)
-    complete = False
-    try:
-        small = shrink(search, start.scenario, progress.step)
-        complete = True
-    except (Stopped, Interrupted):
-        small = search.best or start.scenario
-    return _Result(
-        scenario=_named(small, culprit, start), after=(runs.failing or start.before) if complete else None, search=search,
-        stopped=search.over, others=None, seconds=time.monotonic() - begun,
-    )  # fmt: skip
 
 
 def read_budget(text: str) -> Budget:
@@ -166,13 +150,6 @@ def _place(culprit: Culprit, out: Path | None) -> Path:
     return place
 
 
-def _write(place: Path, scenario: Scenario) -> None:
-    try:
-        place.write_text(scenario.source, encoding="utf-8")
-    except OSError as error:
-        raise HarnessError(f"{place} cannot be written: {error.strerror}") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
     """The shrunk scenario. `after`: its run; `others`: how many of OTHER_SEEDS other seeds fail with it as well. Both are
@@ -193,25 +170,37 @@ class _Result:
 def _shrink(
     culprit: Culprit, start: Start, workers: Workers, limit: Budget, console: Console, *, quiet: bool
 ) -> _Result:  # fmt: skip
+    """Shrink in the simulator."""
     begun = time.monotonic()
     scenario, failure, defect = start.scenario, start.failure, culprit.defect
     seeds = witnesses(workers, defect, failure, scenario, scenario.seed)
     meant = "seed" if len(seeds) == 1 else "all of the seeds"
     told = f"each candidate must fail with {meant} {', '.join(map(str, seeds))}"
     say(console, f"{scenario.name}, seed {scenario.seed}: {failure}; {told}")
+
+    def tried(small: Scenario) -> tuple[Explored, int]:
+        found, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
+        seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
+        return found, len(failing_seeds(workers, defect, failure, small, seeds_after))
+
     progress = _Progress(console, quiet)
-    progress.step(scenario)
     search = Search(workers, partial(still_fails, defect, failure, seeds), limit, progress.tried)
+    return _searched(search, progress, culprit, start, begun, tried)
+
+
+def _searched(
+    search: Search, progress: _Progress, culprit: Culprit, start: Start, begun: float,
+    tried: Callable[[Scenario], tuple[Explored, int | None]],
+) -> _Result:  # fmt: skip
+    """Search until nothing smaller fails, or until the user stops it. `tried`: `_Result.after` and `.others`."""
+    progress.step(start.scenario)
     after: Explored | None = None
     others: int | None = None
     try:
-        small = _named(shrink(search, scenario, progress.step), culprit, start)
-        found, _ = try_seed(Task(scenario=small, defect=defect), small.seed)
-        seeds_after = range(small.seed + 1, small.seed + 1 + OTHER_SEEDS)
-        others = len(failing_seeds(workers, defect, failure, small, seeds_after))
-        after = found
-    except Stopped:
-        small = _named(search.best or scenario, culprit, start)
+        small = _named(shrink(search, start.scenario, progress.step), culprit, start)
+        after, others = tried(small)
+    except (Stopped, Interrupted):
+        small = _named(search.best or start.scenario, culprit, start)
     return _Result(
         scenario=small, after=after, search=search, stopped=search.over, seconds=time.monotonic() - begun, others=others
     )
