@@ -166,7 +166,7 @@ def surroundings(results: Path) -> dict[str, Any]:
             "processor": environment.processor(),
             "fdatasync_ms": statistics.median(syncs),
         },
-        "versions": environment.versions(None),
+        "versions": environment.versions(),
         "load_before": os.getloadavg(),
     }
 

@@ -72,7 +72,7 @@ def check(
     console.print(matrix(rows))
     answer = {
         **header(_command(only, on, effort), started),
-        "versions": environment.versions(None),
+        "versions": environment.versions(),
         "complete": len(rows) == len(defects),
         "defects": [row.facts() for row in rows],
     }

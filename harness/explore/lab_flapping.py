@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Operation, Scenario, Workload, parse
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
@@ -32,10 +31,10 @@ def compare(seed: int) -> Compared:
     return Compared(seed, str(violation) if violation is not None else None, verdict, reasons)
 
 
-def judge_full(arguments: LabArguments, defect: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """The full protocol's verdict under the lab's schedule, and why. `defect`: a known bug's name."""
+def judge_full(arguments: LabArguments) -> tuple[str, tuple[str, ...]]:
+    """The full protocol's verdict under the lab's schedule, and why."""
     scenario = full_protocol(arguments)
-    verdict = simulate(scenario, scenario.seed, DEFECTS[defect].path if defect is not None else None).verdict
+    verdict = simulate(scenario, scenario.seed, None).verdict
     return str(verdict.verdict), tuple(verdict.reasons)
 
 

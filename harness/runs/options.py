@@ -22,12 +22,12 @@ def implied(on: str) -> str:
     return "zookeeper"
 
 
-def read(name: str, *, on: str, nodes: int | None, defect: str | None, disk: str | None = None) -> Scenario:
-    """The scenario, with the number of nodes, the defect and the disk that were asked for. Raises BadInput: all mistakes."""
-    return suited(name, loaded(name, nodes=nodes, disk=disk), on=on, defect=defect)
+def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
+    """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
+    return suited(name, loaded(name, nodes=nodes), on=on, defect=defect)
 
 
-def loaded(name: str, *, nodes: int | None, disk: str | None) -> Scenario:
+def loaded(name: str, *, nodes: int | None, disk: str | None = None) -> Scenario:
     """The scenario, whatever it is to run on. Raises BadInput: all mistakes."""
     try:
         return load(catalogue.find(name), nodes, disk)

@@ -188,7 +188,7 @@ def facts_of(scenario: Scenario, options: RunOptions, folder: RunFolder, backend
         "defect": options.defect[0] if options.defect else None,
         "disk": scenario.disk,
         "record": options.record,
-        "versions": environment.versions(None),
+        "versions": environment.versions(),
         "commit": environment.commit(),
         "machine": None if exact else environment.facts(),
         "command": options.command or None,

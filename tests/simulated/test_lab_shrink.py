@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import load
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.explore.lab_flapping import full_protocol, judge_full
+from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.model.lab import LabArguments, lab_flapping
 from zab_chaos.model.lab.flapping import judge_flapping
 from zab_chaos.model.lab.shrink import events, outages, schedule_of, shrink_flapping, stretches
@@ -44,7 +46,8 @@ def test_the_full_protocol_holds_under_the_same_links(seed: int) -> None:
     """Shrunk and not. And the links are no soft ones: without the refusal of gaps it does not hold."""
     assert judge_full(shrunk(seed)) == ("PASS", ())
     assert judge_full(lab_flapping(seed)) == ("PASS", ())
-    assert judge_full(lab_flapping(seed), "gap-accepted")[0] == "VIOLATION"
+    defective = simulate(full_protocol(lab_flapping(seed)), seed, DEFECTS["gap-accepted"].path)
+    assert defective.verdict.verdict == "VIOLATION"
 
 
 def test_a_schedule_comes_back_from_its_outages() -> None:
