@@ -18,6 +18,7 @@ from zab_chaos.harness.report.html.evidence import TRACE, ZXID
 from zab_chaos.harness.report.html.fault_spans import MENDS, Span
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.messages import Sent
+from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
 
@@ -183,7 +184,7 @@ class _Search:
             at = self._broadcast_of(zxid)
             if at is not None and self._diagram.steps[at].t <= self._end:
                 step = self._diagram.steps[at]
-                yield Link(step.t, f"node {step.node} broadcast {_span(step.first, step.last)}", step=at)
+                yield Link(step.t, f"node {step.node} broadcast {span(step.first, step.last)}", step=at)
 
     def _broadcast_of(self, zxid: int) -> int | None:
         steps = self._diagram.steps
@@ -198,7 +199,7 @@ class _Search:
         for zxid in self._zxids:
             first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
             if first is not None and first[1].t > self._end:
-                yield Link(first[1].t, f"node {place.line} delivered {_show(zxid)}", step=first[0])
+                yield Link(first[1].t, f"node {place.line} delivered {show(zxid)}", step=first[0])
 
     # ---- from one to the next ----
 
@@ -245,8 +246,8 @@ class _Search:
     def _sent(self, at: int) -> Link:
         one = self._diagram.exchange.messages[at]
         about = one.about
-        span = _span(about.first, about.last) if about.last else f"of epoch {about.epoch}"
-        said = about.words or f"{about.kind} {span}"
+        these = span(about.first, about.last) if about.last else f"of epoch {about.epoch}"
+        said = about.words or f"{about.kind} {these}"
         return Link(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
     def _durable(self, at: int, following: int | None, target: Point) -> Iterator[Link]:
@@ -263,14 +264,6 @@ class _Search:
                 return
 
 
-def _show(zxid: int) -> str:
-    return zx.show(zx.Zxid(zxid))
-
-
-def _span(first: int, last: int) -> str:
-    return _show(last) if first == last else f"{_show(first)} to {_show(last)}"
-
-
 def _place(cited: Evidence) -> Point | None:
     match = TRACE.fullmatch(cited.file)
     return Point(int(match[1]), _time(cited)) if match is not None else None
@@ -283,13 +276,13 @@ def _belongs(step: Step, message: Sent) -> bool:
 
 
 def _words(step: Step) -> str:
-    span = _span(step.first, step.last)
+    these = span(step.first, step.last)
     return {
-        "accept": f"node {step.node} accepted {span}, durably",
+        "accept": f"node {step.node} accepted {these}, durably",
         "accepted_epoch": f"node {step.node} promised epoch {step.epoch}, durably",
         "current_epoch": f"node {step.node} took epoch {step.epoch}, durably",
-        "truncate": f"node {step.node} truncated {span}",
-    }.get(step.kind, f"node {step.node} restored a snapshot up to {_show(step.last)}")
+        "truncate": f"node {step.node} truncated {these}",
+    }.get(step.kind, f"node {step.node} restored a snapshot up to {show(step.last)}")
 
 
 # ---- the shortest way ----

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
@@ -27,23 +27,27 @@ def percentile(ascending: Sequence[int], share: float) -> int:
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
 
-def longest_pause(facts: Facts) -> tuple[int, int]:
-    """Begin and end (ns) of the longest time in which a write was due and none succeeded. Equal if there was none.
+def pauses(due: Sequence[int], done: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Begin and end of each time in which a write was due and none succeeded, in order.
 
-    Between two successes the time counts from the first write that came due after the former; after the last success
-    it counts to the end of the workload, or to the last thing that the clients wrote down.
+    Between two successes the time counts from the first write that came due after the former; after the last success to
+    `end`. `due`: when each write was, `done`: when those that succeeded were answered, both ascending.
     """
+    for before, after in zip([-1, *done], [*done, end], strict=True):
+        waiting = bisect_left(due, before)
+        if waiting < len(due) and due[waiting] < after:
+            yield due[waiting], after
+
+
+def longest_pause(facts: Facts) -> tuple[int, int]:
+    """Begin and end (ns) of the longest of the `pauses`, up to the end of the workload, or to the last thing that the clients
+    wrote down. Equal if there was none."""
     due, done = sorted(facts.writes_due), sorted(facts.writes_done)
     if not due:
         return 0, 0
     stopped = facts.milestones.get("workload-stopped")
     end = stopped.t if stopped is not None else max(due[-1], done[-1] if done else 0)
-    found = 0, 0
-    for before, after in zip([-1, *done], [*done, end], strict=True):
-        waiting = bisect_left(due, before)
-        if waiting < len(due) and after - due[waiting] > found[1] - found[0]:
-            found = due[waiting], after
-    return found
+    return max(pauses(due, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
 
 
 def longest_unavailability(facts: Facts) -> float:

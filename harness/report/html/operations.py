@@ -1,14 +1,13 @@
 """The clients' operations as columns: when each was due, how long it took, how it ended; and when no write got through."""
 
 from array import array
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
 
 from zab_chaos.harness.report.html.packed import steps
 from zab_chaos.harness.report.html.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
-from zab_chaos.model.oracle.measures import percentile
+from zab_chaos.model.oracle.measures import pauses, percentile
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 OUTCOMES = ("ok", "failed", "unknown")
@@ -61,21 +60,12 @@ class Operations:
         return {name: self.outcome.count(index) for index, name in enumerate(OUTCOMES)}
 
     def windows(self, end: int, at_least: int) -> list[tuple[int, int]]:
-        """When a write was due and none succeeded, for at least that long: (from, to), in order.
-
-        Between two successes the time counts from the first write that came due after the former; after the last one to
-        `end`. It is the measure of which zab_chaos.model.oracle.measures.longest_unavailability is the maximum.
-        """
+        """When a write was due and none succeeded, for at least that long: (from, to), in order. The last may last to `end`."""
         rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]
         due = sorted(row[0] for row in writes)
         done = sorted(row[0] + row[1] for row in writes if row[2] == 0)
-        found = []
-        for before, after in zip([-1, *done], [*done, end], strict=True):
-            waiting = bisect_left(due, before)
-            if waiting < len(due) and after - due[waiting] >= at_least:
-                found.append((due[waiting], after))
-        return found
+        return [(begin, over) for begin, over in pauses(due, done, end) if over - begin >= at_least]
 
 
 def read_operations(source: Source) -> Operations:
