@@ -64,6 +64,7 @@ class SimDisk(VolatileDisk[MemoryInode]):
     def new_life(self) -> None:
         """What was wrong with the disk was wrong in the process that used it."""
         self.faults = VirtualFaults(can_cut_power=self.faithful, spend=self._spend)
+        self.writes = self.syncs = 0
         self.owed, self.paid = 0, False
         self._kept = False
 

@@ -110,6 +110,12 @@ def test_the_command_compares_and_says_so(tmp_path: Path, capsys: pytest.Capture
 
 WRONG_CLOCKS = """
 [[fault]]
+at = 0.1
+do = "crash"
+target = "node-2"
+for = 0.1
+
+[[fault]]
 at = 0.2
 do = "clock-jump"
 target = "follower"
@@ -133,8 +139,10 @@ for = 0.4
 
 @pytest.mark.processes
 def test_clocks_and_disks_that_are_wrong_show_it_in_the_processes(tmp_path: Path) -> None:
+    """Also in a second life, whose disk counts from 0."""
     simulated, ran = in_both(SCENARIO.partition("[[fault]]")[0] + WRONG_CLOCKS, 5, tmp_path)
     assert (simulated.verdict.exit, ran.verdict.exit) == (0, 0)
     told = [one.folder.file("faults.jsonl").read_text() for one in (simulated, ran)]
     assert told[0] == told[1]
-    assert told[0].count('"confirmed":true') == 6
+    assert told[0].count('"confirmed":true') == 8
+    assert '"life":2' in told[0]
