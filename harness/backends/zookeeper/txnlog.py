@@ -1,7 +1,8 @@
 """ZooKeeper's transaction logs and what lies beside them, read as they are on a server's disk.
 
-`version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long); then for each transaction its Adler-32 (long), length (int),
-bytes, and `B`. The files are preallocated: after the last transaction come zeros. All numbers are big-endian.
+`version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long), of which a server checks "ZKLG" alone; then for each
+transaction its Adler-32 (long), length (int), bytes, and `B`. The files are preallocated: after the last transaction come
+zeros. All numbers are big-endian.
 `version-2/snapshot.<zxid hex>`: of a snapshot only the name is read; it may hold more than it says.
 
 A server that dies while it writes leaves an incomplete last transaction, which it drops at its next start; so does `read`.
@@ -139,9 +140,9 @@ def read(data: bytes, name: str = "log") -> Log:
     """One log file."""
     if len(data) < _FILE.size:
         return Log(torn=_written(data, 0))  # its server died before it had written the head
-    magic, version, _ = _FILE.unpack_from(data)
-    if (magic, version) != (MAGIC, 2):
-        return Log(damage=(f"{name} begins with {magic!r} and version {version}, and is no transaction log",))
+    magic, _, _ = _FILE.unpack_from(data)
+    if magic != MAGIC:
+        return Log(damage=(f"{name} begins with {magic!r}, and is no transaction log",))
     found: list[Transaction] = []
     at = _FILE.size
     while (record := _record(data, at)) is not None:

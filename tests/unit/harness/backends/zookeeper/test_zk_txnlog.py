@@ -113,6 +113,13 @@ def test_a_file_of_something_else_is_told() -> None:
     assert "is no transaction log" in read(HEAD[:3] + ZEROS).damage[0]  # a server refuses to start with it
 
 
+@pytest.mark.parametrize("version", [0, 1, 3, -1])
+def test_the_version_in_the_head_does_not_count_as_it_does_not_for_a_server(version: int) -> None:
+    """`FileTxnIterator.inStreamCreated` compares the magic number, and nothing else."""
+    head = struct.pack("!4siq", b"ZKLG", version, 0)
+    assert read(head + record(body(5)) + ZEROS) == read(HEAD + record(body(5)) + ZEROS)
+
+
 def test_what_a_closed_session_took_along_is_read_where_the_log_says_it() -> None:
     paths = struct.pack("!i", 1) + struct.pack("!i", 2) + b"/e"
     (closed,) = read(HEAD + record(body(9, txnlog.CLOSE, paths + bytes(12)))).transactions
