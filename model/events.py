@@ -452,6 +452,7 @@ class Milestone(Line, kw_only=True):
     node: int | None = None  # of `ended`, with `life` and `code`
     life: int | None = None
     code: int | None = None
+    why: str | None = None  # of `not-converged`
     runs: list[tuple[int, int, str, list[Summary]]] | None = None  # of `disk`: epoch, first, digests, txns
 
     @property

@@ -371,9 +371,11 @@ class Story:
         seconds: float = 0.5,
         invoked: int | None = None,
         leaves: float | None = None,
+        why: str = "different zxids",
     ) -> None:
-        """The workload ends, everything is healed, the nodes converge (or not). `invoked`: what the workload counted.
-        `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s later."""
+        """The workload ends, everything is healed, the nodes converge, or do not, and `why`. `invoked`: what the workload
+        counted. `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s
+        later."""
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
@@ -381,7 +383,8 @@ class Story:
         if converged:
             self.milestone("converged", zxid=list(last[0][0]) if last else [0, 0], seconds=seconds)
         else:
-            self.milestone("not-converged", nodes={str(n): list(s.last) for n, s in self.servers.items()})
+            ends = {str(node): list(server.last) for node, server in self.servers.items()}
+            self.milestone("not-converged", nodes=ends, why=why)
         if leaves is not None:
             end = self.t + 5_000_000_000
             self.t += int(leaves * 1e9)

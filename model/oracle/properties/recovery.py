@@ -1,6 +1,6 @@
 """Liveness, after healing (LADIS 2008, section 2: recovery)."""
 
-from zab_chaos.model.events import Role
+from zab_chaos.model.events import Exit, Role
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import longest_unavailability, seconds
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -40,7 +40,10 @@ class Recovery(Checker):
             return
         self.checked += 1
         if settled.event == "not-converged":
-            self.found.add("the nodes did not converge after everything was healed", [begin, settled])
+            why = f": {settled.why}" if settled.why else ""
+            self.found.add(
+                f"the nodes did not converge after everything was healed{why}", [begin, settled, *self._ends()]
+            )
             return
         took, bound = (settled.t - begin.t) / 1e9, self._bound("converges_within")
         if bound is not None and took > bound:
@@ -49,6 +52,11 @@ class Recovery(Checker):
                 [begin, settled],
             )
         self._stayed()
+
+    def _ends(self) -> list[Exit]:
+        """Of the nodes that had ended by themselves, and nobody had started again."""
+        up = self.facts.up_at_end()
+        return [node.exit for node in self.facts.nodes.values() if node.exit is not None and node not in up]
 
     def _stayed(self) -> None:
         """Whoever has a leader keeps it while nothing happens."""

@@ -160,6 +160,18 @@ def test_a_member_again_after_amnesia_counts() -> None:
     assert finish(feed(story, faults_first=False), story).verdict is Outcome.PASS
 
 
+def test_why_the_nodes_did_not_converge_is_told_and_who_had_ended_by_himself() -> None:
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.event(3, "exit", code=1, why="the current epoch is older than the last zxid")
+    story.servers[3].up = False
+    story.settle(converged=False, why="no answer from node-3")
+    (found,) = finish(feed(story, faults_first=False), story).property("recovery").violations
+    assert found.words == "the nodes did not converge after everything was healed: no answer from node-3"
+    assert [it.event["event"] for it in found.evidence] == ["safety-ended", "not-converged", "exit"]
+
+
 def test_min_acked_can_be_given() -> None:
     story = ensemble(writes=2, min_acked=3)
     story.settle()
