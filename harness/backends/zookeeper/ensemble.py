@@ -234,9 +234,9 @@ class _Past:
         if key in self._open and not self._servers.alive(node):
             self._open.remove(key)
             code = self._servers.ended_by_itself(node)
-            self._lives[key] = replace(
-                self._lives[key], ended=time.monotonic_ns(), after=read_disk(self._servers.data(node)), code=code
-            )
+            why = server_log.reason(self._servers.log(*key)) if code is not None else None
+            disk = read_disk(self._servers.data(node))
+            self._lives[key] = replace(self._lives[key], ended=time.monotonic_ns(), after=disk, code=code, why=why)
 
     def all(self, trees: Mapping[int, str]) -> list[PastLife]:
         now = time.monotonic_ns()

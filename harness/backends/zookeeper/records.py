@@ -43,7 +43,8 @@ NUMBER = re.compile(r"\d{10}$")  # of a sequential znode
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """One life of a server. Times are monotonic nanoseconds. `before`, `after`: its disk when it began and when it had ended;
-    `code`: its exit status, if it ended by itself; `tree`: the digest of the tree that it showed at the very end."""
+    `code`: its exit status, if it ended by itself, and `why`, in its words; `tree`: the digest of the tree that it showed at
+    the very end."""
 
     node: int
     life: int
@@ -52,6 +53,7 @@ class Life:
     before: Log
     after: Log
     code: int | None = None
+    why: str | None = None
     tree: str | None = None
 
 
@@ -125,7 +127,7 @@ def _boots(evidence: Evidence) -> Iterator[Event]:
         )  # fmt: skip
         yield _event(life, life.ended, "left", **_held(life.after))
         if life.code is not None:
-            yield _event(life, life.ended, "exit", code=life.code, why="it ended by itself")
+            yield _event(life, life.ended, "exit", code=life.code, why=life.why or "it ended by itself")
 
 
 def _held(log: Log) -> Event:

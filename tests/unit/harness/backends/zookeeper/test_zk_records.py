@@ -342,6 +342,10 @@ def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
     (left,) = events_of(evidence([dead], []), "left")
     assert (left["t"], left["accepted_epoch"], left["current_epoch"], left["last_zxid"]) == (500 * MS, 3, 2, [1, 4])
     assert [event["event"] for event in traces(evidence([dead], []))[1, 1]][-2:] == ["left", "exit"]
+    refused = replace(dead, why="No snapshot found")
+    assert [events_of(evidence([one], []), "exit")[0]["why"] for one in (dead, refused)] == [
+        "it ended by itself", "No snapshot found",
+    ]  # fmt: skip
     (empty,) = events_of(evidence(lives(replace(log(), epochs=(None, None))), []), "left")
     assert (empty["accepted_epoch"], empty["current_epoch"], empty["last_zxid"]) == (0, 0, [0, 0])
 

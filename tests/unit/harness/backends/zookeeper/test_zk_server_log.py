@@ -1,4 +1,4 @@
-"""What a server's log says of the epochs that it leads, as each line of releases writes it."""
+"""What a server's log says of the epochs that it leads and of why it ends, as each line of releases writes it."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zab_chaos.harness.backends.zookeeper.server_log import Led, read
+from zab_chaos.harness.backends.zookeeper.server_log import Led, read, reason
 
 THREAD = "[QuorumPeer[myid=3](plain=127.0.0.1:24645)(secure=disabled)]"
 OTHERS = f"2026-01-31 12:00:00,100 {THREAD} INFO QuorumPeer - Peer state changed: leading\n\tat java.base/Thread.run\n"
@@ -51,3 +51,41 @@ def test_a_life_may_lead_several_epochs_or_none(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert led(tmp_path, OTHERS) == []
     assert list(read(tmp_path / "node-3-9.log", 3, 9)) == []
+
+
+REFUSED = """\
+2026-01-31 12:00:00,364 [main] ERROR Util - Last transaction was partial.
+2026-01-31 12:00:00,375 [main] ERROR QuorumPeer - Unable to load database on disk
+java.io.IOException: The current epoch, 2, is older than the last zxid, 12884901922
+\tat org.apache.zookeeper.server.quorum.QuorumPeer.loadDataBase(QuorumPeer.java:1178)
+2026-01-31 12:00:00,376 [main] ERROR QuorumPeerMain - Unexpected exception, exiting abnormally
+java.lang.RuntimeException: Unable to run quorum server
+\tat org.apache.zookeeper.server.quorum.QuorumPeer.loadDataBase(QuorumPeer.java:1204)
+Caused by: java.io.IOException: The current epoch, 2, is older than the last zxid, 12884901922
+\t... 4 more
+2026-01-31 12:00:00,376 [main] INFO ZKAuditProvider - ZooKeeper audit is disabled.
+2026-01-31 12:00:00,381 [main] ERROR ServiceUtils - Exiting JVM with code 1
+"""
+UNMATCHED = """\
+2026-01-31 12:00:00,100 ERROR [main] FileTxnLog - An earlier one
+java.io.EOFException
+2026-01-31 12:00:00,200 ERROR [QuorumPeer[myid=1]/127.0.0.1:1] FollowerZooKeeperServer - Committing zxid 0x1 but not 0x2
+2026-01-31 12:00:00,300 WARN  [main] Learner - Exception when following the leader
+java.net.SocketException: Socket closed
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (REFUSED, "java.io.IOException: The current epoch, 2, is older than the last zxid, 12884901922"),
+        (UNMATCHED, "Committing zxid 0x1 but not 0x2"),
+        (UNMATCHED.replace("ERROR", "WARN "), None),
+    ],
+)
+def test_a_server_says_why_it_ends_in_the_last_error_of_its_log(tmp_path: Path, text: str, words: str | None) -> None:
+    """Of an exception its first cause. That Java ends, and what is a warning, is no reason."""
+    file = tmp_path / "node-1-4.log"
+    assert reason(file) is None
+    file.write_text(text)
+    assert reason(file) == words
