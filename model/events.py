@@ -72,11 +72,13 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
 
 
 class Left(TraceEvent, kw_only=True, tag="left"):
-    """What a life left on its disk, as others have read it there."""
+    """What a life left on its disk, as others have read it there. `log`: the first and the last of consecutive zxids."""
 
     accepted_epoch: U32
     current_epoch: U32
     last_zxid: Pair
+    log: list[tuple[Pair, Pair]] = []
+    snapshots: list[Pair] = []
 
 
 class Role(TraceEvent, kw_only=True, tag="role"):

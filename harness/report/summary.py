@@ -7,15 +7,17 @@ from zab_chaos.harness.report.answer import answer, not_kept
 from zab_chaos.harness.report.chain import chain_of, preceding
 from zab_chaos.harness.report.html.diagram import read_diagram
 from zab_chaos.harness.report.html.fault_spans import read_spans
-from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.sentences import in_words, transactions
 from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.model.events import Left
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 
 VIOLATIONS_SHOWN = 3  # of one property
 EVIDENCE_SHOWN = 8  # lines under one violation
 LINKS_SHOWN = 8  # events before a violation, the last ones
+LOGS = "Logs in the end"
 
 
 def led_to(folder: RunFolder, verdict: Verdict) -> list[str]:
@@ -57,6 +59,21 @@ def findings(verdict: Verdict) -> list[str]:
     return [*(line for item in not_kept(verdict) for line in finding(item)), *other_reasons(verdict)]
 
 
+def logs(folder: RunFolder) -> list[str]:
+    """What the log of each server holds in the end, a line each; nothing of nodes whose disks nobody has read."""
+    left = (
+        found for path in folder.file("trace").glob("*.jsonl") for found in folder.lines(f"trace/{path.name}", Left)
+    )
+    last = {one.node: one for one in sorted(left, key=lambda one: (one.node, one.life))}
+    return [f"  node {node}: {_held(one)}" for node, one in last.items() if one.log or one.snapshots]
+
+
+def _held(left: Left) -> str:
+    taken = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
+    epochs = f"f.p = {left.accepted_epoch}, f.a = {left.current_epoch}"
+    return f"{transactions(left.log) or 'nothing'}; snapshots {taken}; {epochs}"
+
+
 def faults(folder: RunFolder) -> list[str]:
     """One line per fault: when (in seconds since the workload began), what, on which nodes, for how long."""
     lines, zero = [], fault_timeline.origin(folder)
@@ -73,6 +90,8 @@ def story(folder: RunFolder, verdict: Verdict, again: str | None) -> str:
     """The whole text, with the run's folder and the command that repeats the run."""
     parts = [f"verdict {verdict.verdict}: {answer(verdict)}"]
     parts += ["\n".join(lines) for lines in (led_to(folder, verdict), findings(verdict)) if lines]
+    held = logs(folder) if verdict.verdict is Outcome.VIOLATION else []
+    parts += ["\n".join([LOGS, *held])] if held else []
     broken = faults(folder)
     parts += ["\n".join(["Faults", *broken])] if broken else []
     parts.append("\n".join([f"results  {folder.path}", *([f"again    {again}"] if again else [])]))

@@ -49,6 +49,8 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
         _properties(verdict, console)
     if known is not None and not failed:
         _violations(known, console)
+    if known is not None and known.verdict is Outcome.VIOLATION:
+        _logs(folder, console)
     _end(folder, facts, verdict, console, summary.other_reasons(known) if known is not None and not failed else [])
 
 
@@ -113,6 +115,16 @@ def _violations(verdict: Verdict, console: Console) -> None:
         state = "violated" if item.verdict is Judgement.VIOLATION else "uncertain"
         say(console, f"also {state}: {item.name}: {words}{more}")
     console.print()
+
+
+def _logs(folder: RunFolder, console: Console) -> None:
+    """Where a server's log has a hole, the other servers' logs show what is missing there."""
+    held = summary.logs(folder)
+    if held:
+        say(console, summary.LOGS, "bold")
+        for line in held:
+            say(console, line)
+        console.print()
 
 
 def _end(

@@ -125,7 +125,7 @@ def _boots(evidence: Evidence) -> Iterator[Event]:
             life, life.began, "boot", disk=_found(life), **_held(life.before), snapshot_zxid=[0, 0],
             torn_bytes=life.before.torn, faithful=False, nodes=evidence.nodes, defect=None, pid=None,
         )  # fmt: skip
-        yield _event(life, life.ended, "left", **_held(life.after))
+        yield _event(life, life.ended, "left", **_held(life.after), **_files(life.after))
         if life.code is not None:
             yield _event(life, life.ended, "exit", code=life.code, why=life.why or "it ended by itself")
 
@@ -134,6 +134,15 @@ def _held(log: Log) -> Event:
     """The epochs of a disk, and where its history ends."""
     accepted, current = (epoch or 0 for epoch in log.epochs)
     return {"accepted_epoch": accepted, "current_epoch": current, "last_zxid": pair(Zxid(log.last))}
+
+
+def _files(log: Log) -> Event:
+    """What its transactions are, the first and the last of consecutive ones, and which snapshots it has."""
+    runs = [(batch[0].zxid, batch[-1].zxid) for batch in _batches(log.transactions)]
+    return {
+        "log": [[pair(Zxid(zxid)) for zxid in run] for run in runs],
+        "snapshots": [pair(Zxid(zxid)) for zxid in sorted(log.snapshots)],
+    }
 
 
 def _found(life: Life) -> str:

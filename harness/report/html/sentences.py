@@ -1,13 +1,15 @@
 """What a line of a run's folder says, as a sentence for people."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from zab_chaos.model.events import Pair, packed
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.evidence import span as span_of_zxids
 from zab_chaos.node.core import digest as dg
 
 Line = dict[str, Any]
+RUNS_SHOWN = 12  # of a log
 
 
 def in_words(file: str, line: Line) -> str:
@@ -41,6 +43,12 @@ def _batch(line: Line) -> str:
     return span_of_zxids((epoch << 32) | first, (epoch << 32) | (first + count - 1)) + many
 
 
+def transactions(runs: Sequence[tuple[Pair, Pair]]) -> str:
+    """`1:1 to 1:4, 2:1 to 2:9`, of the first and the last of consecutive ones; of many runs the last."""
+    left_out = f"and {len(runs) - RUNS_SHOWN} more, " if len(runs) > RUNS_SHOWN else ""
+    return left_out + ", ".join(span_of_zxids(packed(first), packed(last)) for first, last in runs[-RUNS_SHOWN:])
+
+
 def _zxid(value: Any) -> str:
     epoch, counter = value
     return show((int(epoch), int(counter)))
@@ -61,6 +69,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "boot": _booted,
     "left": lambda line: (
         f"left on its disk f.p = {line['accepted_epoch']}, f.a = {line['current_epoch']}, last zxid {_zxid(line['last_zxid'])}"
+        + (f"; log {transactions(line['log'])}" if line.get("log") else "")
     ),
     "vote": lambda line: f"votes for {_leader(line)} (round {line['round']})",
     "role": lambda line: f"became {line['role']}" + (f": {line['why']}" if line.get("why") else ""),

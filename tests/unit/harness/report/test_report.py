@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zab_chaos.harness.report import terminal
+from zab_chaos.harness.report import summary, terminal
 from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline, run_folder
@@ -132,6 +132,29 @@ def test_a_violation_is_told_in_words_with_its_evidence(run: RunFolder) -> None:
     assert "trace/node-1-1.jsonl:9  node 1 (life 1) became LOOKING" in text
     assert "{" not in text  # the line itself is in the file, and folded in the page
     assert "and 12 more (verdict.json)" in text
+
+
+def left(node: int, life: int, *runs: list[list[int]], **fields: Any) -> dict[str, Any]:
+    held = {"accepted_epoch": 2, "current_epoch": 1, "last_zxid": runs[-1][-1] if runs else [0, 0]}
+    return {"t": life, "node": node, "life": life, "n": 1, "event": "left", **held, "log": runs, **fields}
+
+
+def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_it(run: RunFolder) -> None:
+    """A log that nobody has read, as of nodes that write a trace of their own, is not shown."""
+    write_lines(run, "trace/node-1-1.jsonl", [left(1, 1, [[1, 1], [1, 9]])])
+    write_lines(run, "trace/node-1-2.jsonl", [left(1, 2, [[1, 1], [1, 4]], [[2, 1], [2, 1]], snapshots=[[0, 0]])])
+    write_lines(run, "trace/node-2-1.jsonl", [left(2, 1, *[[[at, 1], [at, 2]] for at in range(1, 15)])])
+    write_lines(run, "trace/node-3-1.jsonl", [left(3, 1), {"event": "left"}, {"event": "exit"}])
+    judge(run)
+    assert "Logs in the end" not in shown(run)
+    judge(run, verdict="VIOLATION", exit=1, properties=[broken("durability", 1)])
+    lines = [line for line in shown(run).splitlines() if line.startswith("  node ") and "f.p" in line]
+    assert lines[0] == "  node 1: 1:1 to 1:4, 2:1; snapshots 0:0; f.p = 2, f.a = 1"
+    assert lines[1].startswith("  node 2: and 2 more, 3:1 to 3:2, 4:1 to 4:2, ")
+    assert len(lines) == 2
+    verdict = run.read_verdict()
+    assert verdict is not None
+    assert "Logs in the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.story(run, verdict, None)
 
 
 def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:

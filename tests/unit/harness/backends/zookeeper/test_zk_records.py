@@ -350,6 +350,14 @@ def test_what_a_disk_held_at_the_end_of_each_life_is_left() -> None:
     assert (empty["accepted_epoch"], empty["current_epoch"], empty["last_zxid"]) == (0, 0, [0, 0])
 
 
+def test_a_hole_in_a_log_is_left_as_two_runs_of_transactions() -> None:
+    hole = log(BEGIN, ONE, THREE, NEXT, snapshots=(zxid(1, 2), 0))
+    (left,) = events_of(evidence(lives(hole), []), "left")
+    assert left["log"] == [[[1, 1], [1, 2]], [[1, 4], [1, 4]], [[2, 1], [2, 1]]]
+    assert left["snapshots"] == [[0, 0], [1, 2]]
+    assert events_of(evidence(lives(log()), []), "left")[0]["log"] == []
+
+
 def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:
     """As ZOOKEEPER-4643: node 1 has written epoch 2, and has not been sent what epoch 1 acknowledged last."""
     early, behind = log(*ALL_FOUR[:3], epochs=(2, 2)), log(*ALL_FOUR[:3])

@@ -229,6 +229,17 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
             {"event": "channel", "peer": 3, "session": 1, "first": 7, "last": 18, "ended": "closed"},
             "had taken frames 7 to 18 of session 1 from node 3 when it ended (closed)",
         ),
+        (
+            "trace/node-2-1.jsonl",
+            {
+                "event": "left",
+                "accepted_epoch": 2,
+                "current_epoch": 1,
+                "last_zxid": [2, 1],
+                "log": [[[1, 1], [1, 4]], [[2, 1], [2, 1]]],
+            },
+            "last zxid 2:1; log 1:1 to 1:4, 2:1",
+        ),
         ("trace/node-2-1.jsonl", {"event": "truncate"}, "wrote `truncate`"),
         ("trace/node-2-1.jsonl", {"event": "accept", "digests": 5}, "wrote `accept`"),
         (
