@@ -3,7 +3,9 @@
 `version-2/log.<zxid hex>`: "ZKLG", version (int), dbid (long), of which a server checks "ZKLG" alone; then for each
 transaction its Adler-32 (long), length (int), bytes, and `B`. The files are preallocated: after the last transaction come
 zeros. All numbers are big-endian.
-`version-2/snapshot.<zxid hex>`: of a snapshot only the name is read; it may hold more than it says.
+`version-2/snapshot.<zxid hex>`: of a snapshot only the name is read, if it is whole; it may hold more than it says. It ends
+with the Adler-32 of everything before (long) and the text "/". One that a power cut has left in part is none: a server passes
+over it.
 
 A server that dies while it writes leaves an incomplete last transaction, which it drops at its next start; so does `read`.
 What a server refuses to start with is damage, and said.
@@ -22,6 +24,7 @@ from zab_chaos.node.core.digest import blake2b
 
 VERSION_2 = "version-2"
 MAGIC = b"ZKLG"
+COMPRESSED = (".gz", ".snappy")  # snapshots, as zookeeper.snapshot.compression.method asks for them
 LARGEST = 1 << 26  # bytes of one transaction; ZooKeeper takes 1 MiB from a client, and some more for itself
 
 # Types of transactions.
@@ -33,6 +36,7 @@ DIGEST_BYTES = 12  # version and digest of the tree, which follow a transaction 
 _FILE = struct.Struct("!4siq")
 _RECORD = struct.Struct("!qi")
 _HEADER = struct.Struct("!qiqqi")  # client, cxid, zxid, time, type
+_SEAL = struct.Struct("!qi1s")  # of a snapshot: Adler-32, and a text of one letter
 _INT, _LONG = struct.Struct("!i"), struct.Struct("!q")
 _NAME = re.compile(r"(log|snapshot)\.([0-9a-f]+)(\.\w+)?")
 
@@ -58,9 +62,9 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a server's disk holds. `transactions` by zxid, ascending; `snapshots` are the zxids of their names; `torn`: bytes of
-    an incomplete end; `damage`, in words: after it nothing of a file was read. `epochs` are (accepted, current), None where
-    there is no such file."""
+    """What a server's disk holds. `transactions` by zxid, ascending; `snapshots` are the zxids of whole ones' names; `torn`:
+    bytes of an incomplete end; `damage`, in words: after it nothing of a file was read. `epochs` are (accepted, current),
+    None where there is no such file."""
 
     transactions: tuple[Transaction, ...] = ()
     snapshots: tuple[int, ...] = ()
@@ -95,7 +99,7 @@ def read_disk(folder: Path) -> Log:
             _append(transactions, part.transactions)
             torn = part.torn
             damage += part.damage
-    snapshots = tuple(number for kind, number, _ in files if kind == "snapshot")
+    snapshots = tuple(number for kind, number, path in files if kind == "snapshot" and _is_whole(path))
     return Log(tuple(transactions.values()), snapshots, torn, tuple(damage), (accepted, current))
 
 
@@ -168,6 +172,17 @@ def decode(body: bytes) -> Transaction:
     # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
     meant = _HEADER.size if kind == MULTI and not steps else reader.at
     return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps, tuple(reader.ephemerals))
+
+
+def _is_whole(snapshot: Path) -> bool:
+    """Whether a server can read it. Of a compressed one that is not known, and it counts."""
+    if snapshot.suffix in COMPRESSED:
+        return True
+    data = snapshot.read_bytes()
+    if len(data) < _SEAL.size:
+        return False
+    checksum, length, mark = _SEAL.unpack_from(data, len(data) - _SEAL.size)
+    return (length, mark) == (1, b"/") and bool(checksum == adler32(data[: -_SEAL.size]))
 
 
 def _append(transactions: dict[int, Transaction], more: tuple[Transaction, ...]) -> None:

@@ -25,6 +25,10 @@ def record(data: bytes, checksum: int | None = None) -> bytes:
     return struct.pack("!qi", adler32(data) if checksum is None else checksum, len(data)) + data + b"B"
 
 
+def snapshot(data: bytes) -> bytes:
+    return data + struct.pack("!qi", adler32(data), 1) + b"/"
+
+
 def zxids(log: Log) -> list[int]:
     return [one.zxid for one in log.transactions]
 
@@ -152,13 +156,25 @@ def test_a_disk_is_its_files_in_the_order_of_their_names(tmp_path: Path) -> None
     inside.mkdir()
     (inside / "log.5").write_bytes(HEAD + record(body(5)) + record(body(6)) + record(body(7)) + ZEROS)
     (inside / "log.7").write_bytes(HEAD + record(body(7, rest=struct.pack("!i", 0))) + record(body(8)) + b"\1")
-    (inside / "snapshot.6").write_bytes(b"")
-    (inside / "snapshot.a").write_bytes(b"")
+    (inside / "snapshot.6").write_bytes(snapshot(b"a tree"))
+    (inside / "snapshot.a").write_bytes(snapshot(b"another one"))
     (inside / "acceptedEpoch").write_text("3")
     log = read_disk(tmp_path)
     assert zxids(log) == [5, 6, 7, 8]
     assert (log.snapshots, log.epochs, log.torn, log.last) == ((6, 10), (3, None), 1, 10)
     assert read_disk(tmp_path / "none") == Log()
+
+
+def test_a_snapshot_that_a_power_cut_has_left_in_part_is_none(tmp_path: Path) -> None:
+    """A server that finds one reads the one before. Since 3.6 what follows the tree has a checksum of its own."""
+    inside = tmp_path / "version-2"
+    inside.mkdir()
+    whole = snapshot(b"a tree")
+    parts = [whole, b"", whole[:9], whole[:-1], b"\0" * len(whole), b"\0" * 6 + whole[6:], snapshot(whole + b"digest")]
+    for number, data in enumerate(parts, 1):
+        (inside / f"snapshot.{number}").write_bytes(data)
+    (inside / "snapshot.8.gz").write_bytes(b"")
+    assert read_disk(tmp_path).snapshots == (1, 7, 8)
 
 
 def test_the_epochs_of_a_living_server_are_never_ahead_of_its_promise_or_its_history(
