@@ -45,9 +45,9 @@ class Load3:
         while (
             (due := agenda.due_ns) is not None and due < time.monotonic_ns() - self._begun and client.outstanding < 20
         ):
-            request, node = agenda.take()
-            if node is not None:
-                client.move(node)
+            request, asked = agenda.take()
+            if isinstance(asked.node, int):
+                client.move(asked.node)
             recorded.submit(request, lambda outcome, request=request: agenda.learn(request, outcome))
         client.poll(0.002)
 
