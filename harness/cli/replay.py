@@ -21,13 +21,13 @@ from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.answer import earliest
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.run_data import have_own_clocks
-from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results import run_folder as stored
+from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of, other_version
 from zab_chaos.model.replay.difference import Difference
 from zab_chaos.model.replay.life import Mark, Rerun

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from zab_chaos.harness.report.answer import earliest
 from zab_chaos.harness.report.html.diagram import Diagram, Step
 from zab_chaos.harness.report.html.evidence import TRACE, ZXID
-from zab_chaos.harness.report.html.fault_spans import MENDS, Span
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.messages import Sent
+from zab_chaos.harness.results.fault_spans import MENDS, Span
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx

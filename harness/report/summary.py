@@ -6,11 +6,11 @@
 from zab_chaos.harness.report.answer import answer, not_kept
 from zab_chaos.harness.report.chain import chain_of, preceding
 from zab_chaos.harness.report.html.diagram import read_diagram
-from zab_chaos.harness.report.html.fault_spans import read_spans
 from zab_chaos.harness.report.html.sentences import in_words, transactions
-from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
+from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model.events import Left
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict
 

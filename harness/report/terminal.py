@@ -13,10 +13,10 @@ from rich.text import Text
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.report.answer import answer, capital, not_kept
 from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.report.html.fault_spans import read_spans
-from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline
+from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 COLOURS = {

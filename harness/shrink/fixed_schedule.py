@@ -6,10 +6,10 @@ from dataclasses import replace
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Scenario
-from zab_chaos.harness.report.html.fault_spans import Span, read_spans
-from zab_chaos.harness.report.html.source import Source
+from zab_chaos.harness.results.fault_spans import Span, read_spans
 from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model import events as ev
 
 SHORTEST = 0.01  # seconds that a fault may last in a scenario's file

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from zab_chaos.harness.report.html.evidence import read_verdict
-from zab_chaos.harness.report.html.fault_spans import MENDS, read_spans
 from zab_chaos.harness.report.html.lanes import stretches
 from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
-from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.results.fault_spans import MENDS, read_spans
 from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.harness.results.run_folder import below, read_json
+from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.pipeline.naming import experiment
 
 CSV = ("path", "scenario", "defect", "seed", "verdict", "expected", "as_expected", "violated", "reasons", "command")

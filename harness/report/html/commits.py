@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zab_chaos.harness.report.html.lifetimes import Life
-from zab_chaos.harness.report.html.source import TraceLine
+from zab_chaos.harness.results.source import TraceLine
 
 POINTS = 6000  # of one run's time axis; what lies closer is merged, the highest lag is kept
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from zab_chaos.harness.report.html.lifetimes import TRACE
 from zab_chaos.harness.report.html.packed import pack, steps
-from zab_chaos.harness.report.html.source import OperationLine, Source, TraceLine
 from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, Sent, read_messages
+from zab_chaos.harness.results.source import OperationLine, Source, TraceLine
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.peer import Peer

@@ -10,7 +10,7 @@ import msgspec
 from zab_chaos.harness.report.abridged import brief
 from zab_chaos.harness.report.answer import not_kept
 from zab_chaos.harness.report.html.sentences import in_words
-from zab_chaos.harness.report.html.source import Source
+from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Evidence, Property, Verdict
 from zab_chaos.node.core import digest as dg
 

@@ -8,8 +8,8 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from zab_chaos.harness.report.html.fault_spans import KILLS, Span
-from zab_chaos.harness.report.html.source import MilestoneLine, Source, TraceLine
+from zab_chaos.harness.results.fault_spans import KILLS, Span
+from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.node.core import digest as dg
 
 TRACE = re.compile(r"node-([1-9]\d{0,5})-([1-9]\d{0,5})\.jsonl")

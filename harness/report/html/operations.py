@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zab_chaos.harness.report.html.packed import steps
-from zab_chaos.harness.report.html.source import OperationLine, Source
+from zab_chaos.harness.results.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
 

@@ -8,13 +8,13 @@ from zab_chaos.harness.report.chain import Chain, chain_of
 from zab_chaos.harness.report.html.commits import Lag, lags
 from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
 from zab_chaos.harness.report.html.evidence import Judged, read_verdict
-from zab_chaos.harness.report.html.fault_spans import MENDS, Span, Touched, pauses, read_spans, touched_links
 from zab_chaos.harness.report.html.lanes import Stretch, stretches
 from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_ends
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import in_words
-from zab_chaos.harness.report.html.source import MilestoneLine, Source
+from zab_chaos.harness.results.fault_spans import MENDS, Span, Touched, pauses, read_spans, touched_links
 from zab_chaos.harness.results.run_folder import read_json
+from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 

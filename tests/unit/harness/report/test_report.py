@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from zab_chaos.harness.report import summary, terminal
-from zab_chaos.harness.report.html.fault_spans import read_spans
-from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.results import fault_timeline, run_folder
+from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
+from zab_chaos.harness.results.source import Source
 
 SECOND = 10**9
 

@@ -15,8 +15,8 @@ from tests.corpus.story import Story
 from zab_chaos.harness.report.html.diagram import Diagram, Request, read_diagram
 from zab_chaos.harness.report.html.evidence import read_verdict
 from zab_chaos.harness.report.html.packed import pack, steps
-from zab_chaos.harness.report.html.source import Source
 from zab_chaos.harness.report.messages import NOT_RECORDED, About, Exchange, Sent
+from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core.peer import Peer
 

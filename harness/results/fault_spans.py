@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from zab_chaos.harness.report.html.source import FaultLine, Source
+from zab_chaos.harness.results.source import FaultLine, Source
 
 KILLS = {"crash", "crash-at", "power-cut", "wipe", "stop", "disk-full", "disk-error"}
 CUTS = {"partition", "flap", "stall", "net-disconnect"}  # nothing gets through; other faults of links only disturb them
