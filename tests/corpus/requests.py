@@ -108,6 +108,29 @@ def once_by_a_client_that_no_node_knows() -> Story:
 
 
 @violates("exactly once")
+def once_fence_where_nobody_was() -> Story:
+    """Client 1 is fenced at a number that it has not come to, and its next write is refused as superseded."""
+    story = ensemble()
+    story.commit(txn=[1, 99, [["fence", "", None, None]]])
+    seq = story.invoke()
+    story.complete(1, seq, (1, 4), "failed", error="superseded")
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_fence_before_its_write() -> Story:
+    """Client 1 is fenced at the number of a write that it asks for later."""
+    story = ensemble()
+    before = story.invoke()
+    story.commit(txn=[1, before + 1, [["fence", "", None, None]]])
+    for seq in (before, story.invoke()):
+        story.complete(1, seq, (1, 4), "failed", error="superseded")
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_other_value() -> Story:
     """What is delivered has another value than the client had asked for."""
     story = ensemble()

@@ -14,8 +14,9 @@ class ExactlyOnce(Checker):
 
     Verifies, with what `broadcast` says of the delivered transactions: no request (client, seq) has two of them; a
     failed one has none, whichever error it was told; each was asked for by a client, with these operations, paths and
-    values, and so was each that was proposed and not delivered; and a write that succeeded took effect at exactly the zxid,
-    path and version that its client was told, when the node that answered had delivered it. Delivering the same zxid again
+    values, and so was each that was proposed and not delivered; a fence has the seq of what its client had asked for
+    before: what is fenced off was there; and a write that succeeded took effect at exactly the zxid, path and version that
+    its client was told, when the node that answered had delivered it. Delivering the same zxid again
     is legal, and so is an unknown write with or without effect. Does not verify conditions and versions against the state
     (values and versions does), requests of clients that connected to a node and kept no record, nor which life of a node
     had delivered before it answered.
@@ -45,12 +46,15 @@ class ExactlyOnce(Checker):
         first, requests = effects.first, self.facts.requests
         recorded = {client for client, _ in requests}
         for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
-            if txn is None or zxid in effects.fences:
+            if txn is None:
                 continue
             self.checked += 1
             key = (txn[0], txn[1])
             request = requests.get(key)
-            if first[key] != zxid:
+            if zxid in effects.fences:
+                if txn[0] in recorded and key not in self.facts.before:
+                    self._fence(zxid, key, request)
+            elif first[key] != zxid:
                 self._twice(key, zxid, request)
             elif request is not None:
                 self._effect(request, zxid, txn[2])
@@ -62,6 +66,13 @@ class ExactlyOnce(Checker):
             complete = request.complete
             if key not in first and complete is not None and complete.outcome == "ok" and request.invoke.op in ORDERED:
                 self._acknowledged(request, complete, None)
+
+    def _fence(self, zxid: int, key: tuple[int, int], request: Request | None) -> None:
+        """A fence keeps out a write that may be under way, and what came before it; no other write."""
+        fence = self.facts.effects.broadcast(zxid)
+        if request is None or (fence is not None and fence.t < request.invoke.t):
+            words = f"{show(zxid)} is a fence of client {key[0]} at seq {key[1]}, to which the client had not come"
+            self._absent(words, [fence, request.invoke if request is not None else None])
 
     def _proposed(self) -> None:
         """What was broadcast and never delivered took no effect, but somebody had asked for it, too."""
