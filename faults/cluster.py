@@ -26,6 +26,8 @@ class Status:
     frames: dict[int, int] = field(default_factory=dict)  # frames taken so far, by sending peer
     armed: list[str] = field(default_factory=list)
     unsynced_bytes: int = 0
+    waiting: int = 0  # requests that are not answered
+    in_flight_bytes: int = 0  # of transactions that it has prepared as the leader and not delivered
 
 
 class Cluster(Protocol):

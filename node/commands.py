@@ -82,7 +82,7 @@ class Commands:
 
     def status(self) -> dict[str, Any]:
         replica = self._replica
-        machine, tree = replica.machine, replica.application.tree
+        machine, application = replica.machine, replica.application
         return {
             "node": machine.me,
             "life": replica.life,
@@ -94,12 +94,14 @@ class Commands:
             "last_zxid": zx.pair(machine.history.last),
             "delivered": zx.pair(machine.delivered),
             "digest": dg.show(machine.digest),
-            "tree": dg.show(tree.digest),
+            "tree": dg.show(application.tree.digest),
             "established": machine.in_broadcast,
             "amnesiac": machine.amnesiac,
             "frames": dict(replica.network.frames),
             "armed": [*self._crash.armed, *(point for _, point, _ in self._arming)],
             "unsynced_bytes": self._disk.unsynced_bytes,
+            "waiting": application.waiting,
+            "in_flight_bytes": application.primary.outstanding_bytes,
         }
 
     def arm(self, point: str, action: str = "crash", seed: int = 0) -> None:

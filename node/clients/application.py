@@ -58,6 +58,11 @@ class Application:
         self._waiting: deque[tuple[Origin, Asked]] = deque()  # at the leader: until there is room
         self._refusals: dict[tuple[int, int], list[tuple[int, int, str, str, Zxid]]] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Requests of this node's clients that are not answered, and at the leader of all nodes' that are not judged yet."""
+        return self.sessions.waiting + len(self._waiting)
+
     def idle(self, machine: Peer) -> bool:
         """Whether there is nothing to pass on, to answer, or to notice: as between two heartbeats without clients."""
         return (

@@ -1,5 +1,6 @@
-"""Nodes that have converged stay together as long as nothing happens to them."""
+"""Nodes that have converged stay together as long as nothing happens to them, and nothing is under way any more."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,12 @@ import pytest
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.node.clients.application import Layers
+from zab_chaos.node.clients.sessions import Sessions
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.messages import CommitLeader
 from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.tree.primary import Primary
 
 SCENARIO = Scenario(name="left alone", duration=0.5)
 
@@ -35,3 +39,39 @@ def test_a_follower_keeps_its_leader(peer: type[Peer], violated: list[str]) -> N
 
 def test_the_time_in_which_they_are_left_alone_is_no_speed_of_the_simulator() -> None:
     assert simulate(SCENARIO, 1, None).seconds < SCENARIO.timing.sync_timeout_ms / 1000
+
+
+class CountsWhoHasGone(Sessions):
+    """What a client leaves behind is never taken off the count."""
+
+    def gone(self, client: int) -> None:
+        count = self._count
+        super().gone(client)
+        self._count = count
+
+
+class CountsWhatIsLost(Primary):
+    """What a leader had in flight when it was deposed stays so."""
+
+    def reset(self) -> None:
+        flight = self.outstanding_bytes
+        super().reset()
+        self.outstanding_bytes = flight
+
+
+@pytest.mark.parametrize(
+    ("layers", "violated"),
+    [
+        (Layers(), []),
+        (Layers(sessions=CountsWhoHasGone), ["recovery"]),
+        (Layers(primary=CountsWhatIsLost), ["recovery"]),
+    ],
+)
+def test_nothing_is_under_way_in_the_end(
+    layers: Layers, violated: list[str], shipped: Callable[[str], Scenario]
+) -> None:
+    """Clients have gone to other nodes, and a leader was deposed, with requests under way."""
+    given = shipped("isolate-leader")
+    scenario = replace(given, workload=replace(given.workload, moves=5.0))
+    verdict = simulate(scenario, 1, None, replace(plan_of(scenario, None), layers=layers)).verdict
+    assert list(verdict.violated) == violated, verdict.reasons

@@ -45,6 +45,8 @@ def test_a_healthy_ensemble_has_converged() -> None:
         ({"amnesiac": True}, "still amnesiac: node-3"),
         ({"established": False}, "not in the broadcast phase of an established leader: node-3"),
         ({"delivered": (3, 8)}, "not everything delivered: node-3"),
+        ({"waiting": 1}, "requests waiting: node-3"),
+        ({"in_flight_bytes": 20}, "transactions in flight: node-3"),
         ({"delivered": (3, 8), "last_zxid": (3, 8)}, "different zxids: node-1 3:9, node-2 3:9, node-3 3:8"),
         ({"epoch": 4}, "different epochs"),
         ({"leader": 1}, "different leaders"),
