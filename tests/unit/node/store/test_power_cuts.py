@@ -33,6 +33,7 @@ from zab_chaos.node.crash_points import FAIL_STEPS, RECORDS
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk, Variant
 from zab_chaos.node.store.errors import CorruptLog, DiskFailed
 from zab_chaos.node.store.recovery import Recovery
+from zab_chaos.node.store.segment import segment_name, segment_number
 from zab_chaos.node.store.store import Store
 
 BATCH: list[Record] = [
@@ -75,6 +76,21 @@ def test_a_write_torn_at_every_byte_leaves_whole_records_and_whole_groups(tmp_pa
     assert seen[0] == legal[0]
     assert seen[-1] == legal[-1]
     assert [state for i, state in enumerate(seen) if state not in seen[:i]] == legal, "each in its turn"
+
+
+def test_a_snapshot_that_was_sent_counts_with_its_epoch_or_not_at_all(tmp_path: Path) -> None:
+    store, model = born(tmp_path / "disk", 1024), Model()
+    base(store, model)
+    name = segment_name(1)
+    before = len(files(tmp_path / "disk")[name].rstrip(b"\0"))
+    group = [snap([(zxid(1, 1), b"synced"), (zxid(2, 1), b"sent")]), txns(zxid(2, 2), b"above"), NewLeaderRecord(2)]
+    legal = prefixes(model, group)
+    keep(store, model, *group)
+    store.close()
+    content = files(tmp_path / "disk")
+    for size in range(before, len(content[name].rstrip(b"\0")) + 1):
+        cut = content[name][:size].ljust(1024, b"\0")
+        assert recover(lay_out(tmp_path / "copy", content | {name: cut})) in legal
 
 
 @pytest.mark.parametrize("variant", ["plain", "torn", "reordered", "pages", "killed"])
@@ -203,7 +219,8 @@ def test_recovery_itself_may_be_interrupted_at_any_time(tmp_path: Path) -> None:
     with pytest.raises(PowerGone):
         store.sync()
     store.close()
-    (tmp_path / "disk" / "log-00000099.tmp").write_bytes(b"half")
+    newest = max(segment_number(name) or 0 for name in files(tmp_path / "disk"))
+    (tmp_path / "disk" / f"{segment_name(newest + 1)}.tmp").write_bytes(b"half")  # by a start that was interrupted
     disk = Watched(tmp_path / "disk")
     witness = Witness(disk)
     store, recovered, report = Store.open(disk, bootstrap=False, segment_bytes=SEGMENT)
