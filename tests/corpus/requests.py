@@ -33,11 +33,11 @@ def once_unknown_twice() -> Story:
 
 @violates("exactly once")
 def once_failed_takes_effect() -> Story:
-    """A write is told to have failed for want of a leader, and takes effect all the same."""
+    """A write is told to have failed for want of room, and takes effect all the same."""
     story = ensemble()
     seq = story.invoke()
     zxid = story.propose()
-    story.complete(1, seq, outcome="failed", error="no leader")
+    story.complete(1, seq, outcome="failed", error="overloaded")
     for node in story.members:
         story.deliver(node, zxid)
     story.settle()
@@ -246,10 +246,10 @@ def once_two_clients_race() -> Story:
 
 @legal("exactly once")
 def once_refused_and_asked_again() -> Story:
-    """A write fails for want of a leader; its client asks for the same under a new number, and that takes effect."""
+    """A write fails for want of room; its client asks for the same under a new number, and that takes effect."""
     story = ensemble()
     seq = story.invoke()
-    story.complete(1, seq, outcome="failed", error="no leader")
+    story.complete(1, seq, outcome="failed", error="overloaded")
     story.write()
     story.settle()
     return story

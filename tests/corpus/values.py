@@ -403,6 +403,27 @@ def values_created_anew() -> Story:
     return story
 
 
+@violates("values and versions")
+def values_no_leader_where_there_is_one() -> Story:
+    """A write is refused for want of a leader, by the leader."""
+    story = ensemble()
+    seq = story.invoke()
+    story.complete(1, seq, outcome="failed", error="no leader")
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_no_leader_for_a_moment() -> Story:
+    """A write is refused for want of a leader, by a node that has one again when its client is told."""
+    story = ensemble()
+    seq = story.invoke()
+    story.elect(2, epoch=2)
+    story.complete(1, seq, outcome="failed", error="no leader", node=1)
+    story.settle()
+    return story
+
+
 @legal("values and versions")
 def values_nothing_yet() -> Story:
     """Reads and refusals before the first transaction: the tree is empty but for its root."""

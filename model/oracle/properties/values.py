@@ -1,15 +1,15 @@
 """What the delivered transactions add up to, and what clients were shown of it (LADIS 2008, section 1)."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACES, Boot, Complete, Effect, Invoke, Line, Phase
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import READS, Request
+from zab_chaos.model.oracle.facts import READS, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
-from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST
+from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 
@@ -23,7 +23,8 @@ class ValuesAndVersions(Checker):
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
     true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
     "-._" (that of a sequential znode with its number) is refused as a bad one, and no request with such paths as a bad one;
-    and no write with a path that can't be one is refused for a reason of the state. And what was acknowledged before another
+    and no write with a path that can't be one is refused for a reason of the state. Nothing is refused for want of a leader
+    by a node that was in broadcast from before it was asked until it had answered. And what was acknowledged before another
     write was invoked has the lower zxid, and one that is refused was judged no earlier than that. Does not verify refusals
     for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond their CRC-32; and it judges
     nothing behind a transaction of which no `broadcast` says what it does.
@@ -35,6 +36,16 @@ class ValuesAndVersions(Checker):
         "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid. Writes that "
         "were acknowledged or refused keep their order in time."
     )
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._in_broadcast: dict[int, list[tuple[int, bool]]] = {}  # by node: since when it was, or was not
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        self._in_broadcast.setdefault(event.node, []).append((event.t, False))
+
+    def on_phase(self, event: Phase) -> None:
+        self._in_broadcast.setdefault(event.node, []).append((event.t, event.phase == "BROADCAST"))
 
     def at_end(self) -> None:
         effects = self.facts.effects
@@ -136,6 +147,8 @@ class ValuesAndVersions(Checker):
                 continue
             if self._is_baseless(request, complete):
                 self._wrong(request, f"is {complete.error!r}, and nothing in it is wrong")
+            if complete.error == NO_LEADER and self._had_a_leader(request.invoke, complete):
+                self._wrong(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
             read = request.invoke.op in READS
             if not read and self._tells_of_a_state(request, complete):
                 self._wrong(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
@@ -149,6 +162,12 @@ class ValuesAndVersions(Checker):
         asked = request.invoke.asked
         bad = complete.error == BAD_REQUEST and self.facts.run.evidence == TRACES and len(asked) > 0
         return (bad or complete.error == BAD_PATH) and all(map(is_plain, asked))
+
+    def _had_a_leader(self, invoke: Invoke, complete: Complete) -> bool:
+        """Whether the node that answered was in broadcast from before the request to its answer."""
+        phases = self._in_broadcast.get(complete.node or 0, [])
+        first = bisect_right(phases, (invoke.t, True)) - 1
+        return first >= 0 and all(led for t, led in phases[first:] if t <= complete.t)
 
     def _tells_of_a_state(self, request: Request, complete: Complete) -> bool:
         """Whether a write that no state would do is refused for a reason of the state. Then "bad path", which is not ordered,
