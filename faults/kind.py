@@ -56,7 +56,7 @@ class Scene:
     """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect.
 
     `explained`: whether another fault that is or was there at the same time explains that the node's process ended with this
-    exit status.
+    exit status. `note_exits`: let all active faults see which nodes have ended, before one of these is started again.
     """
 
     cluster: Cluster
@@ -65,6 +65,7 @@ class Scene:
     patience: float = 10.0
     host: Host = THIS_HOST
     explained: Callable[[int, int], bool] = lambda node, status: False
+    note_exits: Callable[[], None] = lambda: None
 
     @property
     def links(self) -> Network:

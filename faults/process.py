@@ -227,6 +227,7 @@ def ended_beside(scene: Scene, node: int) -> bool:
 def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
     """Start the nodes that are down, together. One that exits again at once is not an error here: `came_up` judges."""
     dead = [node for node in nodes if not scene.cluster.alive(node)]
+    scene.note_exits()
     if crash_at is None:
         scene.cluster.start_all(dead)
     for node in dead if crash_at is not None else ():

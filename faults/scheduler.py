@@ -276,7 +276,10 @@ class Scheduler:
 
     def _inject(self, step: FaultStep, kind: Kind, number: int, nodes: list[int], random: Random, now: float) -> None:
         run = FaultRun(number, step, nodes, Confirmation(False, {}), injected_at=now, beside=self.active)
-        scene = Scene(self.cluster, self.network, random, self.patience, self.host, partial(self._explained, run))
+        explained = partial(self._explained, run)
+        scene = Scene(
+            self.cluster, self.network, random, self.patience, self.host, explained, note_exits=self._note_exits
+        )
         fault = run.fault = kind.make(scene, nodes, step.params)
         self._open.append(run)
         self.runs.append(run)  # before anything is done: what was begun must be healed
@@ -311,7 +314,6 @@ class Scheduler:
 
     def _heal(self, run: FaultRun) -> None:
         assert run.fault is not None
-        self._note_exits()
         try:
             run.fault.heal()
             run.recovered = run.fault.confirm(after_heal=True)
@@ -371,6 +373,7 @@ class Scheduler:
             if self.cluster.alive(node) and self.cluster.paused(node):
                 self.cluster.resume(node)
             elif not self.cluster.alive(node):
+                self._note_exits()
                 self.cluster.start(node)
         except ClusterError as error:
             self._write_trouble(f"node-{node}", str(error))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from signal import SIGKILL
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +65,18 @@ def test_a_node_that_another_fault_paused_once_it_had_armed_its_point_need_not_s
 
     monkeypatch.setattr(cluster, "control", arm_and_pause)
     assert scheduler.inject(step("crash-at", point="before-send:ACK")).injected.confirmed
+
+
+def test_what_starts_a_node_again_lets_the_others_see_first_how_it_ended(scheduler: Any) -> None:
+    once = scheduler.inject(step("crash-at", point="before-send:ACK")).fault
+    twice = scheduler.inject(step("crash-at", point="after-send:ACK", crash_at="before-sync:ANY")).fault
+    scheduler.cluster.kill(2)
+    twice.note_exits()
+    twice.watch(0.0)
+    assert scheduler.cluster.alive(2)
+    scheduler.cluster.stop(2)
+    once.note_exits()
+    assert once.exits == {2: -SIGKILL}
 
 
 TOLD: list[tuple[str, dict[str, Any]]] = [
