@@ -112,6 +112,9 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 # again as ones that know nothing.
 VISITING = 0.15
 STAY = 3.0  # operations between two such ends, on average
+# What is sent to a peer fits into its queue, or ends the session. In some seeds hardly anything fits.
+CROWDED = 0.1
+QUEUES = (1, 2, 4)  # frames
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:
@@ -139,7 +142,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,
-        limits=_limits(random, scenario.limits),
+        limits=_crowded(Random(f"queues {seed}"), _limits(random, scenario.limits)),
         expect=replace(scenario.expect, converges_within=CONVERGES_SECONDS, unavailable_at_most=None, min_acked=1),
     )
     if scenario.nemesis is not None:
@@ -213,6 +216,11 @@ def _limits(random: Random, given: Limits) -> Limits:
         "waiting": random.choice((12, 40, given.waiting, given.waiting, given.waiting)),
     }
     return _with(given, changes)
+
+
+def _crowded(random: Random, given: Limits) -> Limits:
+    """In some seeds hardly anything fits into the queues to the peers."""
+    return _with(given, {"queue_frames": random.choice(QUEUES)}) if random.random() < CROWDED else given
 
 
 def _with(given: Limits, changes: Mapping[str, int]) -> Limits:

@@ -20,6 +20,7 @@ CONDITIONAL = 0.5  # how often the deletion of a child asks for its version
 NAMELESS = 0.3  # how often a sequential child has nothing but its number for a name
 COMPOSED = 0.4  # how often a multi is made of any steps, in any order
 MOST_STEPS = 5  # of such a multi
+ONCE_MORE = 0.2  # how often the child that was deleted last is created or deleted, instead of another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ class Draw:
         self._weights = list(accumulate(weights))
         self._count = 0
         self._created: deque[str] = deque(maxlen=CREATED_MAX)
+        self._deleted: str | None = None  # the last child that it has asked to delete
         self._versions: dict[str, int] = {}
 
     def payload(self) -> bytes:
@@ -173,22 +175,30 @@ class Draw:
         return max(0, seen - 1) if self._details.random() < STALE else seen
 
     def _create(self, parent: str, data: bytes) -> Create:
-        path = f"{parent}/{self._client}-{self._count}"
+        path = self._once_more() or f"{parent}/{self._client}-{self._count}"
         self._created.append(path)
         return Create(path, data)
+
+    def _once_more(self) -> str | None:
+        """Now and then the child that was deleted last, or is just being deleted."""
+        return self._deleted if self._deleted is not None and self._forms.random() < ONCE_MORE else None
 
     def _sequential(self, parent: str, data: bytes) -> Create:
         name = "" if self._forms.random() < NAMELESS else f"{self._client}-"
         return Create(f"{parent}/{name}", data, sequential=True)
 
     def _delete(self, parent: str, data: bytes, version: int | None) -> Delete | Create:
-        """A child that this client has made, which is not told again; if there is none, one is made."""
+        """A child that this client has made, now and then the one that it has deleted; if there is none, one is made."""
+        gone = self._once_more()
+        if gone is not None:
+            return Delete(gone, ANY)
         if not self._created:
             return self._create(parent, data)
         if version is None:
             conditional = self._details.random() < CONDITIONAL
             version = int(self._details.random() < STALE) if conditional else ANY  # a child's version stays 0
-        return Delete(self._created.popleft(), version)
+        self._deleted = self._created.popleft()
+        return Delete(self._deleted, version)
 
     def _composed(self, data: bytes) -> Multi:
         """Steps on any keys. Whether all of them can be done, and which can't, depends on what others do meanwhile."""
