@@ -113,8 +113,8 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 VISITING = 0.15
 STAY = 3.0  # operations between two such ends, on average
 # What is sent to a peer fits into its queue, or ends the session. In some seeds hardly anything fits.
-CROWDED = 0.1
-QUEUES = (1, 2, 4)  # frames
+CROWDED = 0.2
+QUEUES = (1, 2)  # frames
 
 
 def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenario:

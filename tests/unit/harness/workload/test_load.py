@@ -52,9 +52,26 @@ def test_deletes_take_the_clients_own_children_oldest_first() -> None:
     assert {request.version for request in requests if isinstance(request, Delete)} == {ANY, 0, 1}
     created = [request.path for request in requests if isinstance(request, Create)]
     deleted = [request.path for request in requests if isinstance(request, Delete)]
-    assert deleted
-    assert deleted == created[: len(deleted)]
-    assert len(set(created)) == len(created)
+    first = list(dict.fromkeys(deleted))
+    assert first
+    assert first == list(dict.fromkeys(created))[: len(first)]
+
+
+def test_the_child_that_was_deleted_last_is_now_and_then_deleted_or_created_once_more() -> None:
+    last, again = None, collections.Counter[type]()
+    seen = set()
+    for request in draw(Load(mix={"create": 1, "delete": 1})):
+        assert isinstance(request, Create | Delete)
+        if request.path in seen and isinstance(request, Create):
+            assert request.path == last
+            again[Create] += 1
+        elif request.path == last:
+            again[Delete] += 1
+        elif isinstance(request, Delete):
+            last = request.path
+        seen.add(request.path)
+    assert again[Create] > 0
+    assert again[Delete] > 0
 
 
 def test_a_check_asks_for_the_version_that_was_seen() -> None:
