@@ -164,11 +164,11 @@ def explore_command(
     ci.prepare(junit)
     known = DEFECTS.get(scenario.defect or "")
     terminal = console if console.is_terminal and not quiet else None
-    elsewhere = Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
+    backend = Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
     task = Task(
         scenario=scenario,
         defect=known.path if known is not None else None,
-        elsewhere=None if on == SIM else elsewhere,
+        elsewhere=backend if on != SIM else None,
         swarm=swarmed or guided or weights is not None,
         coverage=coverage or guided,
         weights=read_weights(weights) if weights is not None else EVEN,
@@ -298,11 +298,10 @@ def _say(task: Task, found: Explored, console: Console, *, drawn: bool) -> None:
 
 def _case(task: Task, name: str, found: Explored, nodes: int | None) -> ci.Case:
     """The JUnit case of one seed."""
-    verdict = (
-        RunFolder(found.folder).read_verdict() if task.elsewhere is not None and found.folder is not None else None
-    )
-    if found.folder is not None and verdict is not None:
-        return ci.case_of(RunFolder(found.folder), verdict)
+    folder = RunFolder(found.folder) if task.elsewhere is not None and found.folder is not None else None
+    verdict = folder.read_verdict() if folder is not None else None
+    if folder is not None and verdict is not None:
+        return ci.case_of(folder, verdict)
     words = _repeating(task, name, found.seed, nodes)
     expected = next(outcome for outcome, code in EXIT_CODES.items() if code == found.expected)
     details = "\n".join([f"verdict {found.verdict}", *found.reasons])
