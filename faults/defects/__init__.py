@@ -97,6 +97,7 @@ DEFECTS: dict[str, Defect] = {
             property="committed stays",
             scenario="ack-before-sync",
             replace=_parts(peer=AckBeforeSync),
+            probabilistic="the ACK must have left the process, by a thread of ZeroMQ, when it dies before its sync",
         ),
         Defect(
             name="ack-ld-before-sync",
