@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
-from zab_chaos.faults.process import answered, named, tell_if_up
+from zab_chaos.faults.process import answered, named, tell_all, tell_if_up
 from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
@@ -77,11 +77,7 @@ class ClockJump(Momentary):
     """The node's clock jumps forward once: all its timeouts see that much silence. Its readings must show it."""
 
     def inject(self) -> None:
-        self.answers: dict[int, dict[str, Any]] = {}
-        for node in self.nodes:
-            answer = tell_if_up(self.cluster, node, "clock-jump", {"ms": self.params["ms"]})
-            if answer is not None:
-                self.answers[node] = answer
+        self.answers = tell_all(self.cluster, self.nodes, "clock-jump", {"ms": self.params["ms"]})
 
     def injected(self) -> Confirmation:
         told = answered(self.scene, self.nodes, self.answers)

@@ -14,11 +14,12 @@ from zab_chaos.faults.process import (
     ENOUGH,
     RELAPSE,
     NodeDown,
+    answered,
     came_up,
     draw_relapse,
-    ended_beside,
     named,
     start_dead,
+    tell_all,
     tell_if_up,
 )
 from zab_chaos.faults.rules import choice, truth
@@ -243,13 +244,13 @@ class PauseAt(Fault):
 
     def inject(self) -> None:
         armed = {"point": self.params["point"], "action": "pause"}
-        self.told = {node for node in self.nodes if tell_if_up(self.cluster, node, "arm", armed) is not None}
+        self.answers = tell_all(self.cluster, self.nodes, "arm", armed)
 
     def injected(self) -> Confirmation:
         """Whether the point is armed, but where another fault had ended the node before. Whether it is reached is known
         later."""
-        gone = all(node in self.told or ended_beside(self.scene, node) for node in self.nodes)
-        return Confirmation(bool(self.told) and gone, {"point": self.params["point"]})
+        told = answered(self.scene, self.nodes, self.answers)
+        return Confirmation(told.confirmed, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
         self.reached.update(node for node in self.nodes if self.cluster.alive(node) and self.cluster.paused(node))

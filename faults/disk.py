@@ -21,6 +21,7 @@ from zab_chaos.faults.process import (
     named,
     relapsing,
     start_dead,
+    tell_all,
     tell_if_up,
 )
 from zab_chaos.faults.rules import choice, truth, whole
@@ -83,12 +84,9 @@ class DiskFault(Fault):
 
     def inject(self) -> None:
         self.before = disk_states(self.cluster, self.nodes)
-        self.answers: dict[int, dict[str, Any]] = {}
         self.counted: dict[int, dict[str, int]] = {}  # while the fault was there
-        for node in self.nodes:
-            answer = tell_if_up(self.cluster, node, self.command, self.on)
-            if answer is not None:
-                self.answers[node] = answer
+        self.answers: dict[int, dict[str, Any]] = {}  # if somebody can't be told, it is healed all the same
+        self.answers = tell_all(self.cluster, self.nodes, self.command, self.on)
 
     def injected(self) -> Confirmation:
         return answered(self.scene, self.nodes, self.answers)

@@ -211,6 +211,14 @@ def tell_if_up(
         return None
 
 
+def tell_all(
+    cluster: Cluster, nodes: Iterable[int], command: str, arguments: Mapping[str, Any]
+) -> dict[int, dict[str, Any]]:
+    """Give each node a command; the answers of those that have not ended meanwhile. Raises ClusterError."""
+    answers = {node: tell_if_up(cluster, node, command, arguments) for node in nodes}
+    return {node: answer for node, answer in answers.items() if answer is not None}
+
+
 def answered(scene: Scene, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
     """Whether all have answered what they were told, but for those that another fault had ended before; and what."""
     others = [node for node in nodes if node not in answers]

@@ -1,8 +1,11 @@
-"""What all tests have in common: an option, and which of them share a worker."""
+"""What all tests have in common: an option, which of them share a worker, and a short scenario."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.short_scenario import SHORT
 
 # Files that ask the Spark session of the conftest beside them.
 ON_ONE_SPARK = ("integration/test_analyze_command", "integration/test_pipeline_")
@@ -27,3 +30,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "Spark" if any(name in file for name in ON_ONE_SPARK) else file
 
     return ByFileOrSpark(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> str:
+    """The path of `tests.short_scenario`."""
+    path = tmp_path / "short.toml"
+    path.write_text(SHORT)
+    return str(path)

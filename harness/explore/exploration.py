@@ -54,8 +54,8 @@ class Task:
 class Explored:
     """The result of one seed. `exit`: the run's; `expected`: the scenario's; `met`: all expectations of the scenario hold.
     `seconds`: of virtual time, or for how long it was to run. `faults`: how many of each kind were injected; `operations`:
-    of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes' traces; `folder`: of the run, if it was
-    kept."""
+    of the clients, by outcome; `invoked`: all of them; `events`: lines of the nodes' traces, where somebody has counted these
+    two; `folder`: of the run, if it was kept."""
 
     seed: int
     verdict: str
@@ -90,7 +90,7 @@ class Explored:
     @classmethod
     def stored(cls, scenario: Scenario, seed: int, ran: Ran) -> Self:
         """What a run with a folder says of its seed."""
-        folder, metrics = ran.folder, ran.verdict.metrics
+        metrics = ran.verdict.metrics
         return cls.judged(
             scenario,
             seed,
@@ -98,20 +98,13 @@ class Explored:
             seconds=scenario.duration,
             faults=Counter(fault["do"] for fault in metrics.get("faults", ())),
             operations={name: metrics[name] for name in OUTCOMES if name in metrics},
-            invoked=sum(line["type"] == "invoke" for line in folder.lines("ops.jsonl")),
-            events=sum(map(_lines, folder.path.glob("trace/*.jsonl"))),
-            folder=folder.path,
+            folder=ran.folder.path,
         )
 
     @property
     def failed(self) -> bool:
         """Whether the result is not the expected one, and not just UNKNOWN."""
         return not self.met and self.exit != Exit.UNKNOWN
-
-
-def _lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(1 for _ in file)
 
 
 def explore_seed(task: Task, seed: int) -> Explored:

@@ -51,8 +51,16 @@ class Rerun:
         scenario = replace(scenario, defect=self.culprit.scenario.defect)
         on, release = self.culprit.on, self.culprit.release
         options = options_for(scenario.name, scenario, seed=scenario.seed, results=self.results, on=on, release=release)
-        return Explored.stored(scenario, scenario.seed, run_quietly(scenario, options))
+        ran = run_quietly(scenario, options)
+        invoked = sum(line["type"] == "invoke" for line in ran.folder.lines("ops.jsonl"))
+        events = sum(map(_lines, ran.folder.path.glob("trace/*.jsonl")))
+        return replace(Explored.stored(scenario, scenario.seed, ran), invoked=invoked, events=events)
 
     def _fitted(self, scenario: Scenario) -> Scenario:
         """Without the defaults of its file. A defect of another system has no place in a file, so it is put in for each run."""
         return replace(fitted(registry.find(self.culprit.on), scenario), source="", defect=None)
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)

@@ -58,7 +58,7 @@ class Wire:
     def add(self, name: str, toxic: Toxic) -> None:
         """The server wakes the toxic before it, which lets go of what it is just delaying."""
         if self._delayed:
-            self._pass(self._delayed[0])
+            self._meet_cut(self._delayed.popleft())
         self.toxics[name] = toxic
         self._new.add(name)
         self._changed()

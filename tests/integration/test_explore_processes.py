@@ -10,29 +10,6 @@ from zab_chaos.harness.cli.app import main
 
 pytestmark = [pytest.mark.processes, pytest.mark.toxiproxy]
 
-SHORT = """
-[scenario]
-name = "short"
-nodes = 3
-duration = 2
-
-[workload]
-rate = 40
-
-[[fault]]
-at = 0.5
-do = "crash"
-target = "follower"
-for = 0.5
-"""
-
-
-@pytest.fixture
-def short(tmp_path: Path) -> str:
-    path = tmp_path / "short.toml"
-    path.write_text(SHORT)
-    return str(path)
-
 
 def test_each_seed_leaves_its_run(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results, junit = tmp_path / "r", tmp_path / "junit.xml"

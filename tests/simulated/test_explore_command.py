@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.short_scenario import SHORT
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, load, parse
 from zab_chaos.harness.backends import registry
@@ -16,32 +17,6 @@ from zab_chaos.harness.explore.kept import Elsewhere
 from zab_chaos.harness.runs import catalogue
 
 CUT = {"variant": "reordered", "within_ms": 500}
-
-SHORT = """
-[scenario]
-name = "short"
-about = "A crash under a light load."
-nodes = 3
-duration = 3
-record = false
-
-[workload]
-rate = 20
-keys = 2
-
-[[fault]]
-at = 1
-do = "crash"
-target = "leader"
-for = 0.5
-"""
-
-
-@pytest.fixture
-def short(tmp_path: Path) -> str:
-    path = tmp_path / "short.toml"
-    path.write_text(SHORT)
-    return str(path)
 
 
 def test_all_seeds_hold(short: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
