@@ -468,6 +468,27 @@ def reliable_delivery_nothing_after_restart() -> Story:
 
 
 @legal("reliable delivery")
+def reliable_delivery_of_what_came_late() -> Story:
+    """The nodes have converged at 1:3. What was under way, as a fence that nobody waits for, is delivered before that is told."""
+    story = ensemble()
+    story.propose()
+    story.settle(late=(1, 4))
+    return story
+
+
+@violates("reliable delivery")
+def reliable_delivery_left_behind_before_what_came_late() -> Story:
+    """Node 3 has not delivered 1:4, where the nodes are said to have converged. 1:5 came late, and is owed by nobody."""
+    story = ensemble()
+    story.propose()
+    story.deliver(1, (1, 4))
+    story.deliver(2, (1, 4))
+    story.propose()
+    story.settle(late=(1, 5))
+    return story
+
+
+@legal("reliable delivery")
 def reliable_delivery_owes_nothing_to_the_dead() -> Story:
     """Node 3 found its disk corrupt and does not start again. It is not correct; nobody owes it anything."""
     story = ensemble()

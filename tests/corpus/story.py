@@ -372,14 +372,17 @@ class Story:
         invoked: int | None = None,
         leaves: float | None = None,
         why: str = "different zxids",
+        late: Zxid | None = None,
     ) -> None:
         """The workload ends, everything is healed, the nodes converge, or do not, and `why`. `invoked`: what the workload
         counted. `leaves`: so many seconds later node 2 leaves its leader; nothing happens to the nodes from 1 s to 5 s
-        later."""
+        later. `late`: what the leader delivers when the nodes have converged, and it is not written down yet."""
         self.milestone("workload-stopped", invoked=len(self.asked) if invoked is None else invoked)
         self.milestone("safety-ended")
         self.t += int(seconds * 1e9)
         last = self.servers[self.leader].delivered[-1:] if self.leader else []
+        if late is not None:
+            self.deliver(self.leader, late)
         if converged:
             self.milestone("converged", zxid=list(last[0][0]) if last else [0, 0], seconds=seconds)
         else:
