@@ -153,6 +153,10 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """Whether the ensemble serves: a leader is established."""
         return self.cluster.leader() is not None
 
+    def complete(self) -> bool:
+        """Whether a new ensemble has everybody that it needs before it is used."""
+        return self.formed()
+
     def born(self) -> None:
         """Called once: the ensemble serves for the first time, and nobody has used it yet."""
 

@@ -85,7 +85,7 @@ class Walk:
             self._watch.scheduler.close(heal=not self._interrupt.asked.is_set())
 
     def birth(self) -> None:
-        """A new ensemble: all nodes up, and a leader established."""
+        """A new ensemble: all nodes up, a leader established, and with it whom the backend wants there."""
         for disk in self._scenario.disks:
             folder = Path(self._cluster.disk_folder(disk.node))
             held = write_disk(folder, disk, self._scenario.limits.segment_bytes)
@@ -96,8 +96,9 @@ class Walk:
             words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
             raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
         self._phase("electing")
-        if not self._until(self._deployment.formed, BIRTH_SECONDS):
-            raise Unfinished(f"no leader was established within {BIRTH_SECONDS:.0f} s of the start")
+        if not self._until(self._deployment.complete, BIRTH_SECONDS):
+            missing = "not every node served" if self._deployment.formed() else "no leader was established"
+            raise Unfinished(f"{missing} within {BIRTH_SECONDS:.0f} s of the start")
         self._deployment.born()
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None

@@ -469,7 +469,7 @@ def reliable_delivery_nothing_after_restart() -> Story:
 
 @legal("reliable delivery")
 def reliable_delivery_of_what_came_late() -> Story:
-    """The nodes have converged at 1:3. What was under way, as a fence that nobody waits for, is delivered before that is told."""
+    """The nodes have converged at 1:3. A fence that was under way is delivered before that is told."""
     story = ensemble()
     story.propose()
     story.settle(late=(1, 4))

@@ -50,6 +50,16 @@ def test_every_known_line_of_releases_forms_and_listens_on_the_loopback_only(tmp
             assert listening(pid) == {"127.0.0.1"}
 
 
+def test_an_ensemble_is_complete_when_every_server_serves(tmp_path: Path) -> None:
+    with stage(tmp_path) as it:
+        it.cluster.start_all([1, 2])
+        eventually(it.formed)
+        assert not it.complete()
+        it.cluster.start(3)
+        eventually(it.complete)
+        assert it.formed()
+
+
 def test_a_server_that_is_killed_comes_back_and_a_leader_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         first = formed(it)

@@ -95,6 +95,12 @@ class Stage(ProcessDeployment):
         super().check()
         self._sampler.check()
 
+    def complete(self) -> bool:
+        """All servers serve. Who comes later, when something was written already, takes a snapshot instead of the log, and
+        will itself give others snapshots: a run would depend on how fast each JVM starts."""
+        answers = [self.cluster.role(node) for node in self.cluster.nodes]
+        return self.formed() and all(answer is not None and answer.established for answer in answers)
+
     def born(self) -> None:
         """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble
         that has stood for half a minute has it durable, whoever has written it down; so has this one, unless the scenario
