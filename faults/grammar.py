@@ -76,6 +76,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "duration": number(0.5, LONGEST, "seconds"),
         "record": truth(),
         "disk": choice("faithful", "ordinary", "fuse"),
+        "crash_states": truth(),
         "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
     },
     "workload": {

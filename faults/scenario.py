@@ -185,6 +185,7 @@ class Scenario:
     duration: float = 10.0  # seconds of workload with faults; healing and convergence come after it
     record: bool = True
     disk: str = "faithful"
+    crash_states: bool = False  # the simulator tries power cuts on copies of the disks
     defect: str | None = None
     workload: Workload = Workload()
     operations: tuple[Operation, ...] = ()  # by time; if there are any, they are all that is asked for

@@ -24,9 +24,10 @@ def write(scenario: Scenario) -> str:
     """The file's text. Defaults of timing, limits, operations and a fault's own keys are left out."""
     head: dict[str, Any] = {
         name: getattr(scenario, name)
-        for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "defect")
+        for name in ("name", "about", "nodes", "seed", "duration", "record", "disk", "crash_states", "defect")
     }
     head["about"] = scenario.about or None
+    head["crash_states"] = scenario.crash_states or None
     workload = _fields(scenario.workload)
     for drawing in ("rate", "mix") if scenario.operations else ():
         del workload[drawing]

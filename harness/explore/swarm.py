@@ -139,6 +139,7 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
         scenario,
         seed=seed,
         record=False,
+        crash_states=True,
         duration=duration,
         workload=workload if not scenario.operations else scenario.workload,
         timing=timing,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from zab_chaos.node.store.disk_faults import VirtualFaults
-from zab_chaos.node.store.volatile import Extent, Inode, VolatileDisk, overlay
+from zab_chaos.node.store.segment import TEMPORARY
+from zab_chaos.node.store.volatile import Extent, Inode, VolatileDisk, overlay, unique
 
 
 class MemoryInode(Inode):
@@ -39,6 +40,13 @@ class MemoryInode(Inode):
         self.unsynced.clear()
         self.stale.clear()
         self.reserve = max(self.laid, len(self.kept))
+
+    def copy(self) -> "MemoryInode":
+        """The same, durable or not."""
+        copied = MemoryInode(self.kept[:], self.reserve, self.laid)
+        copied.linked = self.linked
+        copied.unsynced, copied.stale = self.unsynced[:], self.stale[:]
+        return copied
 
     def image(self) -> bytes:
         """What is durable, with the zeros."""
@@ -123,6 +131,20 @@ class SimDisk(VolatileDisk[MemoryInode]):
         self._changes.clear()
         for inode in self._names.values():
             inode.lose()
+
+    def changing(self) -> tuple[tuple[str, bool, bool], ...]:
+        """The directory changes that wait, in order: the kind of file, whether it is a temporary one, whether it is removed."""
+        return tuple(
+            (change.name.partition("-")[0], change.name.endswith(TEMPORARY), change.removes) for change in self._changes
+        )
+
+    def copy_to(self, other: "SimDisk") -> None:
+        """The other one holds what this one does, durable or not."""
+        inodes = (*self._names.values(), *self._durable.values(), *(change.inode for change in self._changes))
+        copies = {id(inode): inode.copy() for inode in unique(inodes)}
+        other._names = {name: copies[id(inode)] for name, inode in self._names.items()}
+        other._durable = {name: copies[id(inode)] for name, inode in self._durable.items()}
+        other._changes = [change._replace(inode=copies[id(change.inode)]) for change in self._changes]
 
     def wipe(self) -> None:
         self._names.clear()

@@ -36,6 +36,9 @@ class Sink(Protocol):
     def ended(self, node: int, life: int, code: int, armed: bool) -> None:
         """A life ended without being asked to; `armed`: it died where it was told to."""
 
+    def crash_state(self, node: int, life: int, why: str) -> None:
+        """The node's disk could hold now what loses something, or what no store starts with (`crash_states`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -68,6 +71,7 @@ class World:
     """Time, chance, and what is to come."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.now = BEGINNING
         self.chance = Chance(seed)
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []

@@ -597,6 +597,18 @@ def promises_of_a_former_disk() -> Story:
 
 
 @violates("disk")
+def disk_could_have_held_something_else() -> Story:
+    """Nobody has lost anything. But at a sync of node 2 the simulator has tried what would have been left of its disk."""
+    story = ensemble()
+    story.write()
+    story.milestone(
+        "crash-state", node=2, life=1, why="after a power cut (torn) at this sync it would not have started"
+    )
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_promise_forgotten() -> Story:
     """Node 3 promised epoch 2, crashed, and starts with f.p = 1."""
     story = ensemble()

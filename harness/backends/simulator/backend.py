@@ -27,6 +27,7 @@ from zab_chaos.harness.workload.operations import load_of
 from zab_chaos.model import events as ev
 from zab_chaos.model.dump import dump_of
 from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world.crash_states import TriedNode
 from zab_chaos.model.world.machine import MakeNode, SimNode, build
 from zab_chaos.model.world.world import BEGINNING, Plan, World
 from zab_chaos.node.components import parts_with
@@ -42,11 +43,12 @@ class SimDeployment(Deployment):
 
     def __init__(
         self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
-        plan: Plan | None = None, make_node: MakeNode = SimNode,
+        plan: Plan | None = None, make_node: MakeNode | None = None,
     ) -> None:  # fmt: skip
         self.world = World(seed)
         self.folder = folder
         self.records = Records(self.world, folder.path if folder is not None else None, record)
+        make_node = make_node or (TriedNode if scenario.crash_states and scenario.faithful else SimNode)
         net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
         self.network = SimNetwork(net)

@@ -14,6 +14,7 @@ from zab_chaos.harness.client.core import ClientCore, Operation
 from zab_chaos.harness.client.log import described, told
 from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
+from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.trace import as_dict, as_event
@@ -96,6 +97,9 @@ class Records:
 
     def ended(self, node: int, life: int, code: int, armed: bool) -> None:
         self.milestone("ended", node=node, life=life, code=code, armed=armed)
+
+    def crash_state(self, node: int, life: int, why: str) -> None:
+        self.milestone(CRASH_STATE, node=node, life=life, why=why)
 
     # ---- the clients ----
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from zab_chaos.model.events import Accept, Boot, CurrentEpoch, Line, Pair, Truncate, packed
 from zab_chaos.model.oracle.disks import Found
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.facts import CRASH_STATE, Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 
 
@@ -20,7 +20,8 @@ class DiskKeeps(Checker):
     accepted continues the log where it ends (an epoch, where its primary's history ended), and a truncation and a joined
     epoch name that end. The log has nothing of an epoch later than f.a: an initial history is durable with its epoch, or
     not at all (step f.2.1). A start on an empty disk (`fresh` or `amnesiac`) needs a fault that took the disk; nothing
-    else excuses it. Does not verify the first boot of a node, nor the bytes that were recovered: the deliveries show them.
+    else excuses it. In the simulator also what a disk could have held (`crash-state`). Does not verify the first boot of a
+    node, nor the bytes that were recovered: the deliveries show them.
     """
 
     name = "disk"
@@ -76,6 +77,9 @@ class DiskKeeps(Checker):
                     f"node {boot.node} started on an empty disk ({boot.disk}), and no fault had taken the one that it had",
                     [before, boot],
                 )
+        wrong = self.facts.milestones.get(CRASH_STATE)
+        if wrong is not None:
+            self.found.add(f"node {wrong.node} in its life {wrong.life}: {wrong.why}", [wrong])
         for found, words, lines in self._suspects:
             if not self.facts.disk_damaged(found.before, found.boot):
                 self.found.add(words, lines)

@@ -1,0 +1,137 @@
+"""Trials of what the end of a life would leave on a disk: what they see, and that the run does not see them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.node.store.shelf import freeze, snap, txns
+from zab_chaos.faults.defects import DEFECTS
+from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
+from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.explore.simulate import simulate
+from zab_chaos.harness.results import run_folder
+from zab_chaos.harness.runs.run import live
+from zab_chaos.model.verdict import Verdict
+from zab_chaos.model.world.crash_states import Promised, TriedNode
+from zab_chaos.node.config import Limits
+from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
+from zab_chaos.node.core.zxid import Zxid, zxid
+
+CRASH = FaultStep(at=1.0, do="crash", target="node-1", lasts=0.5)
+SCENARIO = Scenario(
+    name="crash-states", duration=2.0, crash_states=True, faults=(CRASH,),
+    workload=Workload(clients=2, rate=50.0, payload_bytes=64),
+    limits=Limits(snapshot_bytes=2**11, segment_bytes=2**12),
+)  # fmt: skip
+
+
+class Ran:
+    """A simulated run whose files are kept."""
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self.folder = run_folder.create(folder, scenario.name, 1)
+        self.deployment = SimDeployment(scenario, 1, None, self.folder, record=False)
+        outcome, _ = live(scenario, 1, self.deployment)
+        self.verdict: Verdict = self.deployment.judge(outcome)
+        self.deployment.records.close()
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(self.folder.path)): path.read_bytes() for path in self.folder.path.rglob("*.jsonl")
+        }
+
+
+def test_an_honest_run_is_the_same_with_trials_and_without(tmp_path: Path) -> None:
+    tried, plain = (Ran(replace(SCENARIO, crash_states=wanted), tmp_path / str(wanted)) for wanted in (True, False))
+    assert (tried.verdict.exit, tried.files()) == (0, plain.files())
+    for node in tried.deployment.machines.values():
+        assert isinstance(node, TriedNode)
+        assert node.trials > 10
+    assert not any(isinstance(node, TriedNode) for node in plain.deployment.machines.values())
+
+
+@pytest.mark.parametrize("defect", ["torn-tail-kept", "recovered-not-synced"])
+def test_what_a_disk_could_lose_is_seen_although_nothing_was_lost(defect: str) -> None:
+    scenario = replace(SCENARIO, faults=())
+    assert simulate(scenario, 1, DEFECTS[defect].path).verdict.violated == ["disk"]
+    assert simulate(replace(scenario, crash_states=False), 1, DEFECTS[defect].path).verdict.exit == 0
+
+
+def test_an_ordinary_disk_is_not_tried() -> None:
+    deployment = SimDeployment(replace(SCENARIO, disk="ordinary"), 1, None, None, record=False)
+    assert not any(isinstance(node, TriedNode) for node in deployment.machines.values())
+
+
+# ---- what a store has promised ----
+
+OLD = [(zxid(1, 1), b"a"), (zxid(1, 2), b"b")]
+
+
+def promised(*waiting: Record) -> Promised:
+    """Of epoch 1 it has two transactions and nothing else."""
+    one = Promised()
+    one.start_with(recovered())
+    for record in waiting:
+        one.append(record)
+    return one
+
+
+def recovered(*more: tuple[Zxid, bytes], promise: int = 1, current: int = 1, keep: int = 2) -> Recovered:
+    runs = [(zxid_, [data]) for zxid_, data in [*OLD[:keep], *more]]
+    return Recovered(accepted_epoch=promise, current_epoch=current, runs=runs)
+
+
+def test_of_what_waits_any_beginning_may_be_there() -> None:
+    it = promised(EpochRecord(2), txns(zxid(1, 3), b"c", b"d"))
+    c, d = (zxid(1, 3), b"c"), (zxid(1, 4), b"d")
+    for found in (recovered(), recovered(promise=2), recovered(c, promise=2), recovered(c, d, promise=2)):
+        assert it.allows(found)
+    for found in (recovered(c), recovered(d, promise=2), recovered(keep=1), recovered((zxid(1, 3), b"x"), promise=2)):
+        assert not it.allows(found)
+
+
+def test_what_was_synced_must_be_there() -> None:
+    it = promised(EpochRecord(2), txns(zxid(1, 3), b"c"))
+    it.synced()
+    assert it.allows(recovered((zxid(1, 3), b"c"), promise=2))
+    assert not it.allows(recovered(promise=2))
+
+
+def test_a_group_is_there_as_a_whole_or_not_at_all() -> None:
+    group = (TruncRecord(zxid(1, 1)), txns(zxid(2, 1), b"n"), NewLeaderRecord(2))
+    new = recovered((zxid(2, 1), b"n"), current=2, keep=1)
+    open_one, closed = promised(*group[:2]), promised(*group)
+    open_one.synced()  # an open group is not written
+    for it in (open_one, closed):
+        assert it.allows(recovered())
+        assert not it.allows(recovered(keep=1))
+    assert closed.allows(new)
+    assert not open_one.allows(new)
+    closed.synced()
+    assert not closed.allows(recovered())
+
+
+def test_a_snapshot_stands_for_what_it_was_taken_of() -> None:
+    it = promised(txns(zxid(1, 3), b"c"))
+    above = [(zxid(1, 3), [b"c"])]
+    taken = (zxid(1, 2), 7, b"state")
+    told = Recovered(accepted_epoch=1, current_epoch=1, snapshot=taken, runs=above)
+    assert not it.allows(told)
+    it.add_snapshot(*taken)
+    assert it.allows(told)
+    assert it.allows(replace(told, runs=[]))
+    assert not it.allows(replace(told, snapshot=(zxid(1, 2), 7, b"another")))
+    assert not it.allows(replace(told, snapshot=(zxid(1, 1), 7, b"state")))
+
+
+def test_a_snapshot_that_replaces_the_history_leaves_nothing_of_it() -> None:
+    installed = snap([(zxid(2, 5), b"x")])
+    it = promised(installed, NewLeaderRecord(2), MemberRecord())
+    it.synced()
+    told = Recovered(
+        accepted_epoch=1, current_epoch=2, snapshot=(zxid(2, 5), installed.digest, freeze([(zxid(2, 5), b"x")]))
+    )
+    assert it.allows(told)
+    assert not it.allows(recovered(current=2))
+    assert not it.allows(replace(told, amnesiac=True))
