@@ -2,9 +2,9 @@
 
 A run shows what one end of a life leaves. At the same instant it could have left something else, and it could have come at
 any other sync (Pillai and others, OSDI 2014; Mohan and others, OSDI 2018). So at some syncs of a simulated run the disk is
-copied; the copy's power goes, or its process dies, and a store is opened on it, which may end in the same way at a sync of
-its start. What it recovers must be what the node's store was told to keep. A trial has disk and chance of its own: the run
-goes on as if there were none.
+copied; the copy's power goes, or its process dies, and a store is opened on it, which writes a little and ends in the same
+way at one of its first syncs. What a start recovers must be what the store was told to keep. A trial has disk and chance of
+its own: the run goes on as if there were none.
 """
 
 from collections import Counter
@@ -31,14 +31,19 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from zab_chaos.node.core.zxid import Zxid, show
+from zab_chaos.node.core.zxid import Zxid, show, zxid
 from zab_chaos.node.exit_codes import reason
 from zab_chaos.node.store.disk_faults import Variant
+from zab_chaos.node.store.errors import DiskFailed
 from zab_chaos.node.store.recovery import Report
 from zab_chaos.node.store.store import Store
 
 MOST_STARTS = 3  # of a trial
-LAST_SYNC = 5  # of a start, at which it may end
+SMALL_SEGMENT = 2**9  # bytes
+FAR = 2**16  # behind a zxid that a node has, a zxid of the same epoch that it has not
+MOST_SYNCS = 6  # of a life in a trial, with those of its start
+FAILING = 0.1  # of what such a life does
+SIZES = (0, 20, 200, 2000)  # bytes of what it writes
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
@@ -103,16 +108,29 @@ class Promised:
     """What a node's store was told to keep: what has become durable, and what waits for that.
 
     `known`: false before the first start, and when somebody else has changed the disk, until the next start is over.
+    `wrong`: what a start has recovered that it must not.
     """
 
     def __init__(self) -> None:
         self.known = False
+        self.wrong: Held | None = None
         self.durable = Held()
         self.waiting: list[Record] = []
         self.snapshots: dict[int, set[tuple[int, int]]] = {}  # by zxid: digest of the history, hash of the state
 
+    def copy(self) -> "Promised":
+        other = Promised()
+        other.known, other.durable, other.waiting = self.known, self.durable.copy(), self.waiting[:]
+        other.snapshots = {zxid: set(taken) for zxid, taken in self.snapshots.items()}
+        return other
+
     def start_with(self, found: Recovered) -> None:
-        self.known, self.durable = True, Held.of(found)
+        """A start has recovered this, and whatever comes next must find it."""
+        held = Held.of(found)
+        if self.known and not self.allows(found):
+            self.wrong = held
+            return
+        self.known, self.durable = True, held
         self.waiting.clear()
         if found.snapshot is not None:
             self.add_snapshot(*found.snapshot)
@@ -219,10 +237,11 @@ class TriedDisk(SimDisk):
 
 
 class TrialDisk(SimDisk):
-    """The disk of a trial. `left`: the syncs after which the process ends; None: it goes on."""
+    """The disk of a trial. `left`: the syncs after which the process ends; None: it goes on. `fails`: the next sync does."""
 
     def __init__(self) -> None:
         self.left: int | None = None
+        self.fails = False
         super().__init__(faithful=True, draw_sync=lambda: 0, die=die)
 
     def _spend(self) -> None:
@@ -230,12 +249,120 @@ class TrialDisk(SimDisk):
             if self.left == 0:
                 die()
             self.left -= 1
+        self.faults.error, self.fails = "sync" if self.fails else None, False
 
     def end_life(self, variant: Variant, seed: int) -> None:
         with suppress(Died):
             self.cut(variant, seed)
         self.lose_power()
         self.new_life()
+        self.fails = False
+
+
+class Trial:
+    """The life on a disk ends, and on a copy of it others begin, write as a node may, and end at a sync of theirs."""
+
+    def __init__(self, node: "TriedNode", random: Random) -> None:
+        self.disk = TrialDisk()
+        node.disk.copy_to(self.disk)
+        self.promised = node.promised.copy()
+        self._store_type = noting(node.plain_store_type, self.promised)
+        self._config = node.plan.config(node.id)
+        self._random = random
+        self._ends: list[str] = []
+
+    def go(self) -> str | None:
+        """None, or in words what went wrong."""
+        for more in reversed(range(self._random.randint(1, MOST_STARTS))):
+            self._end()
+            self.disk.left = self._random.randrange(MOST_SYNCS) if more else None
+            before = self.promised.durable
+            try:
+                store = self._start()
+                if self.promised.wrong is not None:
+                    return self._words(f"would have recovered {self.promised.wrong}", before)
+                if more:
+                    self._work(store)
+            except Died:
+                continue
+            except Exception as error:
+                return self._words(f"would have failed: {reason(error)}", before)
+        return None
+
+    def _end(self) -> None:
+        variant = self._random.choice(VARIANTS)
+        self.disk.end_life(variant, self._random.randrange(2**32))
+        self._ends.append("a kill" if variant == "killed" else f"a power cut ({variant})")
+
+    def _start(self) -> Store:
+        limit = self._random.choice((self._config.limits.segment_bytes, SMALL_SEGMENT))
+        return self._store_type.open(self.disk, bootstrap=False, segment_bytes=limit, digest=self._config.digest)[0]
+
+    def _words(self, would: str, before: Held) -> str:
+        return f"after {', then '.join(self._ends)} at this sync it {would}; its disk had held {before}"
+
+    # ---- what a life does ----
+
+    def _work(self, store: Store) -> None:
+        """As a node may use its store, until the life ends at a sync. When the disk has failed once, nothing helps."""
+        random, disk = self._random, self.disk
+        for _ in range(MOST_SYNCS):
+            step = random.choice((self._write, self._write, self._join, self._install, self._take_snapshot))
+            disk.fails, disk.faults.stays_readable = random.random() < FAILING, random.random() < 0.5
+            try:
+                step(store)
+                store.sync()
+            except DiskFailed:
+                with suppress(DiskFailed):
+                    store.sync()
+                return
+
+    def _data(self) -> bytes:
+        return self._random.randbytes(self._random.choice(SIZES))
+
+    def _next_epoch(self, store: Store) -> int:
+        held = self.promised.durable
+        epoch = max(held.accepted_epoch, held.current_epoch, held.last >> 32) + 1
+        store.append(EpochRecord(epoch))
+        return epoch
+
+    def _write(self, store: Store) -> None:
+        held = self.promised.durable
+        if not held.current_epoch:
+            return
+        in_epoch = held.last >> 32 == held.current_epoch
+        first = Zxid(held.last + 1) if in_epoch else zxid(held.current_epoch, 1)
+        store.append(TxnRecords(first, [self._data() for _ in range(self._random.randint(1, 4))], []))
+
+    def _join(self, store: Store) -> None:
+        """An epoch whose initial history has less at its end, and something else."""
+        keeps = self._uncommitted()
+        epoch = self._next_epoch(store)
+        store.append(TruncRecord(Zxid(self._random.choice(keeps[-4:]))))
+        if self._random.random() < 0.5:
+            store.append(TxnRecords(zxid(epoch, 1), [self._data()], []))
+        store.append(NewLeaderRecord(epoch))
+
+    def _uncommitted(self) -> list[int]:
+        """Where the history may be cut: what a snapshot was taken of is committed."""
+        held = self.promised.durable
+        floor = max((at for at in (held.base, *self.promised.snapshots) if at <= held.last), default=0)
+        return [floor, *(at for at, _ in held.history if at > floor)]
+
+    def _install(self, store: Store) -> None:
+        """A history that parts from this one, and may end below it."""
+        parts_at = self._random.choice(self._uncommitted())
+        epoch = self._next_epoch(store)
+        store.append(SnapRecord(Zxid(parts_at + FAR), epoch, self._data()))
+        store.append(NewLeaderRecord(epoch))
+        if self.promised.durable.amnesiac:
+            store.append(MemberRecord())
+
+    def _take_snapshot(self, store: Store) -> None:
+        newest = max(self.promised.snapshots, default=0)
+        free = [at for at, _ in self.promised.durable.history if at > newest]
+        if free:
+            store.take_snapshot(Zxid(self._random.choice(free)), len(free), self._data())
 
 
 class TriedNode(SimNode):
@@ -248,7 +375,7 @@ class TriedNode(SimNode):
     ) -> None:
         self.promised = Promised()
         self.trials = 0
-        self._store_type = plan.store_type
+        self.plain_store_type = plan.store_type
         self._random = Random(f"crash states of node {number}, {world.seed}")
         self._alike: Counter[Hashable] = Counter()
         self._wrong = False  # one is enough
@@ -264,6 +391,9 @@ class TriedNode(SimNode):
         """Try some of the syncs: of those that are alike the first, and then whenever their number has doubled."""
         if not self.promised.known or self._wrong:
             return
+        if self.promised.wrong is not None:
+            self._tell(f"its start has recovered {self.promised.wrong}; its disk had held {self.promised.durable}")
+            return
         likeness = self._likeness()
         self._alike[likeness] += 1
         if self._alike[likeness].bit_count() == 1:
@@ -276,36 +406,11 @@ class TriedNode(SimNode):
         return self.up, self.disk.changing(), kinds
 
     def _try(self) -> None:
-        """End the life here, start, and so on; whatever a start tells must be kept by the next one."""
-        random, ends = self._random, []
-        disk = TrialDisk()
-        self.disk.copy_to(disk)
-        told: Held | None = None
         self.trials += 1
-        for more in reversed(range(random.randint(1, MOST_STARTS))):
-            variant = random.choice(VARIANTS)
-            disk.end_life(variant, random.randrange(2**32))
-            ends.append("a kill" if variant == "killed" else f"a power cut ({variant})")
-            disk.left = random.randrange(LAST_SYNC) if more else None
-            try:
-                found = self._start(disk)
-            except Died:
-                continue
-            except Exception as error:
-                self._tell(ends, f"would not have started: {reason(error)}", told)
-                return
-            now = Held.of(found)
-            if not (self.promised.allows(found) if told is None else told.is_what(now)):
-                self._tell(ends, f"would have recovered {now}", told)
-                return
-            told = now
+        wrong = Trial(self, self._random).go()
+        if wrong is not None:
+            self._tell(wrong)
 
-    def _start(self, disk: SimDisk) -> Recovered:
-        config = self.plan.config(self.id)
-        limit = config.limits.segment_bytes
-        return self._store_type.open(disk, bootstrap=False, segment_bytes=limit, digest=config.digest)[1]
-
-    def _tell(self, ends: list[str], would: str, told: Held | None) -> None:
+    def _tell(self, why: str) -> None:
         self._wrong = True
-        kept = f"the start before had recovered {told}" if told else f"its disk held {self.promised.durable}"
-        self.sink.crash_state(self.id, self.life, f"after {', then '.join(ends)} at this sync it {would}; {kept}")
+        self.sink.crash_state(self.id, self.life, why)

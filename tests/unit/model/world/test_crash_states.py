@@ -8,15 +8,17 @@ import pytest
 from tests.unit.node.store.shelf import freeze, snap, txns
 from zab_chaos.faults.defects import DEFECTS
 from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
-from zab_chaos.harness.backends.simulator.backend import SimDeployment
+from zab_chaos.harness.backends.simulator.backend import SimDeployment, plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import live
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.crash_states import Promised, TriedNode
+from zab_chaos.model.world.crash_states import Held, Promised, TriedNode
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
+from zab_chaos.node.store.errors import DiskFailed
+from zab_chaos.node.store.store import Store
 
 CRASH = FaultStep(at=1.0, do="crash", target="node-1", lasts=0.5)
 SCENARIO = Scenario(
@@ -51,11 +53,39 @@ def test_an_honest_run_is_the_same_with_trials_and_without(tmp_path: Path) -> No
     assert not any(isinstance(node, TriedNode) for node in plain.deployment.machines.values())
 
 
-@pytest.mark.parametrize("defect", ["torn-tail-kept", "recovered-not-synced"])
+@pytest.mark.parametrize("defect", ["torn-tail-kept", "recovered-not-synced", "epoch-before-history"])
 def test_what_a_disk_could_lose_is_seen_although_nothing_was_lost(defect: str) -> None:
     scenario = replace(SCENARIO, faults=())
     assert simulate(scenario, 1, DEFECTS[defect].path).verdict.violated == ["disk"]
     assert simulate(replace(scenario, crash_states=False), 1, DEFECTS[defect].path).verdict.exit == 0
+
+
+class TriesAgain(Store):
+    """Takes a sync that works for one that has written what the failed one before was to write."""
+
+    def make_durable(self) -> None:
+        try:
+            super().make_durable()
+        except DiskFailed:
+            super().make_durable()
+
+
+def test_disks_fail_in_the_lives_of_trials() -> None:
+    scenario = replace(SCENARIO, faults=())
+    plan = replace(plan_of(scenario, None), store_type=TriesAgain)
+    assert simulate(scenario, 1, None, plan).verdict.violated == ["disk"]
+    assert simulate(replace(scenario, crash_states=False), 1, None, plan).verdict.exit == 0
+
+
+def test_a_start_that_loses_something_is_told_even_when_no_judge_could_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's own starts are held against the same promises."""
+    told: list[str] = []
+    monkeypatch.setattr(TriedNode, "_tell", lambda self, why: told.append(why))
+    monkeypatch.setattr(Held, "is_what", lambda self, found: False)
+    monkeypatch.setattr(TriedNode, "_try", lambda self: None)
+    simulate(SCENARIO, 1, None)
+    assert told
+    assert all(why.startswith("its start has recovered f.p = 1, f.a = 1 and a history up to 1:") for why in told)
 
 
 def test_an_ordinary_disk_is_not_tried() -> None:
