@@ -162,6 +162,10 @@ class Promised:
         told = Held.of(found)
         return any(state.is_what(told) for state in self._states())
 
+    def in_words(self) -> str:
+        records = len(_one_by_one(self.waiting))
+        return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
+
     def _states(self) -> Iterator[Held]:
         state, done = self.durable.copy(), 0
         yield state
@@ -276,7 +280,7 @@ class Trial:
         for more in reversed(range(self._random.randint(1, MOST_STARTS))):
             self._end()
             self.disk.left = self._random.randrange(MOST_SYNCS) if more else None
-            before = self.promised.durable
+            before = self.promised.in_words()
             try:
                 store = self._start()
                 if self.promised.wrong is not None:
@@ -298,8 +302,8 @@ class Trial:
         limit = self._random.choice((self._config.limits.segment_bytes, SMALL_SEGMENT))
         return self._store_type.open(self.disk, bootstrap=False, segment_bytes=limit, digest=self._config.digest)[0]
 
-    def _words(self, would: str, before: Held) -> str:
-        return f"after {', then '.join(self._ends)} at this sync it {would}; its disk had held {before}"
+    def _words(self, would: str, before: str) -> str:
+        return f"after {', then '.join(self._ends)} at this sync it {would}; {before}"
 
     # ---- what a life does ----
 
@@ -392,7 +396,7 @@ class TriedNode(SimNode):
         if not self.promised.known or self._wrong:
             return
         if self.promised.wrong is not None:
-            self._tell(f"its start has recovered {self.promised.wrong}; its disk had held {self.promised.durable}")
+            self._tell(f"its start has recovered {self.promised.wrong}; {self.promised.in_words()}")
             return
         likeness = self._likeness()
         self._alike[likeness] += 1
