@@ -50,8 +50,8 @@ from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 FLIPS = "corrupt"  # one bit of what a disk held is another one
 DAMAGES = frozenset({FLIPS, "truncate-file"})  # part of what a disk held may be gone or changed afterwards
 REMOVES = "remove-file"  # whole files are gone
-CRASH_STATE = "crash-state"  # a milestone: what a disk could have held at some sync is wrong
 WIPE = "wipe"  # the disk is lost
+CRASH_STATE = "crash-state"  # no fault, but a milestone: what a disk could have held at some sync is wrong
 POWER_CUT = "power-cut"  # what was not synced is lost
 DISK_FAULTS = DAMAGES | {WIPE}
 # ZooKeeper's, and the fields of `boot` that tell of them.

@@ -10,11 +10,13 @@ its own: the run goes on as if there were none.
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
+from zab_chaos.model.log_records import Held, one_by_one, steps
 from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
@@ -31,7 +33,7 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
     TxnRecords,
 )
-from zab_chaos.node.core.zxid import Zxid, show, zxid
+from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.exit_codes import reason
 from zab_chaos.node.store.disk_faults import Variant
 from zab_chaos.node.store.errors import DiskFailed
@@ -45,63 +47,6 @@ MOST_SYNCS = 6  # of a life in a trial, with those of its start
 FAILING = 0.1  # of what such a life does
 SIZES = (0, 20, 200, 2000)  # bytes of what it writes
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-
-
-@dataclass(slots=True)
-class Held:
-    """What a store may have recovered: the meaning of log records, written down without files.
-
-    `base`: the zxid of the snapshot that the history rests on, 0 for none. `history`: what stands above it.
-    """
-
-    accepted_epoch: int = 0
-    current_epoch: int = 0
-    amnesiac: bool = False
-    base: int = 0
-    history: list[tuple[int, bytes]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, found: Recovered) -> Self:
-        base = found.snapshot[0] if found.snapshot is not None else 0
-        history = [entry for first, txns in found.runs for entry in enumerate(txns, first)]
-        return cls(found.accepted_epoch, found.current_epoch, found.amnesiac, base, history)
-
-    def copy(self) -> "Held":
-        return replace(self, history=self.history[:])
-
-    def apply(self, record: Record) -> None:
-        match record:
-            case EpochRecord(epoch):
-                self.accepted_epoch = epoch
-            case TxnRecords():
-                self.history += enumerate(record.txns, record.first)
-            case TruncRecord(keep):
-                while self.history and self.history[-1][0] > keep:
-                    self.history.pop()
-            case SnapRecord(zxid):
-                self.base, self.history = zxid, []
-            case NewLeaderRecord(epoch):
-                self.current_epoch = epoch
-            case MemberRecord():
-                self.amnesiac = False
-
-    def is_what(self, found: "Held") -> bool:
-        """Whether a store that recovered `found` recovered this. Its snapshot may be one that was taken since."""
-        epochs = (self.accepted_epoch, self.current_epoch, self.amnesiac)
-        if epochs != (found.accepted_epoch, found.current_epoch, found.amnesiac) or self.last != found.last:
-            return False
-        if found.base == self.base:
-            return self.history == found.history
-        place = next((place for place, (zxid, _) in enumerate(self.history, 1) if zxid == found.base), None)
-        return place is not None and self.history[place:] == found.history
-
-    @property
-    def last(self) -> int:
-        return self.history[-1][0] if self.history else self.base
-
-    def __str__(self) -> str:
-        kept = f"f.p = {self.accepted_epoch}, f.a = {self.current_epoch} and a history up to {show(Zxid(self.last))}"
-        return kept + (f" above a snapshot at {show(Zxid(self.base))}" if self.base else "")
 
 
 class Promised:
@@ -148,10 +93,9 @@ class Promised:
 
     def synced(self) -> None:
         """All that waits, but for a group that is still open."""
-        done = max(_closed(self.waiting), default=0)
-        for record in self.waiting[:done]:
-            self.durable.apply(record)
-        del self.waiting[:done]
+        done = list(chain.from_iterable(steps(self.waiting)))
+        self.durable.apply(done)
+        del self.waiting[: len(done)]
 
     def allows(self, found: Recovered) -> bool:
         """Whether a start may recover this: what is durable, with any number of the records that wait, and groups whole."""
@@ -163,38 +107,15 @@ class Promised:
         return any(state.is_what(told) for state in self._states())
 
     def in_words(self) -> str:
-        records = len(_one_by_one(self.waiting))
+        records = len(list(one_by_one(self.waiting)))
         return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
 
     def _states(self) -> Iterator[Held]:
-        state, done = self.durable.copy(), 0
+        state = self.durable.copy()
         yield state
-        records = _one_by_one(self.waiting)
-        for number in _closed(records):
-            for record in records[done:number]:
-                state.apply(record)
-            done = number
+        for step in steps(one_by_one(self.waiting)):
+            state.apply(step)
             yield state
-
-
-def _one_by_one(records: list[Record]) -> list[Record]:
-    """As the log stores them: a record for each transaction."""
-    found: list[Record] = []
-    for record in records:
-        if type(record) is TxnRecords:
-            found += [TxnRecords(Zxid(record.first + at), [txn], []) for at, txn in enumerate(record.txns)]
-        else:
-            found.append(record)
-    return found
-
-
-def _closed(records: list[Record]) -> Iterator[int]:
-    """How many records come up to, and with, each one behind which no group is open."""
-    group = False
-    for number, record in enumerate(records, 1):
-        group = (group or type(record) in (TruncRecord, SnapRecord)) and type(record) is not NewLeaderRecord
-        if not group:
-            yield number
 
 
 def noting(store_type: type[Store], promised: Promised) -> type[Store]:

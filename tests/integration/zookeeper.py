@@ -56,16 +56,8 @@ def formed(standing: Stage) -> int:
 
 def led(standing: Stage) -> int:
     """The leader, when all servers serve under one."""
-    servers = standing.cluster
-
-    def all_serve() -> bool:
-        answers = [servers.status(node) for node in servers.nodes]
-        return len({answer.leader if answer is not None else None for answer in answers} - {None}) == 1 and all(
-            answer is not None and answer.established for answer in answers
-        )
-
-    eventually(all_serve)
-    leader = servers.leader()
+    eventually(standing.complete)
+    leader = standing.cluster.leader()
     assert leader is not None
     return leader
 

@@ -96,10 +96,12 @@ class Stage(ProcessDeployment):
         self._sampler.check()
 
     def complete(self) -> bool:
-        """All servers serve. Who comes later, when something was written already, takes a snapshot instead of the log, and
-        will itself give others snapshots: a run would depend on how fast each JVM starts."""
-        answers = [self.cluster.role(node) for node in self.cluster.nodes]
-        return self.formed() and all(answer is not None and answer.established for answer in answers)
+        """All servers serve, under one leader. Who comes later, when something was written already, takes a snapshot instead
+        of the log, and will itself give others snapshots: a run would depend on how fast each JVM starts."""
+        nodes, answers = self.cluster.nodes, ensemble_state.statuses(self.cluster)
+        leader = ensemble_state.leader_of(answers, len(nodes))
+        serving = [it for it in answers.values() if it.established and it.leader in (leader, None)]
+        return leader is not None and len(serving) == len(nodes)
 
     def born(self) -> None:
         """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble

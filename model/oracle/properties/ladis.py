@@ -92,8 +92,7 @@ class ReliableDelivery(Checker):
             return
         ledger = self.facts.ledger
         target = ledger.length_at(settled.t)
-        if settled.event == "converged" and settled.zxid is not None:
-            # A fence that was under way may be delivered while the milestone is written.
+        if settled.zxid is not None:  # a fence that was under way may be delivered while the milestone is written
             target = min(target, ledger.below(packed(settled.zxid) + 1))
         for node in self.facts.up_at_end():
             self.checked += 1

@@ -12,8 +12,9 @@ from zab_chaos.harness.backends.simulator.backend import SimDeployment, plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import live
+from zab_chaos.model.log_records import Held
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.crash_states import Held, Promised, TriedNode
+from zab_chaos.model.world.crash_states import Promised, TriedNode
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid

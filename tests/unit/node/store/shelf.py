@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zab_chaos.model.log_records import one_by_one, steps
 from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.ready import (
     EpochRecord,
@@ -76,27 +77,14 @@ class Model:
         return self.accepted, self.current, self.amnesiac, list(self.history)
 
 
-def one_by_one(records: Sequence[Record]) -> list[Record]:
-    """As the log stores them: a record a transaction."""
-    found: list[Record] = []
-    for record in records:
-        if isinstance(record, TxnRecords):
-            found += [txns(Zxid(record.first + i), data) for i, data in enumerate(record.txns)]
-        else:
-            found.append(record)
-    return found
-
-
 def prefixes(model: Model, records: Sequence[Record]) -> list[Legal]:
     """Every state that a power cut may leave while `records` are being made durable: whole records, whole groups."""
     model = deepcopy(model)
-    states, open_group = [model.legal()], False
-    for record in one_by_one(records):
-        model.apply(record)
-        open_group = open_group or isinstance(record, TruncRecord | SnapRecord)
-        open_group = open_group and not isinstance(record, NewLeaderRecord)
-        if not open_group:
-            states.append(model.legal())
+    states = [model.legal()]
+    for step in steps(one_by_one(records)):
+        for record in step:
+            model.apply(record)
+        states.append(model.legal())
     return states
 
 
