@@ -45,6 +45,7 @@ from zab_chaos.model.oracle.disks import Disk, Found, compare
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
 from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.znodes import OF_THE_STATE
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
 FLIPS = "corrupt"  # one bit of what a disk held is another one
@@ -91,6 +92,11 @@ class Node:
         place = bisect_left(self.reached, zxid)
         return place < len(self.reached) and self.reached_at[place] <= t
 
+    def delivered_before(self, t: int) -> int:
+        """The zxid up to which the lives of it had delivered before the time `t`; 0: nothing."""
+        place = bisect_left(self.reached_at, t)
+        return self.reached[place - 1] if place else 0
+
     @property
     def disks(self) -> list[Disk]:
         """All that it has ever had, the present one first."""
@@ -116,7 +122,8 @@ class Life:
 
 
 class Request(Struct, gc=False):
-    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names."""
+    """What a client asked, and what it was told; None: it was told nothing. `zxid`: the one that an answer names, or rests on:
+    see `zxid_of`."""
 
     invoke: Invoke
     complete: Complete | None = None
@@ -331,8 +338,7 @@ class Facts:
         request.complete, question = operation, request.invoke
         if operation.t < question.t:
             self.damages.append(Damage(operation.file, operation.line, "answers a request before it was sent"))
-        if operation.zxid is not None:
-            request.zxid = packed(operation.zxid)
+        request.zxid = zxid_of(operation)
         write = question.op in WRITES
         for counts in (self.outcomes, self.write_outcomes) if write else (self.outcomes,):
             counts[operation.outcome] += 1
@@ -460,6 +466,14 @@ class Facts:
         return bool(forced) or any(
             node in killed(inject) or (inject.do in KILLS and node in inject.nodes) for inject in self.injects
         )
+
+
+def zxid_of(answer: Complete) -> int | None:
+    """The zxid that an answer names. A refusal for a reason of the state that names none rests on a state before the first
+    transaction."""
+    if answer.zxid is not None:
+        return packed(answer.zxid)
+    return 0 if answer.error in OF_THE_STATE else None
 
 
 def _judged(answer: Complete) -> bool:

@@ -167,9 +167,9 @@ def progress_refused_for_what_is_asked() -> Story:
     """For 6 s all writes are refused, because what they ask for can't be done. They were judged, so somebody leads."""
     story = _linked()
     for _ in range(12):
-        seq = story.invoke()
+        seq = story.invoke(op="set", path="/none")
         story.t += SECOND // 2
-        story.complete(1, seq, None, "failed", error="no node")
+        story.complete(1, seq, (1, 3), "failed", error="no node")
     story.settle()
     return story
 

@@ -99,6 +99,41 @@ def once_nobody_asked() -> Story:
 
 
 @violates("exactly once")
+def once_before_it_is_asked() -> Story:
+    """A write takes effect, and then its client asks for it."""
+    story = ensemble()
+    zxid = story.commit(txn=[1, 4, [["set", "/a", 3, 1004]]])
+    story.complete(1, story.invoke(), zxid)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_proposed_before_it_is_asked() -> Story:
+    """A leader that is deposed has proposed a write, and then its client asks for it."""
+    story = ensemble()
+    story.propose([1], txn=[1, 4, [["set", "/a", 3, 1004]]])
+    story.complete(1, story.invoke(), outcome="unknown")
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write(2)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
+def once_proposed_and_nobody_asked() -> Story:
+    """A leader that is deposed has proposed a write of client 1 that it has never asked for."""
+    story = ensemble()
+    story.propose([1], txn=[1, 99, [["set", "/a", 3, 7]]])
+    story.elect(2, epoch=2, members=[2, 3])
+    story.write(2)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_by_a_client_that_no_node_knows() -> Story:
     """1:4 is the effect of a request of client 77, who has connected to no node."""
     story = ensemble()

@@ -1,5 +1,7 @@
 """Runs about a session that changes nodes, about writes whose outcome it does not know, and about reads that go back."""
 
+from typing import Any
+
 from tests.corpus.cases import legal, violates
 from tests.corpus.story import Story, ensemble
 
@@ -38,6 +40,47 @@ def client_order_unknown_after_a_later_refusal() -> Story:
     seq = story.invoke(version=3)
     story.complete(1, seq, (1, 3), "failed", error="bad version")
     story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+def _write_after_a_refusal(error: str, **fields: Any) -> Story:
+    """A write is unknown, its client asks for something that can't be, and then the write takes effect."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.complete(1, story.invoke(op="delete", path="b"), outcome="failed", error=error, **fields)
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.settle()
+    return story
+
+
+@violates("client order")
+def client_order_unknown_after_a_bad_path() -> Story:
+    """An unknown write takes effect when its client has been told by another node that a path is bad."""
+    return _write_after_a_refusal("bad path")
+
+
+@legal("client order")
+def client_order_unknown_after_a_refusal_of_nothing() -> Story:
+    """The same, but the other node was overloaded, which says nothing."""
+    return _write_after_a_refusal("overloaded")
+
+
+@legal("client order")
+def client_order_unknown_after_a_refusal_by_nobody() -> Story:
+    """The same, but the client did not even send the request."""
+    return _write_after_a_refusal("bad request", node=None)
+
+
+@legal("client order")
+def client_order_unknown_before_a_bad_path() -> Story:
+    """An unknown write has taken effect when its client is told by another node that a path is bad."""
+    story = ensemble()
+    lost = story.invoke()
+    story.complete(1, lost, outcome="unknown", node=2)
+    story.commit(txn=[1, lost, [["set", "/a", 3, 1000 + lost]]])
+    story.complete(1, story.invoke(op="delete", path="b"), outcome="failed", error="bad path")
     story.settle()
     return story
 
@@ -113,7 +156,7 @@ def client_order_refusal_as_old_as_a_read() -> Story:
     return story
 
 
-@violates("client order")
+@violates("client order", "values and versions")
 def client_order_node_goes_back() -> Story:
     """Node 2 shows 1:3, restarts from its snapshot at 1:2, and shows that to a session that has seen nothing."""
     story = ensemble(writes=2)
@@ -129,7 +172,7 @@ def client_order_node_goes_back() -> Story:
     return story
 
 
-@violates("client order")
+@violates("client order", "values and versions")
 def client_order_node_goes_back_without_a_read() -> Story:
     """Node 2 acknowledges 1:4, restarts, and shows 1:3 to another session."""
     story = ensemble()
@@ -191,22 +234,19 @@ def client_order_reads_cross() -> Story:
 
 @legal("client order")
 def client_order_node_lost_its_disk() -> Story:
-    """Node 2 shows 1:3, loses its disk, and is behind when it answers again: it can't remember what it had shown."""
+    """Node 2 leads epoch 2, shows 2:1, loses its disk, and follows the leader of epoch 1, who does not know that this is over.
+    It can't remember what it had shown."""
     story = ensemble()
-    story.read(1, (1, 3), node=2)
+    story.elect(2, epoch=2, members=[2, 3])
+    story.read(2, story.write())
     story.wipe(2)
     story.boot(2, "amnesiac")
-    server, history = story.servers[2], story.servers[1].log
     story.leader = 1
     story.promise(2, 1)
-    for zxid, value in history:
-        story.accept(2, zxid, value, in_epoch=1)
-    server.current_epoch = 1
-    story.event(2, "current_epoch", epoch=1, last_zxid=[1, 3])
-    story.deliver(2, (1, 1))
-    story.deliver(2, (1, 2))
-    story.read(2, (1, 2), node=2)
-    story.deliver(2, (1, 3))
-    story.event(2, "member", epoch=1, quorum=[1, 3])
+    story.synchronize(2, 1)
+    story.event(2, "phase", phase="BROADCAST", epoch=1)
+    story.catch_up(2)
+    story.read(3, node=2)
+    story.elect(3, epoch=3)
     story.settle()
     return story

@@ -224,6 +224,117 @@ def values_refusal_without_a_state() -> Story:
 
 
 @violates("values and versions")
+def values_write_refusal_without_a_state() -> Story:
+    """Another client than the one that has created /a is told that it does not exist, and not in which state."""
+    story = ensemble()
+    story.complete(2, story.invoke(2), outcome="failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_read_too_large() -> Story:
+    """A read is refused for its size."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="get"), (1, 3), "failed", error="too large")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_bad_path_ahead_of_its_node() -> Story:
+    """A client is told at 1:4 that a path is bad, by a node that has not delivered that."""
+    story = ensemble()
+    zxid = story.propose()
+    story.complete(1, story.invoke(op="delete", path="b"), zxid, "failed", error="bad path", node=3)
+    for node in story.members:
+        story.deliver(node, zxid)
+    story.settle()
+    return story
+
+
+def _back_while_a_write_is_under_way() -> Story:
+    """Node 2 has begun again with all that it had, and the others go on without it."""
+    story = ensemble()
+    story.crash(2)
+    story.members = [1, 3]
+    story.write()
+    story.boot(2)
+    return story
+
+
+@violates("values and versions")
+def values_shown_before_a_leader() -> Story:
+    """Node 2 has just started, and shows what it has recovered before it has a leader."""
+    story = _back_while_a_write_is_under_way()
+    story.read(2, (1, 3), node=2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_older_than_what_its_first_leader_had() -> Story:
+    """Node 2 has just started and joined its leader, and shows what it has recovered; the leader had delivered more."""
+    story = _back_while_a_write_is_under_way()
+    story.synchronize(2, 1)
+    story.event(2, "phase", phase="BROADCAST", epoch=1)
+    story.read(2, (1, 3), node=2)
+    story.catch_up(2)
+    story.members = [1, 2, 3]
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_older_than_its_first_epoch() -> Story:
+    """Node 2 has just started and follows a new leader, and has not delivered yet what that one began with."""
+    story = ensemble()
+    for node in story.members:
+        story.take_snapshot(node)
+    story.write()
+    story.crash(1)
+    story.crash(2)
+    story.boot(2)
+    story.elect(3, epoch=2, members=[2, 3], deliver=False)
+    story.event(2, "phase", phase="BROADCAST", epoch=2)
+    story.read(2, (1, 3), node=2)
+    story.catch_up(2)
+    story.event(3, "phase", phase="BROADCAST", epoch=2)
+    story.boot(1)
+    story.join(1)
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_older_than_what_its_leader_has_since() -> Story:
+    """Node 2 has just started and joined its leader, and shows what that one had delivered by then; now it has more."""
+    story = _back_while_a_write_is_under_way()
+    story.join(2)
+    zxid = story.propose()
+    story.deliver(1, zxid)
+    story.read(2, (1, 4), node=2)
+    story.deliver(2, zxid)
+    story.deliver(3, zxid)
+    story.settle()
+    return story
+
+
+@legal("values and versions")
+def values_answer_of_an_earlier_life() -> Story:
+    """A read that was asked for before node 2 crashed is answered when it has begun again: by which life is not known."""
+    story = ensemble()
+    seq = story.invoke(2, "get")
+    story.crash(2)
+    story.boot(2)
+    story.shown(2, seq, (1, 3), node=2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_dirty_read() -> Story:
     """A read shows version 3, of 1:4, which is on its way, and says that the state is that of 1:3."""
     story = ensemble()
@@ -305,7 +416,7 @@ def values_multi_refused_without_reason() -> Story:
     return story
 
 
-@violates("values and versions")
+@violates("values and versions", "exactly once")
 def values_order_in_time() -> Story:
     """Client 2 writes after client 1 has been told of its write, and its transaction comes before that one."""
     story = ensemble()

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from zab_chaos.model.events import Boot, Complete, Invoke, packed
+from zab_chaos.model.events import TRACES, Boot, Complete, Invoke, packed
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import READS, Facts, Request
+from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
-from zab_chaos.model.oracle.znodes import OF_THE_STATE
-from zab_chaos.node.tree.refusal import SUPERSEDED
+from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
+UNSETTLING = frozenset({NO_LEADER, OVERLOADED})  # refusals behind which an earlier write may still take effect
 OWN_TRANSACTION = frozenset({"create", "set", "delete"})  # a multi may be made of checks only, and change nothing
 
 
@@ -30,12 +30,13 @@ class ClientOrder(Checker):
     Verifies, for each session, over all nodes that it goes to: answers (ok or failed) come in the order of `seq`; the
     transactions of its writes ascend in that order, those of unknown writes included, and none follows a fence of its
     seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
-    later ones; no read or refusal shows an older state than an earlier answer did, and no read is refused by a state
-    before the first transaction; no transaction answers two writes; and a write is refused as superseded only if something
-    of its client with a seq at least as high took effect or was answered. For each node, over all its lives: a read that
-    was invoked when an answer of that node was known is not older than that answer, unless the node has lost its disk in
-    between. Does not verify the values that were read (values and versions does), nor, where `broadcast` does not say
-    whose its transactions are, when unknown writes took effect.
+    later ones, and when it is told a refusal that names nothing, the node has delivered the earlier ones; no read or
+    refusal shows an older state than an earlier answer did (one for a reason of the state that names none shows a state
+    before the first transaction); no transaction answers two writes; and a write is refused as superseded only if
+    something of its client with a seq at least as high took effect or was answered. For each node, over all its lives: a
+    read that was invoked when an answer of that node was known is not older than that answer, unless the node has lost
+    its disk in between. Does not verify the values that were read (values and versions does), nor, where `broadcast` does
+    not say whose its transactions are, when unknown writes took effect.
     """
 
     name = "client order"
@@ -70,14 +71,9 @@ class ClientOrder(Checker):
             )
         else:
             session.answered = event
-        if event.zxid is not None:
-            self._seen(session, event, question.op, packed(event.zxid))
-        elif question.op in READS and event.error in OF_THE_STATE and session.seen:
-            self.found.add(
-                f"client {event.client} was told {event.error!r} with seq {event.seq} ({question.op}) of a state without a "
-                f"zxid, after it had seen {show(session.seen)}",
-                [session.seen_in, event],
-            )
+        zxid = zxid_of(event)
+        if zxid is not None:
+            self._seen(session, event, question.op, zxid)
 
     def _seen(self, session: _Session, event: Complete, op: str, zxid: int) -> None:
         if (op in READS or event.outcome == "failed") and zxid < session.seen:
@@ -170,6 +166,22 @@ class ClientOrder(Checker):
                     self._between(writer, written, request, zxid)
                 if zxid >= shown:
                     shown, viewer = zxid, request
+            elif writer is not None:
+                self._settled(writer, written, request)
+
+    def _settled(self, writer: Request, written: int, request: Request) -> None:
+        """A refusal that names no state: by then each earlier write has taken effect, or never will."""
+        complete = request.complete
+        if complete is None or complete.outcome != "failed" or complete.error in UNSETTLING or complete.node is None:
+            return
+        if self.facts.run.evidence != TRACES or self.facts.damages:
+            return  # what the node has delivered is not known
+        if not self.facts.nodes[complete.node].had_delivered(written, complete.t):
+            self.found.add(
+                f"client {complete.client} was told {complete.error!r} with seq {complete.seq} by node {complete.node}, "
+                f"which had not delivered yet its earlier write, seq {writer.invoke.seq}, at {show(written)}",
+                [writer.invoke, writer.complete, complete, self.facts.effects.broadcast(written)],
+            )
 
     def _superseded(self, invoke: Invoke, complete: Complete) -> None:
         """The refusal says that the client had come further."""
@@ -230,8 +242,9 @@ class ClientOrder(Checker):
     def _went_back(self, before: Request, read: Request) -> None:
         assert before.zxid is not None
         assert read.zxid is not None
+        assert read.complete is not None
         self.found.add(
-            f"node {read.invoke.node} showed {show(read.zxid)} to client {read.invoke.client}, seq {read.invoke.seq}, after "
+            f"node {read.complete.node} showed {show(read.zxid)} to client {read.invoke.client}, seq {read.invoke.seq}, after "
             f"it had shown {show(before.zxid)} to client {before.invoke.client}, seq {before.invoke.seq}",
             [before.complete, read.invoke, read.complete],
         )

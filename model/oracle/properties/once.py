@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, Client, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACES, Broadcast, Client, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import ORDERED, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -13,8 +13,8 @@ class ExactlyOnce(Checker):
     """LADIS 2008: the transaction of a request is delivered at most once, and the answer tells what it did.
 
     Verifies, with what `broadcast` says of the delivered transactions: no request (client, seq) has two of them; a
-    failed one has none, whichever error it was told; each was asked for by a client, with these operations, paths and
-    values, and so was each that was proposed and not delivered; a fence has the seq of what its client had asked for
+    failed one has none, whichever error it was told; each was asked for by a client before, with these operations, paths
+    and values, and so was each that was proposed and not delivered; a fence has the seq of what its client had asked for
     before: what is fenced off was there; and a write that succeeded took effect at exactly the zxid, path and version that
     its client was told, when the node that answered had delivered it. Delivering the same zxid again
     is legal, and so is an unknown write with or without effect. Does not verify conditions and versions against the state
@@ -32,6 +32,7 @@ class ExactlyOnce(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._connected: set[int] = set()  # clients that some node knew
+        self._recorded: set[int] = set()  # clients whose requests are on record
 
     def on_client(self, event: Client) -> None:
         self._connected.add(event.client)
@@ -44,7 +45,7 @@ class ExactlyOnce(Checker):
         if (hole := effects.missing()) is not None:
             self.unknown.append(f"exactly once can't be judged: nothing says what {show(hole)} does")
         first, requests = effects.first, self.facts.requests
-        recorded = {client for client, _ in requests}
+        self._recorded = {client for client, _ in requests}
         for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
             if txn is None:
                 continue
@@ -52,13 +53,13 @@ class ExactlyOnce(Checker):
             key = (txn[0], txn[1])
             request = requests.get(key)
             if zxid in effects.fences:
-                if txn[0] in recorded and key not in self.facts.before:
+                if txn[0] in self._recorded and key not in self.facts.before:
                     self._fence(zxid, key, request)
             elif first[key] != zxid:
                 self._twice(key, zxid, request)
             elif request is not None:
                 self._effect(request, zxid, txn[2])
-            elif key not in self.facts.before and (txn[0] in recorded or txn[0] not in self._connected):
+            elif self._nobodys(key):
                 words = f"{show(zxid)} is the effect of client {txn[0]}, seq {txn[1]}, which nobody asked for"
                 self._absent(words, [effects.broadcast(zxid)])
         self._proposed()
@@ -78,9 +79,26 @@ class ExactlyOnce(Checker):
         """What was broadcast and never delivered took no effect, but somebody had asked for it, too."""
         for broadcast, (client, seq, steps) in self.facts.effects.proposed():
             request = self.facts.requests.get((client, seq))
-            if request is not None and not _fits(request.invoke.asked, steps):
+            if request is None:
+                if self._nobodys((client, seq)):
+                    self._absent(
+                        f"a write of client {client}, seq {seq}, was proposed, which nobody asked for", [broadcast]
+                    )
+            elif not _fits(request.invoke.asked, steps):
                 words = f"{_name(request)} was proposed with other operations, paths or values than were asked for"
                 self.found.add(words, [request.invoke, broadcast])
+            elif self._too_soon(request, broadcast):
+                self.found.add(f"{_name(request)} was proposed before it was asked for", [broadcast, request.invoke])
+
+    def _nobodys(self, key: tuple[int, int]) -> bool:
+        """Whether somebody would have asked for it on record, and nobody did."""
+        client = key[0]
+        return key not in self.facts.before and (client in self._recorded or client not in self._connected)
+
+    def _too_soon(self, request: Request, broadcast: Broadcast | None) -> bool:
+        """Whether it was broadcast before its client asked for it. The times of ZooKeeper's logs are not so exact."""
+        traced = self.facts.run.evidence == TRACES
+        return traced and broadcast is not None and broadcast.t < request.invoke.t
 
     def _twice(self, key: tuple[int, int], zxid: int, request: Request | None) -> None:
         effects = self.facts.effects
@@ -96,6 +114,8 @@ class ExactlyOnce(Checker):
         wrong = None
         if not _fits(invoke.asked, steps):
             wrong = "with other operations, paths or values than were asked for"
+        elif self._too_soon(request, self.facts.effects.broadcast(zxid)):
+            wrong = "before it was asked for"
         elif complete is None or complete.outcome == "unknown":
             return
         elif complete.outcome == "failed":

@@ -1,15 +1,16 @@
 """What the delivered transactions add up to, and what clients were shown of it (LADIS 2008, section 1)."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Boot, Complete, Effect, Invoke, Line, Phase
+from zab_chaos.model.events import LOGS, TRACES, Boot, Complete, CurrentEpoch, Effect, Invoke, Line, Phase
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.service import Service
 from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
-from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER
+from zab_chaos.node.tree.refusal import BAD_PATH, BAD_REQUEST, NO_LEADER, TOO_LARGE
 
 COUNTER = 0xFFFFFFFF  # the part of a zxid that is not its epoch
 
@@ -21,9 +22,11 @@ class ValuesAndVersions(Checker):
     version 0, below a parent; each set raises its version by one; what is set, deleted or checked exists, and at the
     version that was its condition; what is deleted has no children; a sequential name has its parent's count of
     creations; the steps of a multi hold one after the other. A read, and a refusal for a reason of the state, must be
-    true at exactly the zxid that it names, which the answering node must have delivered; no path of letters, digits and
-    "-._" (that of a sequential znode with its number) is refused as a bad one, and no request with such paths as a bad one;
-    and no write with a path that can't be one is refused for a reason of the state. Nothing is refused for want of a leader
+    true at exactly the zxid that it names (one that names none rests on a state before the first transaction), which the
+    answering node must have delivered; a node that has just started answers nothing before it has joined a leader, and from
+    then on nothing older than what that leader had delivered; no path of letters, digits and "-._" (that of a sequential
+    znode with its number) is refused as a bad one, no request with such paths as a bad one, and no read as too large; and no
+    write with a path that can't be one is refused for a reason of the state. Nothing is refused for want of a leader
     by a node that was in broadcast from before it was asked until it had answered. And what was acknowledged before another
     write was invoked has the lower zxid, and one that is refused was judged no earlier than that. Does not verify refusals
     for other reasons, nor that a read is up to date (a node may be behind), nor contents beyond their CRC-32; and it judges
@@ -39,13 +42,16 @@ class ValuesAndVersions(Checker):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._in_broadcast: dict[int, list[tuple[int, bool]]] = {}  # by node: since when it was, or was not
+        self._service = Service(facts)
 
     def on_boot(self, event: Boot, _known: bool) -> None:
-        self._in_broadcast.setdefault(event.node, []).append((event.t, False))
+        self._service.boot(event)
 
     def on_phase(self, event: Phase) -> None:
-        self._in_broadcast.setdefault(event.node, []).append((event.t, event.phase == "BROADCAST"))
+        self._service.phase(event)
+
+    def on_current_epoch(self, event: CurrentEpoch) -> None:
+        self._service.current_epoch(event)
 
     def at_end(self) -> None:
         effects = self.facts.effects
@@ -139,7 +145,7 @@ class ValuesAndVersions(Checker):
     # ---- answers ----
 
     def _answers(self) -> list[tuple[int, Request | None]]:
-        """The reads and the refusals that the state decides, by the zxid at which they must be true."""
+        """The reads and the refusals that name a state, by the zxid at which they must be true."""
         found: list[tuple[int, Request | None]] = []
         for request in self.facts.requests.values():
             complete = request.complete
@@ -147,27 +153,31 @@ class ValuesAndVersions(Checker):
                 continue
             if self._is_baseless(request, complete):
                 self._wrong(request, f"is {complete.error!r}, and nothing in it is wrong")
-            if complete.error == NO_LEADER and self._had_a_leader(request.invoke, complete):
+            if complete.error == NO_LEADER and self._service.lasted(request.invoke, complete):
                 self._wrong(request, f"is {complete.error!r}, and node {complete.node} had one all the time")
             read = request.invoke.op in READS
             if not read and self._tells_of_a_state(request, complete):
                 self._wrong(request, f"is {complete.error!r}, and whatever the state, a path in it is wrong")
-            if (read and complete.outcome == "ok") or complete.error in OF_THE_STATE:
+            if self._names_a_state(request, complete):
                 found.append((self._point(request.zxid or 0), request))
         found.sort(key=lambda answer: answer[0])
         return found
 
-    def _is_baseless(self, request: Request, complete: Complete) -> bool:
-        """Whether a request with nothing strange in it is refused for how it is written. ZooKeeper has more reasons to."""
-        asked = request.invoke.asked
-        bad = complete.error == BAD_REQUEST and self.facts.run.evidence == TRACES and len(asked) > 0
-        return (bad or complete.error == BAD_PATH) and all(map(is_plain, asked))
+    def _names_a_state(self, request: Request, complete: Complete) -> bool:
+        """Whether it is a read, or a refusal with a zxid. What ZooKeeper's servers name when the state is not the reason is
+        theirs. Acknowledged writes are judged elsewhere (exactly once)."""
+        if complete.outcome == "ok":
+            return request.invoke.op in READS
+        return complete.error in OF_THE_STATE or (self.facts.run.evidence == TRACES and request.zxid is not None)
 
-    def _had_a_leader(self, invoke: Invoke, complete: Complete) -> bool:
-        """Whether the node that answered was in broadcast from before the request to its answer."""
-        phases = self._in_broadcast.get(complete.node or 0, [])
-        first = bisect_right(phases, (invoke.t, True)) - 1
-        return first >= 0 and all(led for t, led in phases[first:] if t <= complete.t)
+    def _is_baseless(self, request: Request, complete: Complete) -> bool:
+        """Whether a request with nothing strange in it is refused for how it is written, or a read for its size. ZooKeeper has
+        more reasons to."""
+        asked, traced = request.invoke.asked, self.facts.run.evidence == TRACES
+        if complete.error == TOO_LARGE:
+            return traced and request.invoke.op in READS
+        bad = complete.error == BAD_REQUEST and traced and len(asked) > 0
+        return (bad or complete.error == BAD_PATH) and all(map(is_plain, asked))
 
     def _tells_of_a_state(self, request: Request, complete: Complete) -> bool:
         """Whether a write that no state would do is refused for a reason of the state. Then "bad path", which is not ordered,
@@ -204,11 +214,26 @@ class ValuesAndVersions(Checker):
         node = self.facts.nodes.get(complete.node or 0)
         if zxid and (node is None or not node.had_delivered(zxid, complete.t)):
             self._wrong(request, f"names {show(zxid)}, which node {complete.node} had not delivered yet")
+        elif (early := self._too_early(zxid, request.invoke, complete)) is not None:
+            self._wrong(request, early)
+        elif complete.outcome == "failed" and complete.error not in OF_THE_STATE:
+            return
         elif invoke.op in READS:
             self._read(zxid, request, complete)
         elif (error := self._state.refusal(invoke.asked)) != complete.error:
             right = f"{error!r} was right" if error else "nothing was wrong with it"
             self._wrong(request, f"is {complete.error!r}, but at {show(zxid)} {right}")
+
+    def _too_early(self, zxid: int, invoke: Invoke, complete: Complete) -> str | None:
+        """Why the node that answered had nothing to show yet at `zxid`, in words. Nothing is known of it but of our own."""
+        if self.facts.run.evidence != TRACES:
+            return None
+        least = self._service.least(invoke, complete)
+        if least is None:
+            return f"names {show(zxid)}, and node {complete.node} had not joined a leader yet since its start"
+        if zxid < least:
+            return f"names {show(zxid)}, and when node {complete.node} started, its first leader had delivered {show(least)}"
+        return None
 
     def _read(self, zxid: int, request: Request, complete: Complete) -> None:
         op, path = request.invoke.op, request.invoke.path
