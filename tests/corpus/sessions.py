@@ -108,9 +108,9 @@ def client_order_superseded_by_nothing() -> Story:
     return story
 
 
-@legal("client order")
+@violates("client order")
 def client_order_superseded_by_a_fence() -> Story:
-    """A write is refused as superseded behind a fence of its client."""
+    """A write is refused as superseded behind a fence of its client, which keeps out what was unknown when it was ordered."""
     story = ensemble()
     lost = story.invoke()
     story.commit(txn=[1, lost, [["fence", "", None, None]]])

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from zab_chaos.model.events import TRACES, Boot, Complete, Invoke, packed
+from zab_chaos.model.events import TRACES, Boot, Complete, Invoke
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import READS, Facts, Request, zxid_of
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -32,8 +32,8 @@ class ClientOrder(Checker):
     seq; what a read or a refusal names lies behind all its earlier writes that ever take effect, and before all its
     later ones, and when it is told a refusal that names nothing, the node has delivered the earlier ones; no read or
     refusal shows an older state than an earlier answer did (one for a reason of the state that names none shows a state
-    before the first transaction); no transaction answers two writes; and a write is refused as superseded only if
-    something of its client with a seq at least as high took effect or was answered. For each node, over all its lives: a
+    before the first transaction); no transaction answers two writes; and no write is refused as superseded: that is for
+    clients that do not ask in order, on one connection at a time, and ours do. For each node, over all its lives: a
     read that was invoked when an answer of that node was known is not older than that answer, unless the node has lost
     its disk in between. Does not verify the values that were read (values and versions does), nor, where `broadcast` does
     not say whose its transactions are, when unknown writes took effect.
@@ -154,7 +154,8 @@ class ClientOrder(Checker):
         for request in requests:
             invoke = request.invoke
             if request.complete is not None and request.complete.error == SUPERSEDED:
-                self._superseded(invoke, request.complete)
+                words = f"the write of client {invoke.client}, seq {invoke.seq}, came in its turn and was refused as superseded"
+                self.found.add(words, [invoke, request.complete])
             effect = first.get((invoke.client, invoke.seq))
             if effect is not None:
                 if viewer is not None and effect <= shown:
@@ -182,30 +183,6 @@ class ClientOrder(Checker):
                 f"which had not delivered yet its earlier write, seq {writer.invoke.seq}, at {show(written)}",
                 [writer.invoke, writer.complete, complete, self.facts.effects.broadcast(written)],
             )
-
-    def _superseded(self, invoke: Invoke, complete: Complete) -> None:
-        """The refusal says that the client had come further."""
-        if not self.facts.effects.recorded:
-            return
-        after = packed(complete.zxid) if complete.zxid is not None else 0
-        reached = max(self._effective(invoke.client, after), self._answered_before(invoke.client, complete.t))
-        if reached < invoke.seq:
-            self.found.add(
-                f"the write of client {invoke.client}, seq {invoke.seq}, was refused as superseded, but nothing of this client "
-                f"above seq {reached} took effect or was answered before",
-                [invoke, complete],
-            )
-
-    def _effective(self, client: int, zxid: int) -> int:
-        """The highest seq of a client that took effect, or was fenced off, up to `zxid`."""
-        txns = zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True)
-        return max((txn[1] for at, txn in txns if at <= zxid and txn is not None and txn[0] == client), default=0)
-
-    def _answered_before(self, client: int, t: int) -> int:
-        """The highest seq of a client that was answered before `t`."""
-        requests = self.facts.requests.values()
-        seqs = [it.invoke.seq for it in requests if it.invoke.client == client and it.complete and it.complete.t < t]
-        return max(seqs, default=0)
 
     def _between(self, writer: Request, effect: int, viewer: Request, shown: int) -> None:
         write, view = writer.invoke, viewer.invoke

@@ -36,8 +36,9 @@ class ValuesAndVersions(Checker):
     name = "values and versions"
     source = "LADIS 2008"
     statement = (
-        "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid. Writes that "
-        "were acknowledged or refused keep their order in time."
+        "The delivered transactions are consistent with one another. Reads and refusals are true at their zxid; those of a "
+        "node that has just started are no older than what its first leader had. Writes that were acknowledged or refused "
+        "keep their order in time."
     )
 
     def __init__(self, facts: Facts) -> None:
