@@ -10,11 +10,12 @@ from zab_chaos.model.oracle.facts import Facts
 @dataclass(slots=True)
 class _Start:
     """How one life of a node began. `follows`: where it became durable that it follows its first leader; `serves`: where it
-    was in broadcast for the first time."""
+    was in broadcast for the first time; `least`: the zxid up to which that leader had delivered, once it was asked for."""
 
     boot: Boot
     follows: CurrentEpoch | None = None
     serves: Phase | None = None
+    least: int | None = None
 
 
 class Service:
@@ -58,11 +59,12 @@ class Service:
         start = starts[place]
         if start.serves is None or start.serves.t > complete.t:
             return None
-        if start.follows is None:
-            return 0
-        led = [it for it in self._facts.established if it.epoch == start.follows.epoch]
-        return max((self._delivered(leader, start.follows) for leader in led), default=0)
+        if start.least is None:
+            start.least = max((self._delivered(it, start.follows) for it in self._facts.established), default=0)
+        return start.least
 
-    def _delivered(self, leader: Established, joined: CurrentEpoch) -> int:
-        """What a leader had delivered when it took in a node: at least the history with which it was established."""
+    def _delivered(self, leader: Established, joined: CurrentEpoch | None) -> int:
+        """What a leader had delivered when it took in a node, if it did: at least the history with which it was established."""
+        if joined is None or joined.epoch != leader.epoch:
+            return 0
         return max(packed(leader.last_zxid), self._facts.nodes[leader.node].delivered_before(joined.t))
