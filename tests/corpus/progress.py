@@ -74,6 +74,88 @@ def progress_the_client_waits_at_the_next_node() -> Story:
     return story
 
 
+def _written_for(story: Story, span: float) -> None:
+    """Client 1 writes twice a second."""
+    for _ in range(int(2 * span)):
+        story.t += SECOND // 2
+        story.write()
+
+
+def _connected(story: Story, state: str = "connected") -> None:
+    story.event(2, "client", state=state, client=2)
+
+
+@violates("progress")
+def progress_a_session_hangs() -> Story:
+    """Node 2 follows its leader, delivers what client 1 writes, and does not answer client 2."""
+    story = _linked()
+    _connected(story)
+    seq = story.invoke(2, "get")
+    _written_for(story, 6)
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_session_comes_late() -> Story:
+    """The same, but the client came only 5 s after it had wanted to ask, and gave up a second later."""
+    story = _linked()
+    seq = story.invoke(2, "get")
+    _written_for(story, 5)
+    _connected(story)
+    _written_for(story, 1)
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_session_is_over() -> Story:
+    """The same, but the client has gone after a second, and hears of it late."""
+    story = _linked()
+    _connected(story)
+    seq = story.invoke(2, "get")
+    _written_for(story, 1)
+    _connected(story, "gone")
+    _written_for(story, 5)
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_session_behind_a_cut_link() -> Story:
+    """The same, but the link from node 2 to its leader is disturbed, and what the client has seen may be on its way."""
+    story = _linked()
+    _connected(story)
+    seq = story.invoke(2, "get")
+    _written_for(story, 3)
+    story.inject("latency", [1, 2], pairs=[[1, 2]])
+    _written_for(story, 3)
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.heal()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_a_session_at_who_has_no_leader() -> Story:
+    """The same, but node 2 leaves its leader after a second, and comes back to it at the end."""
+    story = _linked()
+    _connected(story)
+    seq = story.invoke(2, "get")
+    _written_for(story, 1)
+    story.event(2, "role", role="LOOKING", leader=None, why="nothing was heard")
+    story.event(2, "phase", phase="ELECTION", epoch=1)
+    story.members = [1, 3]
+    _written_for(story, 5)
+    story.join(2)
+    story.complete(2, seq, outcome="unknown", node=2)
+    story.settle()
+    return story
+
+
 @violates("progress")
 def progress_a_star_does_not_elect() -> Story:
     """Nodes 1 to 4 do not reach each other, but all reach node 5: it could lead, and does not for 6 s."""

@@ -4,14 +4,17 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from zab_chaos.model.events import Boot, Client, Phase
 from zab_chaos.model.oracle.evidence import named
-from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.facts import Facts, Request
 from zab_chaos.model.oracle.measures import seconds
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.reach import Reach, Window
+from zab_chaos.model.oracle.service import Service, Stay
 from zab_chaos.model.oracle.spans import Span, common, merged
 
 WITHIN = 15.0  # seconds, where run.json says nothing
+ANSWERED = 8  # seconds; clients give up after ten
 ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established
 SECOND = 1_000_000_000
 
@@ -24,19 +27,32 @@ class Progress(Checker):
     enough others for a quorum lived, were members, had their links to it open on both sides (or reopened them at once), and
     no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
     the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In a time as long, whether
-    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established. Does not verify
-    what happens while faults are at too many nodes, nor how fast single writes are.
+    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established; and whoever
+    follows the leader that there is, in such a time, answers each request (in `ANSWERED` seconds, if that is shorter). Does
+    not verify what happens while faults are at too many nodes, nor how fast single writes are.
     """
 
     name = "progress"
     source = "LADIS 2008"
     statement = (
-        "While a quorum is up and reaches a possible leader, writes succeed within the time bound, also during the run."
+        "While a quorum is up and reaches a possible leader, writes succeed within the time bound, also during the run, and "
+        "whoever follows that leader leaves no request unanswered."
     )
+    liveness = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._told: list[Span] = []
+        self._service = Service(facts)
+
+    def on_boot(self, event: Boot, _known: bool) -> None:
+        self._service.boot(event)
+
+    def on_phase(self, event: Phase) -> None:
+        self._service.phase(event)
+
+    def on_client(self, event: Client) -> None:
+        self._service.client(event)
 
     def at_end(self) -> None:
         facts = self.facts
@@ -51,7 +67,9 @@ class Progress(Checker):
         served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
-        if not idle and not livelocks:
+        patience = min(bound, ANSWERED * SECOND)
+        waited = self._waited(patience)
+        if not idle and not livelocks and not waited:
             return
         windows = list(self._windows(bound))
         for window in windows:
@@ -64,6 +82,28 @@ class Progress(Checker):
                 begun = bisect_right(times, high) - bisect_left(times, low)
                 if high - low > bound and begun > ELECTIONS:
                     self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
+        for request, stay in waited:
+            self._left_waiting(request, stay, windows, patience)
+
+    def _waited(self, patience: int) -> list[tuple[Request, Stay]]:
+        """The requests that a node had for so long."""
+        late = [it for it in self.facts.requests.values() if it.complete and it.complete.t - it.invoke.t > patience]
+        had = [(request, self._service.had(request)) for request in late]
+        return [(request, stay) for request, stay in had if stay is not None and stay.end - stay.start > patience]
+
+    def _left_waiting(self, request: Request, stay: Stay, windows: list[Window], patience: int) -> None:
+        """Whether the node could have answered all the time: it and enough others followed one leader."""
+        for leader, led in self._service.led(stay.node):
+            calm = [(it.start, it.end) for it in windows if it.node == leader and stay.node in {leader, *it.peers}]
+            for start, end in common(common(led, [(stay.start, stay.end)]), calm):
+                if end - start > patience:
+                    invoke = request.invoke
+                    self.found.add(
+                        f"node {stay.node}, under the leader node {leader}, left client {invoke.client}, seq {invoke.seq} "
+                        f"({invoke.op}), without an answer for {(end - start) / 1e9:.1f} s",
+                        [invoke, request.complete],
+                    )
+                    return
 
     def _served(self) -> list[int]:
         """When somebody was served."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus.build import CASES
 from tests.corpus.cases import Case
+from tests.corpus.progress import progress_nobody_leads
 from tests.corpus.story import Story, ensemble
 from zab_chaos.model.events import Run
 from zab_chaos.model.oracle.evidence import LISTED
@@ -207,6 +208,12 @@ def test_under_faults_that_nobody_knows_nothing_is_owed_in_time() -> None:
     verdict = tampered(story)
     assert verdict.verdict is Outcome.UNKNOWN
     assert verdict.property("recovery").verdict is verdict.property("reliable delivery").verdict is Judgement.UNKNOWN
+
+
+def test_under_faults_that_nobody_knows_nobody_owes_progress() -> None:
+    verdict = tampered(progress_nobody_leads())
+    assert verdict.verdict is Outcome.UNKNOWN
+    assert verdict.property("progress").verdict is Judgement.UNKNOWN
 
 
 def test_safety_holds_under_faults_that_nobody_knows() -> None:
