@@ -106,6 +106,7 @@ TABLES: dict[str, dict[str, Rule]] = {
         "converges_within": number(0.1, 3600, "seconds"),
         "unavailable_at_most": number(0.0, 3600, "seconds"),
         "progress_within": number(0.1, 3600, "seconds"),
+        "answered_within": number(0.1, 3600, "seconds"),
         "min_acked": whole(0, 10**9, "writes"),
         "state": state(),
     },

@@ -140,6 +140,7 @@ class Expect:
     converges_within: float = 20.0
     unavailable_at_most: float | None = None
     progress_within: float | None = None  # None: derived, see `Scenario.expected`
+    answered_within: float | None = None  # likewise
     min_acked: int = 1
     state: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -219,6 +220,8 @@ class Scenario:
         if expect["progress_within"] is None:
             patience = 5 * self.timing.timeout_ms / 1000
             expect["progress_within"] = patience if exact else max(15.0, patience)
+        if expect["answered_within"] is None and exact:  # elsewhere a client may be late to hear of its answer
+            expect["answered_within"] = expect["progress_within"]
         expect["counter_max"] = self.limits.counter_max
         return expect
 

@@ -7,8 +7,8 @@ SECOND = 1_000_000_000
 
 
 def _linked(nodes: int = 3) -> Story:
-    """A good beginning, with all links open; progress is expected within 4 s."""
-    story = ensemble(nodes=nodes, progress_within=4)
+    """A good beginning, with all links open; progress and answers are expected within 4 s."""
+    story = ensemble(nodes=nodes, progress_within=4, answered_within=4)
     for node in story.servers:
         story.open_links(node, [peer for peer in story.servers if peer != node])
     return story

@@ -6,6 +6,7 @@ import msgspec
 
 from zab_chaos.model.oracle.evidence import Findings
 from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.measures import seconds
 from zab_chaos.model.verdict import Judgement, Property
 
 
@@ -42,6 +43,18 @@ class Checker:
 
     def at_end(self) -> None:
         """Everything was seen; `facts.run` is known."""
+
+    def expected(self, name: str) -> float | None:
+        """A time that run.json gives in `expect`, in seconds; None if it gives none. One that can't be read leaves the property
+        UNKNOWN."""
+        value = self.facts.run.expect.get(name)
+        if value is None:
+            return None
+        try:
+            return seconds(value)
+        except ValueError as error:
+            self.unknown.append(f"run.json, expect.{name}: {error}")
+            return None
 
     def judgement(self) -> Judgement:
         if self.not_applicable is not None:

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from zab_chaos.model.events import Boot, Client, Phase
 from zab_chaos.model.oracle.evidence import named
 from zab_chaos.model.oracle.facts import Facts, Request
-from zab_chaos.model.oracle.measures import seconds
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.reach import Reach, Window
 from zab_chaos.model.oracle.service import Service, Stay
-from zab_chaos.model.oracle.spans import Span, common, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged
 
 WITHIN = 15.0  # seconds, where run.json says nothing
-ANSWERED = 8  # seconds; clients give up after ten
 ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established
 SECOND = 1_000_000_000
 
@@ -28,8 +26,8 @@ class Progress(Checker):
     no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
     the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In a time as long, whether
     anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established; and whoever
-    follows the leader that there is, in such a time, answers each request (in `ANSWERED` seconds, if that is shorter). Does
-    not verify what happens while faults are at too many nodes, nor how fast single writes are.
+    follows the leader that there is has no request for longer than `answered_within`, if run.json gives that. Does not verify
+    what happens while faults are at too many nodes, nor how fast single writes are.
     """
 
     name = "progress"
@@ -44,6 +42,7 @@ class Progress(Checker):
         super().__init__(facts)
         self._told: list[Span] = []
         self._service = Service(facts)
+        self._patience = FOREVER
 
     def on_boot(self, event: Boot, _known: bool) -> None:
         self._service.boot(event)
@@ -59,16 +58,15 @@ class Progress(Checker):
         if facts.beyond_fault_model():
             self.not_applicable = "a quorum of disks was lost"
             return
-        try:
-            bound = int(seconds(facts.run.expect.get("progress_within") or WITHIN) * SECOND)
-        except ValueError as error:
-            self.unknown.append(f"run.json, expect.progress_within: {error}")
+        bound = int((self.expected("progress_within") or WITHIN) * SECOND)
+        answered = self.expected("answered_within")
+        if self.unknown:
             return
+        self._patience = int(answered * SECOND) if answered is not None else FOREVER
         served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
-        patience = min(bound, ANSWERED * SECOND)
-        waited = self._waited(patience)
+        waited = list(self._waited())
         if not idle and not livelocks and not waited:
             return
         windows = list(self._windows(bound))
@@ -83,20 +81,22 @@ class Progress(Checker):
                 if high - low > bound and begun > ELECTIONS:
                     self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
         for request, stay in waited:
-            self._left_waiting(request, stay, windows, patience)
+            self._left_waiting(request, stay, windows)
 
-    def _waited(self, patience: int) -> list[tuple[Request, Stay]]:
-        """The requests that a node had for so long."""
-        late = [it for it in self.facts.requests.values() if it.complete and it.complete.t - it.invoke.t > patience]
-        had = [(request, self._service.had(request)) for request in late]
-        return [(request, stay) for request, stay in had if stay is not None and stay.end - stay.start > patience]
+    def _waited(self) -> Iterator[tuple[Request, Stay]]:
+        """The requests that a node had for longer than they should take."""
+        for request in self.facts.requests.values():
+            if request.complete is not None and request.complete.t - request.invoke.t > self._patience:
+                stay = self._service.had(request)
+                if stay is not None and stay.end - stay.start > self._patience:
+                    yield request, stay
 
-    def _left_waiting(self, request: Request, stay: Stay, windows: list[Window], patience: int) -> None:
+    def _left_waiting(self, request: Request, stay: Stay, windows: list[Window]) -> None:
         """Whether the node could have answered all the time: it and enough others followed one leader."""
         for leader, led in self._service.led(stay.node):
             calm = [(it.start, it.end) for it in windows if it.node == leader and stay.node in {leader, *it.peers}]
             for start, end in common(common(led, [(stay.start, stay.end)]), calm):
-                if end - start > patience:
+                if end - start > self._patience:
                     invoke = request.invoke
                     self.found.add(
                         f"node {stay.node}, under the leader node {leader}, left client {invoke.client}, seq {invoke.seq} "

@@ -2,7 +2,7 @@
 
 from zab_chaos.model.events import Exit, Role
 from zab_chaos.model.oracle.facts import Facts
-from zab_chaos.model.oracle.measures import longest_unavailability, seconds
+from zab_chaos.model.oracle.measures import longest_unavailability
 from zab_chaos.model.oracle.properties.checker import Checker
 
 
@@ -45,7 +45,7 @@ class Recovery(Checker):
                 f"the nodes did not converge after everything was healed{why}", [begin, settled, *self._ends()]
             )
             return
-        took, bound = (settled.t - begin.t) / 1e9, self._bound("converges_within")
+        took, bound = (settled.t - begin.t) / 1e9, self.expected("converges_within")
         if bound is not None and took > bound:
             self.found.add(
                 f"the nodes converged {took:.3f} s after everything was healed; {bound:g} s were expected",
@@ -71,20 +71,10 @@ class Recovery(Checker):
                 self.found.add(f"node {event.node} left its leader, {after:.3f} s after all was quiet", [event])
 
     def _unavailability(self) -> None:
-        bound = self._bound("unavailable_at_most")
+        bound = self.expected("unavailable_at_most")
         if bound is None:
             return
         self.checked += 1
         longest = longest_unavailability(self.facts)
         if longest > bound:
             self.found.add(f"no write succeeded for {longest:.3f} s; at most {bound:g} s were expected", [])
-
-    def _bound(self, name: str) -> float | None:
-        value = self.facts.run.expect.get(name)
-        if value is None:
-            return None
-        try:
-            return seconds(value)
-        except ValueError as error:
-            self.unknown.append(f"run.json, expect.{name}: {error}")
-            return None
