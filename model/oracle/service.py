@@ -2,25 +2,30 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from zab_chaos.model.events import Boot, Client, Complete, CurrentEpoch, Established, Invoke, Phase, packed
 from zab_chaos.model.oracle.facts import Facts, Request
-from zab_chaos.model.oracle.spans import FOREVER, Span, common
+from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged
 
 NONE = 0  # no epoch
 
 
 @dataclass(slots=True)
-class _Start:
-    """How one life of a node began. `follows`: where it became durable that it follows its first leader; `serves`: where it
-    was in broadcast for the first time; `least`: the zxid up to which that leader had delivered, once it was asked for."""
+class _Life:
+    """One life of a node. `phases`: since when it was in broadcast, and the epoch, or was not; `follows`: where it became
+    durable that it follows its first leader; `least`: the zxid up to which that one had delivered, once it was asked for."""
 
     boot: Boot
+    phases: list[tuple[int, int]] = field(default_factory=list)
     follows: CurrentEpoch | None = None
-    serves: Phase | None = None
     least: int | None = None
+
+    @property
+    def serves(self) -> int:
+        """When it was in broadcast for the first time."""
+        return next((t for t, epoch in self.phases if epoch != NONE), FOREVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +48,31 @@ class Service:
         self._visits: dict[
             tuple[int, int], list[tuple[int, bool]]
         ] = {}  # by node and client: when it came, and when it left
-        self._starts: dict[int, list[_Start]] = {}
+        self._lives: dict[int, list[_Life]] = {}  # by node
 
     def boot(self, event: Boot) -> None:
-        self._in_broadcast.setdefault(event.node, []).append((event.t, NONE))
-        self._starts.setdefault(event.node, []).append(_Start(event))
+        self._lives.setdefault(event.node, []).append(_Life(event))
 
     def phase(self, event: Phase) -> None:
-        serves = event.phase == "BROADCAST"
-        self._in_broadcast.setdefault(event.node, []).append((event.t, event.epoch if serves else NONE))
-        start = self._starts[event.node][-1]
-        if serves and start.serves is None:
-            start.serves = event
+        self._lives[event.node][-1].phases.append((event.t, event.epoch if event.phase == "BROADCAST" else NONE))
 
     def current_epoch(self, event: CurrentEpoch) -> None:
-        start = self._starts[event.node][-1]
-        if start.serves is None:
-            start.follows = event
+        life = self._lives[event.node][-1]
+        if life.serves == FOREVER:
+            life.follows = event
 
     def client(self, event: Client) -> None:
         self._visits.setdefault((event.node, event.client), []).append((event.t, event.state == "connected"))
 
     def lasted(self, invoke: Invoke, complete: Complete) -> bool:
         """Whether the node that answered was in broadcast from before the request to its answer."""
-        phases = self._in_broadcast.get(complete.node or 0, [])
-        first = bisect_right(phases, (invoke.t, FOREVER)) - 1
-        return first >= 0 and all(epoch != NONE for t, epoch in phases[first:] if t <= complete.t)
+        life = self._life(invoke, complete)
+        first = bisect_right(life.phases, (invoke.t, FOREVER)) - 1 if life is not None else -1
+        return (
+            life is not None
+            and first >= 0
+            and all(epoch != NONE for t, epoch in life.phases[first:] if t <= complete.t)
+        )
 
     def had(self, request: Request) -> Stay | None:
         """When a node had a request: since its client came, until it was answered, or the one or the other gave up. None if it
@@ -95,26 +99,41 @@ class Service:
                     common([span], [led for other, led in self._epochs(leaders[epoch]) if other == epoch]),
                 )
 
+    def leading(self) -> list[Span]:
+        """When some established leader was in broadcast."""
+        spans = [
+            span
+            for event in self._facts.established
+            for epoch, span in self._epochs(event.node)
+            if epoch == event.epoch
+        ]
+        return merged(spans)
+
     def _epochs(self, node: int) -> Iterator[tuple[int, Span]]:
-        phases = [*self._in_broadcast.get(node, []), (FOREVER, NONE)]
-        for (start, epoch), (end, _) in pairwise(phases):
-            if epoch != NONE:
-                yield epoch, (start, end)
+        for life in self._lives.get(node, []):
+            end = self._facts.lives[node, life.boot.life].last.t
+            for (start, epoch), (until, _) in pairwise([*life.phases, (end, NONE)]):
+                if epoch != NONE:
+                    yield epoch, (start, until)
 
     def least(self, invoke: Invoke, complete: Complete) -> int | None:
         """The zxid up to which the node that answered must have delivered, for the life that it is in: its first leader had
         delivered so much when it joined. 0 if that is not known, or it is not known which life has answered; None if that
         life had not joined a leader yet."""
-        starts = self._starts.get(complete.node or 0, [])
-        place = bisect_right(starts, complete.t, key=lambda start: start.boot.t) - 1
-        if place < 0 or starts[place].boot.t > invoke.t:
+        life = self._life(invoke, complete)
+        if life is None:
             return 0
-        start = starts[place]
-        if start.serves is None or start.serves.t > complete.t:
+        if life.serves > complete.t:
             return None
-        if start.least is None:
-            start.least = max((self._delivered(it, start.follows) for it in self._facts.established), default=0)
-        return start.least
+        if life.least is None:
+            life.least = max((self._delivered(it, life.follows) for it in self._facts.established), default=0)
+        return life.least
+
+    def _life(self, invoke: Invoke, complete: Complete) -> _Life | None:
+        """The life that answered, if no other one can have."""
+        lives = self._lives.get(complete.node or 0, [])
+        place = bisect_right(lives, complete.t, key=lambda life: life.boot.t) - 1
+        return lives[place] if place >= 0 and lives[place].boot.t <= invoke.t else None
 
     def _delivered(self, leader: Established, joined: CurrentEpoch | None) -> int:
         """What a leader had delivered when it took in a node, if it did: at least the history with which it was established."""

@@ -174,6 +174,44 @@ def progress_a_star_does_not_elect() -> Story:
 
 
 @violates("progress")
+def progress_nobody_is_elected() -> Story:
+    """Node 1 leads no more, and for 6 s nobody does. Nobody writes."""
+    return _without_a_leader(6)
+
+
+@legal("progress")
+def progress_somebody_is_elected_in_time() -> Story:
+    """The same for 3.5 s, of 4."""
+    return _without_a_leader(3.5)
+
+
+def _without_a_leader(seconds: float) -> Story:
+    story = _linked()
+    story.event(1, "role", role="LOOKING", leader=None, why="lost the quorum")
+    story.event(1, "phase", phase="ELECTION", epoch=1)
+    story.t += int(seconds * SECOND)
+    story.elect(2, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("progress")
+def progress_nobody_is_ever_elected() -> Story:
+    """New nodes reach each other for 6 s, and nobody begins to lead, so that the run ends before anybody writes."""
+    story = Story(progress_within=4)
+    story.start()
+    for node in story.servers:
+        story.open_links(node, [peer for peer in story.servers if peer != node])
+    story.t += 6 * SECOND
+    for node in story.servers:
+        story.event(node, "exit", code=0, why="asked to")
+    story.run["outcome"] = "no leader was established within 6 s of the start"
+    story.milestone("stopped")
+    return story
+
+
+@violates("progress")
 def progress_elected_again_and_again() -> Story:
     """Within 6 s nodes begin to lead 24 times; each time they close their links and open them at once."""
     return _elections(24)

@@ -11,6 +11,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.node.clients.application import Layers
 from zab_chaos.node.clients.sessions import Sessions
 from zab_chaos.node.core.following import Following
+from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import CommitLeader
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.tree.primary import Primary
@@ -29,6 +30,21 @@ class NeverArrives(Following):
 
 class Leaves(Peer):
     following_type = NeverArrives
+
+
+class NobodyStands(Looking):
+    """No node is a candidate."""
+
+    stands = property(lambda self: False)  # type: ignore[assignment]
+
+
+class Waits(Peer):
+    looking_type = NobodyStands
+
+
+def test_somebody_is_elected_in_the_beginning() -> None:
+    verdict = simulate(SCENARIO, 1, None, replace(plan_of(SCENARIO, None), peer_type=Waits)).verdict
+    assert list(verdict.violated) == ["progress"], verdict.reasons
 
 
 @pytest.mark.parametrize(("peer", "violated"), [(Peer, []), (Leaves, ["recovery"])])

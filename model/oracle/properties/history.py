@@ -123,6 +123,10 @@ class Serves(Progress):
         for start, end in without([(0, FOREVER)], merged(broken, 0)):
             yield Window(1, everybody - {1}, start, end)
 
+    def _leaderless(self, bound: int) -> Iterator[Span]:
+        """Clients do not say who leads."""
+        return iter(())
+
     def _who(self, window: Window) -> str:
         return "no fault was there"
 

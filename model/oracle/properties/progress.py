@@ -10,7 +10,7 @@ from zab_chaos.model.oracle.facts import Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.reach import Reach, Window
 from zab_chaos.model.oracle.service import Service, Stay
-from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged
+from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged, without
 
 WITHIN = 15.0  # seconds, where run.json says nothing
 ELECTIONS = 10  # how often nodes that could have a leader may begin to lead before one of them is established
@@ -25,9 +25,9 @@ class Progress(Checker):
     enough others for a quorum lived, were members, had their links to it open on both sides (or reopened them at once), and
     no fault was at them or at those links; the time counts from when all that began, and from every fault that touched
     the leader of the time. A write that was sent to one of them must have been waiting meanwhile. In a time as long, whether
-    anybody writes or not, nodes may also begin to lead at most `ELECTIONS` times before one is established; and whoever
-    follows the leader that there is has no request for longer than `answered_within`, if run.json gives that. Does not verify
-    what happens while faults are at too many nodes, nor how fast single writes are.
+    anybody writes or not, some node must be an established leader, nodes may begin to lead at most `ELECTIONS` times before one
+    is, and whoever follows the leader that there is has no request for longer than `answered_within`, if run.json gives that.
+    Does not verify what happens while faults are at too many nodes, nor how fast single writes are.
     """
 
     name = "progress"
@@ -66,8 +66,8 @@ class Progress(Checker):
         served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
-        waited = list(self._waited())
-        if not idle and not livelocks and not waited:
+        waited, leaderless = list(self._waited()), list(self._leaderless(bound))
+        if not idle and not livelocks and not waited and not leaderless:
             return
         windows = list(self._windows(bound))
         for window in windows:
@@ -75,6 +75,9 @@ class Progress(Checker):
                 self._tell(
                     window, start, end, f"nothing was delivered for {(end - start) / 1e9:.1f} s, though writes waited"
                 )
+            for start, end in common(leaderless, [(window.start, window.end)]):
+                if end - start > bound:
+                    self._tell(window, start, end, f"no leader was established for {(end - start) / 1e9:.1f} s")
             for start, end, times in livelocks:
                 low, high = max(start, window.start), min(end, window.end)
                 begun = bisect_right(times, high) - bisect_left(times, low)
@@ -147,6 +150,10 @@ class Progress(Checker):
         nodes = {window.node, *window.peers}
         waiting = [(asked, t) for node, asked, t in self.facts.waited() if node in nodes]
         return [(a, b) for a, b in common(times, merged(waiting, bound // 4)) if b - a > bound]
+
+    def _leaderless(self, bound: int) -> Iterator[Span]:
+        """When nobody was an established leader for longer than the bound."""
+        yield from (span for span in without([(0, FOREVER)], self._service.leading()) if span[1] - span[0] > bound)
 
     def _livelocks(self) -> Iterator[tuple[int, int, list[int]]]:
         """Between two establishments: the times at which nodes began to lead, if they are too many."""
