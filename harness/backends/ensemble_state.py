@@ -32,7 +32,7 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
 
     Converged: every node is up, a member, in the broadcast phase of one epoch under one leader, and has delivered all
     that it holds, to the same zxid, digest and tree as all others. And nothing is under way: who counts requests that nobody
-    waits for any more will refuse others in the end.
+    waits for any more will refuse others in the end, and a count below 0 lets too much in.
     """
     silent = [node for node in nodes if node not in answers]
     if silent:
@@ -41,8 +41,8 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
         ("still amnesiac", lambda status: status.amnesiac),
         ("not in the broadcast phase of an established leader", lambda status: not status.established),
         ("not everything delivered", lambda status: status.delivered != status.last_zxid),
-        ("requests waiting", lambda status: status.waiting > 0),
-        ("transactions in flight", lambda status: status.in_flight_bytes > 0),
+        ("requests waiting", lambda status: status.waiting != 0),
+        ("transactions in flight", lambda status: status.in_flight_bytes != 0),
     ]
     for words, has in faults:
         having = [node for node in nodes if has(answers[node])]

@@ -75,12 +75,21 @@ class CountsWhatIsLost(Primary):
         self.outstanding_bytes = flight
 
 
+class CountsTooLittle(Primary):
+    """Who begins or ends to lead counts from a byte below nothing."""
+
+    def reset(self) -> None:
+        super().reset()
+        self.outstanding_bytes = -1
+
+
 @pytest.mark.parametrize(
     ("layers", "violated"),
     [
         (Layers(), []),
         (Layers(sessions=CountsWhoHasGone), ["recovery"]),
         (Layers(primary=CountsWhatIsLost), ["recovery"]),
+        (Layers(primary=CountsTooLittle), ["recovery"]),
     ],
 )
 def test_nothing_is_under_way_in_the_end(
