@@ -116,6 +116,14 @@ def test_a_refusal_rests_on_no_older_state_than_a_read_before_it_has_shown() -> 
     ]
 
 
+def test_a_refusal_that_rests_on_no_state_is_told_at_once() -> None:
+    sessions = make()
+    sessions.receive(ME, [(1, Set("/k", b"1"))])
+    sessions.writes()
+    sessions.answered(ME, 1, "overloaded", "4 requests are waiting", ZERO)
+    assert told(sessions) == [(1, Failed("overloaded", "4 requests are waiting"))]
+
+
 def test_a_refusal_of_a_client_that_left_is_forgotten() -> None:
     sessions = make()
     sessions.receive(ME, [(1, Set("/k", b"1", version=5))])

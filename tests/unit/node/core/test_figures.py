@@ -8,6 +8,7 @@ from zab_chaos.node.core.errors import NotLeading
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import Role, Vote
 from zab_chaos.node.core.peer import Peer
+from zab_chaos.node.core.ready import EpochRecord
 from zab_chaos.node.core.zxid import zxid
 
 
@@ -200,14 +201,31 @@ def test_a_follower_with_a_higher_promise_forces_a_higher_epoch() -> None:
     peer = world.servers[followers[0]].peer
     assert peer is not None
     world.crash(followers[0])
-    from zab_chaos.node.core.ready import EpochRecord
-
     world.servers[followers[0]].durable.append(EpochRecord(9))
     world.start(followers[0])
     world.until(world.converged)
     now = world.leader()
     assert now is not None
     assert world.servers[now].peer.current_epoch > 9  # type: ignore[union-attr]
+
+
+def test_epochs_and_counters_are_compared_as_numbers() -> None:
+    """Python has one object for each number up to 256 only."""
+    world, _leader, followers = led_by()
+    world.crash(followers[0])
+    world.servers[followers[0]].durable.append(EpochRecord(1000))
+    world.start(followers[0])
+    world.until(world.converged)
+    leader = world.leader()
+    assert leader is not None
+    peer = world.servers[leader].peer
+    assert peer is not None
+    epoch = peer.current_epoch
+    assert epoch > 1000
+    for i in range(1, 301):
+        assert world.submit(leader, b"%d" % i) == zxid(epoch, i)
+    world.until(world.converged)
+    assert payloads(world) == [b"%d" % i for i in range(1, 301)]
 
 
 def test_lagging_beyond_the_log_brings_a_snapshot() -> None:

@@ -88,6 +88,14 @@ def test_compaction_keeps_what_lies_above_the_previous_snapshot() -> None:
     assert h.difference(history([(1, c) for c in range(1, 4)]).shape()).snapshot == (zx.zxid(1, 8), 0, b"b")
 
 
+def test_a_cut_takes_a_whole_epoch_and_nothing_of_those_before_it() -> None:
+    h = history([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)], base=1)
+    h.truncate(zx.zxid(1, 3))
+    h.append(Run(zx.zxid(3, 1), [data(3, 1)]))
+    assert contents(h) == [(zx.zxid(*z), data(*z)) for z in [(1, 2), (1, 3), (3, 1)]]
+    assert h.shape().epochs == [(1, 3), (3, 1)]
+
+
 def test_a_foreign_zxid_is_refused() -> None:
     h = history([(1, 1), (1, 2), (3, 1)])
     for foreign in (zx.zxid(1, 3), zx.zxid(2, 1), zx.zxid(3, 2), zx.zxid(4, 1)):

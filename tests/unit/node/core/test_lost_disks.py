@@ -203,6 +203,35 @@ def test_who_dies_between_promise_and_confirmation_is_replaced_by_another() -> N
     assert net.peer(5).primary
 
 
+def test_who_dies_before_the_choice_ends_no_leader() -> None:
+    """Leader 5 waits for a second promise, and fetches nobody's history, when 1 goes away: 2's promise comes in time."""
+    net = Lockstep(5)
+    net.hold("ACK-E")
+    net.start(1, 2, 3, 4, 5)
+    leader = net.peer(5).state
+    assert isinstance(leader, Choosing)
+    net.crash(1)
+    assert net.peer(5).state is leader
+    net.release()
+    assert net.peer(5).primary
+
+
+def test_a_member_that_joins_is_asked_about_who_waits_to_be_one() -> None:
+    """2 has lost its disk. Of those that are asked about it, 4 answers, and 3 does not before it dies; then 1 comes back."""
+    net = Lockstep(5)
+    net.begin()
+    net.crash(1, 2)
+    net.wipe(2)
+    net.hold("ACK-CONFIRM", (3, 5))
+    net.start(2)
+    net.tick(200)
+    assert net.peer(2).amnesiac, "5 and 4 are no quorum"
+    net.start(1)
+    net.crash(3)
+    net.tick(200)
+    assert not net.peer(2).amnesiac
+
+
 def test_a_promise_to_another_leader_does_not_stall_discovery() -> None:
     """2 has promised epoch 2 to somebody else when 3, which waits for a second promise of epoch 2, hears of it: 3 goes on with
     epoch 3 at once, and not after a deadline."""

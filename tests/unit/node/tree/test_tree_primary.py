@@ -118,7 +118,9 @@ def test_a_refusal_leaves_no_trace(leader: Leader) -> None:
 
 def test_reset_forgets_what_is_outstanding(leader: Leader) -> None:
     leader.prepare(Create("/a"))
+    assert leader.primary.outstanding_bytes > 0
     leader.primary.reset()
+    assert (leader.primary.outstanding, leader.primary.outstanding_bytes) == (0, 0)
     assert leader.prepare(Create("/a")) == CreateTxn("/a", b"", 1)
 
 
