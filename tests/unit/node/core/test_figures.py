@@ -6,7 +6,7 @@ from ensemble import Ensemble
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.errors import NotLeading
 from zab_chaos.node.core.looking import Looking
-from zab_chaos.node.core.messages import Role, Vote
+from zab_chaos.node.core.messages import Commit, Role, Vote
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.ready import EpochRecord
 from zab_chaos.node.core.zxid import zxid
@@ -226,6 +226,17 @@ def test_epochs_and_counters_are_compared_as_numbers() -> None:
         assert world.submit(leader, b"%d" % i) == zxid(epoch, i)
     world.until(world.converged)
     assert payloads(world) == [b"%d" % i for i in range(1, 301)]
+
+
+def test_a_message_that_cannot_be_ends_the_node_with_its_next_ready() -> None:
+    world, leader, followers = led_by()
+    follower = world.servers[followers[0]].peer
+    assert follower is not None
+    epoch = follower.current_epoch
+    follower.step(leader, Commit(epoch, zxid(epoch, 9), 0))
+    ready = follower.ready()
+    assert ready is not None
+    assert ready.abort == f"COMMIT up to {epoch}:9, beyond {zx.show(follower.history.last)}"
 
 
 def test_lagging_beyond_the_log_brings_a_snapshot() -> None:
