@@ -42,12 +42,7 @@ class Service:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._in_broadcast: dict[
-            int, list[tuple[int, int]]
-        ] = {}  # by node: since when it was, and the epoch, or was not
-        self._visits: dict[
-            tuple[int, int], list[tuple[int, bool]]
-        ] = {}  # by node and client: when it came, and when it left
+        self._visits: dict[tuple[int, int], list[tuple[int, bool]]] = {}  # by node and client: when it came, or left
         self._lives: dict[int, list[_Life]] = {}  # by node
 
     def boot(self, event: Boot) -> None:
