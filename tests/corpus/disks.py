@@ -107,6 +107,25 @@ def quorum_disk_lost_after_accepting() -> Story:
 
 
 @legal("quorum durability")
+def quorum_tail_lost_after_accepting() -> Story:
+    """Node 2 has acknowledged 1:4, and a fault cuts that off its log before node 1, which counts it, delivers."""
+    story = ensemble()
+    story.crash(3)
+    seq = story.invoke()
+    story.propose(to=[1, 2])
+    story.crash(2, do="truncate-file")
+    story.servers[2].log.pop()
+    story.boot(2, "torn")
+    story.deliver(1, (1, 4))
+    story.complete(1, seq, (1, 4))
+    story.join(2)
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@legal("quorum durability")
 def quorum_of_what_a_boot_found() -> Story:
     """Node 2 is killed when 1:4 is on its disk and not in its trace yet: its next boot shows it. Then it is delivered."""
     story = ensemble()
@@ -355,6 +374,22 @@ def promises_member_by_one_that_died_before_it_could_say_that_it_was_admitted() 
     """Node 4 has lost its disk, and is killed when it is durably a member again, before its trace says so. Its next life
     says it, and it confirms node 5, which lost its disk later."""
     return killed_at_its_admission(joined=True)
+
+
+@violates("promises")
+def promises_member_by_what_its_last_life_had_joined() -> Story:
+    """Node 3 has lost its disk and joins epoch 1. It is killed, and its next life is a member without having joined."""
+    story = ensemble()
+    story.wipe(3)
+    story.boot(3, "amnesiac")
+    story.promise(3, 1)
+    story.synchronize(3, 1)
+    story.crash(3)
+    story.boot(3, "amnesiac")
+    story.catch_up(3)
+    story.event(3, "member", epoch=1, quorum=[1, 2])
+    story.settle()
+    return story
 
 
 @violates("promises")
@@ -619,6 +654,19 @@ def disk_promise_forgotten() -> Story:
     story.boot(3, accepted_epoch=1)
     story.leader = 1
     story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_joined_and_forgotten() -> Story:
+    """Node 3 has joined epoch 2, crashed, and starts with f.a = 1."""
+    story = ensemble()
+    story.elect(1, epoch=2)
+    story.crash(3)
+    story.boot(3, current_epoch=1)
+    story.join(3)
+    story.write()
     story.settle()
     return story
 

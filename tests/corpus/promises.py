@@ -74,6 +74,42 @@ def epochs_accepts_from_the_past() -> Story:
     return story
 
 
+@violates("epochs")
+def epochs_promised_an_older_one() -> Story:
+    """Node 3 promises epoch 3 to node 2, and then epoch 2 to node 1."""
+    story = ensemble()
+    for leader, epoch in ((2, 3), (1, 2)):
+        story.leader = leader
+        for node in (leader, 3):
+            story.promise(node, epoch)
+    story.elect(1, epoch=4)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_started_with_more_than_promised() -> Story:
+    """Node 3 starts with f.a = 2, the epoch that node 2 had promised itself, and f.p = 1."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    story.crash(3)
+    story.boot(3, current_epoch=2)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("epochs")
+def epochs_joined_an_older_one() -> Story:
+    """Node 3, in epoch 2, makes epoch 1 its current one again."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    story.event(3, "current_epoch", epoch=1, last_zxid=[1, 3])
+    story.settle()
+    return story
+
+
 @legal("epochs")
 def epochs_disk_lost() -> Story:
     """Node 3 loses its disk and comes back amnesiac: its epochs begin again, and it counts in no quorum meanwhile."""
@@ -125,6 +161,19 @@ def durability_lost_with_a_tail() -> Story:
     story.crash(1)
     story.elect(2, epoch=2, members=[2, 3])
     story.boot(1)
+    story.settle(converged=False)
+    return story
+
+
+@ends("VIOLATION", "durability", "PASS", "recovery", "reliable delivery")
+def durability_of_who_is_only_behind() -> Story:
+    """Node 3 follows the leader of 1:4, and has not delivered that when time is up. It may still do so: nothing is lost."""
+    story = ensemble()
+    seq = story.invoke()
+    story.propose()
+    for node in (1, 2):
+        story.deliver(node, (1, 4))
+    story.complete(1, seq, (1, 4))
     story.settle(converged=False)
     return story
 
