@@ -190,6 +190,17 @@ def once_answered_before_delivery() -> Story:
 
 
 @violates("exactly once")
+def once_acknowledged_without_a_zxid() -> Story:
+    """A write has taken effect, and its client is not told at which zxid."""
+    story = ensemble()
+    seq = story.invoke()
+    story.commit((1, seq))
+    story.complete(1, seq)
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_half_a_multi() -> Story:
     """Of a multi's two steps only the first one is delivered."""
     story = ensemble()

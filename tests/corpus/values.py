@@ -1,5 +1,7 @@
 """Runs about what the transactions add up to, and about what reads and refusals say of it."""
 
+from typing import Any
+
 from tests.corpus.cases import legal, violates
 from tests.corpus.story import Story, ensemble
 
@@ -111,6 +113,36 @@ def values_sequential_name_given_twice() -> Story:
 
 
 @violates("values and versions")
+def values_created_at_another_version() -> Story:
+    """/b is created, and begins at version 1."""
+    story = ensemble()
+    seq = story.invoke(op="create", path="/b")
+    story.complete(1, seq, story.commit(txn=[1, seq, [["create", "/b", 1, 1000 + seq]]]))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_set_of_nothing() -> Story:
+    """/b is set, which does not exist."""
+    story = ensemble()
+    seq = story.invoke(op="set", path="/b")
+    story.complete(1, seq, story.commit(txn=[1, seq, [["set", "/b", 1, 1000 + seq]]]))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_check_of_a_version_that_has_gone_by() -> Story:
+    """Whether /a is there is checked, and found is version 1, which it had before."""
+    story = ensemble()
+    seq = story.invoke(op="check")
+    story.complete(1, seq, story.commit(txn=[1, seq, [["check", "/a", 1, None]]]))
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_another_value_read() -> Story:
     """A read shows a value that /a has never had."""
     story = ensemble()
@@ -203,6 +235,41 @@ def values_bad_path_refused_for_the_state() -> Story:
 def values_bad_path_refused_in_any_state() -> Story:
     """The same, refused for the path."""
     return _multi_with_a_bad_path("bad path")
+
+
+def _without_a_parent(path: str, **fields: Any) -> Story:
+    """A create is refused because its parent does not exist."""
+    story = ensemble()
+    story.complete(1, story.invoke(op="create", path=path, **fields), (1, 3), "failed", error="no parent")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_empty_name_refused_for_its_parent() -> Story:
+    """/b//c can't be, and who creates it is told that it has no parent."""
+    return _without_a_parent("/b//c")
+
+
+@violates("values and versions")
+def values_last_name_empty_and_refused_for_its_parent() -> Story:
+    """The same of /b/c/."""
+    return _without_a_parent("/b/c/")
+
+
+@legal("values and versions")
+def values_number_alone_refused_for_its_parent() -> Story:
+    """A sequential child of /b would be called by its number alone, and there is no /b."""
+    return _without_a_parent("/b/", sequential=True)
+
+
+@legal("values and versions")
+def values_version_that_is_none_refused() -> Story:
+    """A set on condition of a version that no znode can have is refused as a bad request."""
+    story = ensemble()
+    story.complete(1, story.invoke(version=2**31), outcome="failed", error="bad request")
+    story.settle()
+    return story
 
 
 @violates("values and versions")
@@ -364,12 +431,43 @@ def values_read_ahead_of_its_node() -> Story:
 
 
 @violates("values and versions")
+def values_of_a_state_that_never_was() -> Story:
+    """A read names 1:4. The history goes on with 2:1 after 1:3, and its node has delivered both."""
+    story = ensemble()
+    story.elect(2, epoch=2)
+    story.write()
+    story.read(2, (1, 4), node=1)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_existing_znode_not_found() -> Story:
+    """A read is told that there is no /a."""
+    story = ensemble()
+    seq = story.invoke(2, "get")
+    story.complete(2, seq, (1, 3), "failed", error="no node")
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_children_stale() -> Story:
     """A list of children lacks the one that was created last."""
     story = ensemble()
     story.write(path="/a/b")
     story.write(path="/a/c")
     story.read(op="children", children=["b"])
+    story.settle()
+    return story
+
+
+@violates("values and versions")
+def values_children_left_out() -> Story:
+    """An answer lists no children at all, and there is one."""
+    story = ensemble()
+    story.write(path="/a/b")
+    story.read(op="children", children=None)
     story.settle()
     return story
 
