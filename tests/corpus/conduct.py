@@ -42,7 +42,7 @@ def client_order_reads_go_back() -> Story:
     """Client 2 reads at 1:3, changes to a node that is behind, and reads at 1:2."""
     story = ensemble()
     story.read(2, (1, 3))
-    story.read(2, (1, 2))
+    story.read(2, (1, 2), node=2)
     story.settle()
     return story
 
@@ -127,6 +127,15 @@ def state_snapshot_of_nothing_delivered() -> Story:
     story = ensemble()
     story.crash(2)
     story.boot(2, snapshot_zxid=[1, 9], last_zxid=[1, 9])
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_restored_what_nobody_had_delivered() -> Story:
+    """In the middle of its life node 2 replaces its state by a snapshot at 1:9, a state that nobody has ever been in."""
+    story = ensemble()
+    story.snapshot(2, "restored", (1, 9))
     story.settle()
     return story
 
@@ -366,6 +375,27 @@ def fault_not_confirmed() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def fault_without_an_exit_status() -> Story:
+    """Node 3 was to be killed, and nobody knows whether its process has ended."""
+    story = ensemble()
+    story.crash(3, evidence={"3": {"pid": story.pid(3), "exit": None}})
+    story.boot(3)
+    story.join(3)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def fault_healing_not_confirmed() -> Story:
+    """Node 3 was paused, and that it was woken could not be confirmed."""
+    story = ensemble()
+    story.inject("pause", [3])
+    story.heal(confirmed=False)
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def fault_never_healed() -> Story:
     """Node 3 was paused, and nothing says that it was woken, although the run finished."""
     story = ensemble()
@@ -390,6 +420,18 @@ def fault_killed_node_went_on() -> Story:
     story = ensemble()
     story.crash(2)
     story.event(2, "vote", round=2, leader=2, zxid=[1, 3], epoch=1)
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def fault_next_process_has_the_same_number() -> Story:
+    """Node 2 is killed, and the process of its next life happens to have the number of the killed one."""
+    story = ensemble()
+    pid = story.pid(2)
+    story.crash(2)
+    story.boot(2, pid=pid)
+    story.join(2)
     story.settle()
     return story
 
