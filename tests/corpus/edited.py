@@ -185,6 +185,12 @@ def edited_killed_with_another_status() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_killed_with_two_statuses() -> Story:
+    """The process ended with -9 when it was killed, and with -15 when that was healed."""
+    return changed("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": -15}}}, type="heal"))
+
+
+@leaves_unknown("fault took effect")
 def edited_ended_before_it_was_killed() -> Story:
     """The harness saw that node 1 had ended by itself, with 70; then it is to have been killed."""
     story = ensemble()
@@ -208,6 +214,36 @@ def edited_evidence_of_other_links() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_number_of_links() -> Story:
+    """Two links were cut, and the evidence is of three."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2], [2, 1]], evidence={"links": 3})
+    story.heal()
+    story.settle()
+    return story
+
+
+@legal("fault took effect")
+def edited_number_of_links_that_fits() -> Story:
+    """Two links were cut, and the evidence is of two."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 2], [2, 1]], evidence={"links": 2})
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_healed_against_its_evidence() -> Story:
+    """That node 3 was started again is confirmed, though it is not up."""
+    story = ensemble()
+    story.inject("pause", [3])
+    story.heal(evidence={"up": False})
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def edited_confirmed_against_its_evidence() -> Story:
     """A partition is confirmed, though frames went on."""
     story = ensemble()
@@ -222,6 +258,16 @@ def edited_node_that_is_none() -> Story:
     """A fault of node 9, in an ensemble of three."""
     story = ensemble()
     story.inject("slow-disk", [9])
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_link_to_a_node_that_is_none() -> Story:
+    """The link from node 1 to node 9 was cut, in an ensemble of three."""
+    story = ensemble()
+    story.inject("partition", [1], pairs=[[1, 9]])
     story.heal()
     story.settle()
     return story
@@ -292,6 +338,20 @@ def edited_start_of_the_run() -> Story:
 
 
 @leaves_unknown("trace integrity")
+def edited_end_of_the_run() -> Story:
+    """The run has stopped when its nodes are still there."""
+    return changed("harness.jsonl", lambda lines: lines[-1].update(t=lines[-2]["t"]))
+
+
+@leaves_unknown("trace integrity")
+def edited_start_of_a_node() -> Story:
+    """Node 3 starts before the run does."""
+    story = eventful()
+    edit(story.traces[3, 1], lambda lines: lines[0].update(t=STEP))
+    return story
+
+
+@leaves_unknown("trace integrity")
 def edited_milestone_twice() -> Story:
     """The workload stops a second time."""
     return changed("harness.jsonl", lambda lines: lines.insert(1, dict(lines[1])))
@@ -312,6 +372,12 @@ def edited_first_leader() -> Story:
 def edited_convergence() -> Story:
     """The nodes are to have converged at 2:9, which nobody has delivered."""
     return changed("harness.jsonl", put({"zxid": [2, 9]}, event="converged"))
+
+
+@leaves_unknown("trace integrity")
+def edited_convergence_in_the_past() -> Story:
+    """The nodes are to have converged at 1:3, and had long gone on from there when the faults were over."""
+    return changed("harness.jsonl", put({"zxid": [1, 3]}, event="converged"))
 
 
 @leaves_unknown("trace integrity")

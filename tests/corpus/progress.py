@@ -14,10 +14,10 @@ def _linked(nodes: int = 3) -> Story:
     return story
 
 
-def _nothing_for(story: Story, span: float) -> None:
-    """A client asks for a write twice a second, and gives up each time."""
+def _nothing_for(story: Story, span: float, node: int = 1) -> None:
+    """A client asks a node for a write twice a second, and gives up each time."""
     for _ in range(int(2 * span)):
-        seq = story.invoke()
+        seq = story.invoke(node=node)
         story.t += SECOND // 2
         story.complete(1, seq, None, "unknown")
 
@@ -319,6 +319,37 @@ def progress_outage_within_the_bound() -> Story:
     story.boot(1)
     story.join(1)
     story.settle()
+    return story
+
+
+@legal("progress")
+def progress_begins_anew_with_a_fault_of_the_leader() -> Story:
+    """For 5 s, of 4, nothing is delivered; in the middle node 5, which leads, is paused for a moment."""
+    story = _linked(5)
+    story.elect(5, epoch=2)
+    story.write()
+    _nothing_for(story, 2.5, node=2)
+    story.inject("pause", [5])
+    story.heal()
+    _nothing_for(story, 2.5, node=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("progress")
+def progress_after_the_load() -> Story:
+    """A client waits when the load ends, and is still not answered when its write is delivered 6 s later."""
+    story = _linked()
+    story.invoke()
+    story.milestone("workload-stopped", invoked=len(story.asked))
+    story.t += 6 * SECOND
+    story.commit()
+    story.milestone("safety-ended")
+    story.milestone("converged", zxid=[1, 4], seconds=0.0)
+    for node in story.servers:
+        story.event(node, "exit", code=0, why="asked to")
+    story.milestone("stopped")
     return story
 
 
