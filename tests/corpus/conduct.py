@@ -25,12 +25,36 @@ def client_order_answers_swapped() -> Story:
 
 
 @violates("client order")
+def client_order_answers_of_reads_swapped() -> Story:
+    """Client 2 gets the answer to its second read before the one to its first; both are true."""
+    story = ensemble()
+    first, second = story.invoke(2, "get"), story.invoke(2, "get")
+    story.shown(2, second, (1, 3))
+    story.shown(2, first, (1, 3))
+    story.settle()
+    return story
+
+
+@violates("client order")
 def client_order_effects_swapped() -> Story:
     """The answers come in order, but the first write's transaction follows the second one's."""
     story = ensemble()
     first, second = story.invoke(), story.invoke()
     story.commit((1, second))
     story.commit((1, first))
+    story.complete(1, first, (1, 5))
+    story.complete(1, second, (1, 4))
+    story.settle()
+    return story
+
+
+@violates("client order", "exactly once")
+def client_order_told_swapped() -> Story:
+    """Two writes take effect in their order, and their client is told the zxid of the one for the other."""
+    story = ensemble()
+    first, second = story.invoke(), story.invoke()
+    for seq in (first, second):
+        story.commit((1, seq))
     story.complete(1, first, (1, 5))
     story.complete(1, second, (1, 4))
     story.settle()
@@ -152,6 +176,17 @@ def state_other_digest_after_restart() -> Story:
     return story
 
 
+@violates("state equality")
+def state_other_digest_of_nothing() -> Story:
+    """Node 2 starts without a snapshot, and its running digest is not that of an empty history."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2, digest="0123456789abcdef")
+    story.join(2)
+    story.settle()
+    return story
+
+
 @legal("state equality")
 def state_batches_differ() -> Story:
     """Node 2 delivers 1:4 to 1:6 one by one, node 1 and 3 in one batch: the same digests at the end."""
@@ -199,6 +234,14 @@ def recovery_unavailable_for_too_long() -> Story:
     for node in story.members:
         story.deliver(node, zxid)
     story.complete(1, seq, zxid)
+    story.settle()
+    return story
+
+
+@leaves_unknown("recovery")
+def recovery_within_no_time() -> Story:
+    """The bound that run.json gives is no time."""
+    story = ensemble(converges_within="soon")
     story.settle()
     return story
 
@@ -370,15 +413,17 @@ def fault_not_confirmed() -> Story:
     """A crash point was armed and never reached."""
     story = ensemble()
     story.inject("crash-at", [2], confirmed=False, evidence={"armed": "after-sync:TXN", "reached": False})
+    story.heal()
     story.settle()
     return story
 
 
 @leaves_unknown("fault took effect")
 def fault_without_an_exit_status() -> Story:
-    """Node 3 was to be killed, and nobody knows whether its process has ended."""
+    """Node 3 was to be started again. It says that it has ended, and nobody has seen that."""
     story = ensemble()
-    story.crash(3, evidence={"3": {"pid": story.pid(3), "exit": None}})
+    story.event(3, "exit", code=0, why="asked to")
+    story.crash(3, do="restart", evidence={"3": {"pid": story.pid(3), "exit": None}})
     story.boot(3)
     story.join(3)
     story.settle()
@@ -441,12 +486,13 @@ def fault_two_lives_at_once() -> Story:
     """The second life of node 2 begins, and the first one still writes."""
     story = ensemble()
     old = story.servers[2]
-    story.inject("crash", [2], evidence={"note": "SIGKILL sent"})
+    story.crash(2, heal=False)
     life, n = old.life, old.n
     story.boot(2)
     story.join(2)
     line = {"t": story.now(), "node": 2, "life": life, "n": n + 1, "event": "vote", "round": 1, "leader": 2}
     story.traces[2, life].append(json.dumps(line) + "\n")
+    story.heal()
     story.settle()
     return story
 
@@ -637,6 +683,12 @@ def unknown_nothing_delivered() -> Story:
 @ends("UNKNOWN", "recovery", "UNKNOWN")
 def unknown_without_the_end() -> Story:
     """The run finished, but nobody wrote down whether the nodes converged."""
+    return ensemble()
+
+
+@ends("UNKNOWN", "reliable delivery", "UNKNOWN")
+def unknown_who_came_to_the_end() -> Story:
+    """The same: nor is it known by when everything was to be delivered."""
     return ensemble()
 
 

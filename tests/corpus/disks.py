@@ -175,6 +175,21 @@ def promises_again_in_the_next_life() -> Story:
 
 
 @violates("promises")
+def promises_again_what_was_cut_off() -> Story:
+    """Node 3's promise of epoch 2 was on its disk when it was killed, and no line tells of it. It promises epoch 2 anew."""
+    story = ensemble()
+    story.leader = 2
+    story.promise(2, 2)
+    story.servers[3].accepted_epoch = 2
+    story.crash(3)
+    story.boot(3)
+    story.promise(3, 2)
+    story.elect(1, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("promises")
 def promises_forgotten_with_the_disk() -> Story:
     """Node 3 loses its disk and starts as if it had never lived. It is given everything again before it counts anywhere."""
     story = ensemble()

@@ -1,6 +1,6 @@
 """Runs about whether writes go on, in the middle of the run."""
 
-from tests.corpus.cases import legal, violates
+from tests.corpus.cases import leaves_unknown, legal, violates
 from tests.corpus.story import Story, ensemble
 
 SECOND = 1_000_000_000
@@ -28,6 +28,14 @@ def progress_nobody_leads() -> Story:
     story = _linked()
     _nothing_for(story, 6)
     story.write()
+    story.settle()
+    return story
+
+
+@leaves_unknown("progress")
+def progress_within_no_time() -> Story:
+    """The bound that run.json gives is no time."""
+    story = ensemble(progress_within="soon")
     story.settle()
     return story
 

@@ -201,6 +201,16 @@ def once_acknowledged_without_a_zxid() -> Story:
 
 
 @violates("exactly once")
+def once_other_value_in_a_second_step() -> Story:
+    """Of a multi's two steps the first one is as it was asked for; the second one has another value."""
+    story = ensemble()
+    seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": value} for value in (1, 2)])
+    story.complete(1, seq, story.commit(txn=[1, seq, [["set", "/a", 3, 1], ["set", "/a", 4, 7]]]))
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_half_a_multi() -> Story:
     """Of a multi's two steps only the first one is delivered."""
     story = ensemble()
@@ -223,6 +233,17 @@ def once_nobody_asked_as_far_as_is_known() -> Story:
 @leaves_unknown("exactly once")
 def once_not_said_what_one_does() -> Story:
     """One broadcast does not say what its transaction does, all others do."""
+    return _silent_of_one()
+
+
+@leaves_unknown("values and versions")
+def values_not_said_what_one_does() -> Story:
+    """The same."""
+    return _silent_of_one()
+
+
+def _silent_of_one() -> Story:
+    """The last broadcast does not say what its transaction does."""
     story = ensemble()
     lines = story.traces[1, 1]
     place = max(number for number, line in enumerate(lines) if '"broadcast"' in line)
