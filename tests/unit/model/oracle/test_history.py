@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from zab_chaos.model.oracle import linearization
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.model.verdict import Judgement, Verdict
@@ -82,11 +83,26 @@ def test_who_serves_nobody_though_nothing_is_broken_makes_no_progress(tmp_path: 
     assert "no fault was there" in verdict.property("progress").violations[0].words
 
 
+def test_who_refuses_a_write_for_what_it_asks_makes_progress(tmp_path: Path) -> None:
+    late = operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")
+    refused = operation(4, "set", 4, 5, 10, outcome="failed", error="too large")
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), late, refused, operation(2, "set", 9, 9.5, 8))
+    assert verdict.violated == []
+
+
 @pytest.mark.parametrize("op", ["multi", "children"])
 def test_what_concerns_several_keys_is_unknown(tmp_path: Path, op: str) -> None:
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, op, 2, 3))
     assert verdict.property("linearizable keys").verdict is Judgement.UNKNOWN
     assert f"{op}: operations of several keys can't be judged key by key" in verdict.reasons
+
+
+def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linearization, "MOST", 3)
+    late = [operation(number, "set", 1, None, number) for number in (3, 4, 5)]
+    verdict = run_of(tmp_path, operation(1, "set", 0, 2, 7), operation(2, "set", 0, 2, 7), *late)
+    assert verdict.property("linearizable keys").verdict is Judgement.UNKNOWN
+    assert "linearizable keys: /a was given up: more than 3 possibilities" in verdict.reasons
 
 
 def test_a_run_that_did_not_converge_has_not_recovered(tmp_path: Path) -> None:
