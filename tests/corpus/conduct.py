@@ -623,6 +623,26 @@ def trace_request_sent_twice() -> Story:
 
 
 @leaves_unknown("trace integrity")
+def trace_request_with_a_number_that_was_passed() -> Story:
+    """Client 5 sends its second request, and then its first one."""
+    story = ensemble()
+    for before in (1, 0):
+        story.seqs[5] = before
+        story.invoke(5, "get")
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
+def trace_fault_healed_that_was_not_there() -> Story:
+    """A fault is healed, and nothing says that it was injected."""
+    story = ensemble()
+    story.heal(id=7)
+    story.settle()
+    return story
+
+
+@leaves_unknown("trace integrity")
 def trace_fault_injected_twice() -> Story:
     """A line of faults.jsonl stands there twice."""
     story = ensemble()

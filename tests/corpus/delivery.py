@@ -165,6 +165,17 @@ def local_order_gap_everywhere() -> Story:
 
 
 @violates("local primary order")
+def local_order_gap_in_what_nobody_delivers() -> Story:
+    """The primary of epoch 1 broadcasts 1:5 where 1:4 was next. It reaches nobody, and epoch 2 begins."""
+    story = ensemble()
+    story.broadcast(1, (1, 5))
+    story.elect(2, epoch=2)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("local primary order")
 def local_order_above_the_limit() -> Story:
     """The nodes' counters may go up to 3, and node 1 broadcasts 1:4."""
     story = ensemble(counter_max=3)
