@@ -1,0 +1,31 @@
+"""Spans of time, put together and cut out of each other."""
+
+import pytest
+
+from zab_chaos.model.oracle.spans import FOREVER, Span, common, merged, without
+
+
+@pytest.mark.parametrize(
+    ("gap", "spans"),
+    [
+        (0, [(0, 4), (5, 9), (10, 12), (20, 21)]),
+        (1, [(0, 12), (20, 21)]),
+        (8, [(0, 21)]),
+    ],
+)
+def test_spans_that_are_at_most_a_gap_apart_become_one(gap: int, spans: list[Span]) -> None:
+    assert merged([(20, 21), (5, 9), (0, 4), (1, 3), (10, 12)], gap) == spans
+
+
+def test_what_is_in_both_is_found_on_either_side() -> None:
+    one: list[Span] = [(0, 10), (20, 30), (40, 50)]
+    other: list[Span] = [(1, 2), (3, 4), (9, 21), (30, 45)]
+    both = [(1, 2), (3, 4), (9, 10), (20, 21), (40, 45)]
+    assert common(one, other) == common(other, one) == both
+
+
+def test_what_is_cut_out_may_touch_overlap_and_lie_beside() -> None:
+    assert without([(0, 10), (20, 30)], [(8, 9), (2, 4), (3, 5), (10, 22), (40, 50)]) == [
+        (0, 2), (5, 8), (9, 10), (22, 30),
+    ]  # fmt: skip
+    assert without([(0, FOREVER)], [(3, FOREVER)]) == [(0, 3)]
