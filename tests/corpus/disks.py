@@ -349,6 +349,27 @@ def promises_established_with_an_amnesiac() -> Story:
 
 
 @violates("promises")
+def promises_established_with_one_that_promised_without_memory() -> Story:
+    """Node 3 has lost its disk, and promises epoch 2 just before it is a member of epoch 1 again. It counts in epoch 2."""
+    story = ensemble()
+    story.wipe(3)
+    join_without_its_disk(story, 3)
+    story.leader, story.members = 2, [2, 3]
+    story.promise(2, 2)
+    story.promise(3, 2)
+    story.event(3, "member", epoch=1, quorum=[1, 2])
+    for node in story.members:
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    for node in story.members:
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+    story.join(1)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("promises")
 def promises_member_by_two_of_five() -> Story:
     """Node 5 has lost its disk, and is a member again when two of the others have confirmed it."""
     story = ensemble(nodes=5)

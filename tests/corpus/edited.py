@@ -179,6 +179,29 @@ def edited_kill_of_the_dead() -> Story:
 
 
 @leaves_unknown("fault took effect")
+def edited_pause_of_another_process() -> Story:
+    """Node 1 was paused, and the evidence names a process that it never had."""
+    story = ensemble()
+    story.inject("pause", [1], evidence={"1": {"pid": 4711}})
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
+def edited_pause_of_the_dead() -> Story:
+    """Node 3 was paused in its second life, and the evidence names the process of its first one."""
+    story = ensemble()
+    story.crash(3)
+    story.boot(3)
+    story.join(3)
+    story.inject("pause", [3], evidence={"3": {"pid": 3001}})
+    story.heal()
+    story.settle()
+    return story
+
+
+@leaves_unknown("fault took effect")
 def edited_killed_with_another_status() -> Story:
     """The process that was killed is to have ended with 0, and its trace has no exit."""
     return changed("faults.jsonl", put({"evidence": {"1": {"pid": 1001, "exit": 0}}}, type="inject"))
