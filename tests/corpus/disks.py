@@ -708,6 +708,23 @@ def disk_joined_and_forgotten() -> Story:
 
 
 @violates("disk")
+def disk_found_and_forgotten() -> Story:
+    """Node 3 was killed when it had joined epoch 2, before its trace said so. Its next life finds that, the one after it not."""
+    story = ensemble()
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.boot(3)
+    story.promise(3, 2)
+    for found in (2, 1):
+        story.crash(3)
+        story.boot(3, current_epoch=found)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_delivered_and_forgotten() -> Story:
     """Node 2 delivered 1:3, crashed, and starts with a log that ends at 1:2; no fault touched its disk."""
     story = ensemble()

@@ -41,6 +41,12 @@ class Story:
     def delete(self, begin: int, end: int | None, **told: object) -> "Story":
         return self._add("delete", begin, end, None, **told)
 
+    def exists(self, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("exists", begin, end, None, **told)
+
+    def check(self, begin: int, end: int | None, **told: object) -> "Story":
+        return self._add("check", begin, end, None, **told)
+
 
 REFUSED = {"outcome": "failed"}
 LEGAL = {
@@ -59,6 +65,11 @@ LEGAL = {
         Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, version=1)
         .set(3, 4, 5, condition=0, error="bad version", **REFUSED).get(2, 6, 7, version=1)
     ),
+    "asked for before and after it was there": (
+        Story().exists(0, 1).check(2, 3, error="no node", **REFUSED).create(1, 4, 5, version=0).exists(6, 7, version=0)
+        .check(8, 9, condition=0, version=0).check(10, 11, condition=1, error="bad version", **REFUSED)
+        .get(1, 12, 13, version=0).delete(14, 15).exists(16, 17)
+    ),
 }  # fmt: skip
 ILLEGAL = {
     "a lost write": Story().set(1, 0, 1).set(2, 2, 3).get(1, 4, 5),
@@ -71,6 +82,17 @@ ILLEGAL = {
     "there is nothing, although it was written": Story()
     .set(1, 0, 1)
     .get(None, 2, 3, outcome="failed", error="no node"),
+    "there, although nothing was made": Story().exists(0, 1, version=0),
+    "checked, although nothing was made": Story().check(0, 1),
+    "checked at another version": Story().create(1, 0, 1, version=0).check(2, 3, version=1),
+    "there at another version": Story().create(1, 0, 1, version=0).exists(2, 3, version=1),
+    "refused as there, although nothing was made": Story().create(1, 0, 1, error="node exists", **REFUSED),
+    "refused as missing, although it was made": Story().create(1, 0, 1).delete(2, 3, error="no node", **REFUSED),
+    "refused for a version that it has": (
+        Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, error="bad version", **REFUSED)
+    ),
+    "removed, although nothing was made": Story().delete(0, 1),
+    "there, although it was removed": Story().create(1, 0, 1).delete(2, 3).get(1, 4, 5),
     "a version that skips": Story().create(1, 0, 1, version=0).set(2, 2, 3, version=2),
     "a condition ignored": Story()
     .create(1, 0, 1, version=0)
