@@ -709,7 +709,7 @@ def disk_joined_and_forgotten() -> Story:
 
 @violates("disk")
 def disk_found_and_forgotten() -> Story:
-    """Node 3 was killed when it had joined epoch 2, before its trace said so. Its next life finds that, the one after it not."""
+    """Node 3 was killed when it had joined epoch 2, before its trace said so. Its next life finds that; then it is gone."""
     story = ensemble()
     story.crash(3)
     story.elect(2, epoch=2, members=[1, 2])
