@@ -188,6 +188,16 @@ def state_other_digest_of_nothing() -> Story:
 
 
 @legal("state equality")
+def state_snapshot_of_a_moment_ago() -> Story:
+    """Node 2 has a snapshot at 1:2 when it has delivered 1:3 already. Its state is what it was."""
+    story = ensemble()
+    story.snapshot(2, "taken", (1, 2), digest=None, tree=None)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("state equality")
 def state_batches_differ() -> Story:
     """Node 2 delivers 1:4 to 1:6 one by one, node 1 and 3 in one batch: the same digests at the end."""
     story = ensemble()
@@ -307,6 +317,16 @@ def channels_old_session_comes_back() -> Story:
     _channel(story, 1, 0, 10, "session")
     _channel(story, 2, 0, 4, "session")
     _channel(story, 1, 11, 12, "exit")
+    story.settle()
+    return story
+
+
+@violates("channels")
+def channels_old_session_begins_again() -> Story:
+    """The same, and these frames are the first ones of session 1."""
+    story = ensemble()
+    _channel(story, 2, 0, 4, "session")
+    _channel(story, 1, 0, 2, "exit")
     story.settle()
     return story
 
@@ -525,7 +545,7 @@ def fault_crash_point_did_not_kill() -> Story:
 def fault_cut_and_kill_confirmed() -> Story:
     """A link is cut and no frame crosses it; a node is killed and its next life is another one."""
     story = ensemble()
-    story.inject("partition", [1], pairs=[[1, 3]])
+    story.inject("partition", [1], pairs=[[1, 3]], evidence=[{"from": 1, "to": 3, "at_inject": 40}])
     story.heal(evidence=[{"from": 1, "to": 3, "at_inject": 40, "at_heal": 40}])
     story.crash(3)
     story.boot(3)

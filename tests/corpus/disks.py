@@ -236,6 +236,27 @@ def _established_with(quorum: list[int]) -> Story:
     return story
 
 
+@violates("promises")
+def promises_leader_of_its_next_life() -> Story:
+    """Node 2 promises epoch 2 to itself and is started again. Its next life is established by what the former one was promised."""
+    story = ensemble()
+    story.leader, story.members = 2, [2, 3]
+    for node in story.members:
+        story.promise(node, 2)
+    story.crash(2)
+    story.boot(2)
+    for node in story.members:
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    for node in story.members:
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.join(1)
+    story.write()
+    story.settle()
+    return story
+
+
 def _two_tails() -> Story:
     """Nodes 2 and 3 have joined epoch 2 without 1:4, which was on node 1's disk only. Node 2 dies before it hears of that."""
     story = ensemble()
@@ -659,6 +680,24 @@ def promises_of_a_former_disk() -> Story:
     story.promise(1, 2)
     story.promise(3, 2)
     story.elect(1, epoch=3)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("promises")
+def promises_counted_with_a_former_disk() -> Story:
+    """Node 3 promised epoch 2 to node 2 and lost its disk. It is a member again, and counts in epoch 2 for node 1."""
+    story = ensemble(nodes=5)
+    story.leader = 2
+    story.promise(2, 2)
+    story.promise(3, 2)
+    story.wipe(3)
+    story.leader = 1
+    join_without_its_disk(story, 3)
+    story.event(3, "member", epoch=1, quorum=[1, 4, 5])
+    story.elect(1, epoch=2, members=[1, 3, 4, 5])
+    story.join(2)
     story.write()
     story.settle()
     return story

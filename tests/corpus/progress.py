@@ -32,6 +32,20 @@ def progress_nobody_leads() -> Story:
     return story
 
 
+@violates("progress")
+def progress_nobody_leads_and_one_can_not_begin() -> Story:
+    """The same, and node 3's disk is corrupt: its second life has ended without a boot."""
+    story = _linked()
+    story.crash(3, do="corrupt")
+    story.servers[3].life, story.servers[3].n = 2, 0
+    story.event(3, "exit", code=65, why="corrupt disk")
+    story.members = [1, 2]
+    _nothing_for(story, 6)
+    story.write()
+    story.settle()
+    return story
+
+
 @leaves_unknown("progress")
 def progress_within_no_time() -> Story:
     """The bound that run.json gives is no time."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.corpus.cases import legal, violates
+from tests.corpus.cases import ends, legal, violates
 from tests.corpus.story import Story, ensemble
 
 
@@ -59,6 +59,14 @@ def _write_after_a_refusal(error: str, **fields: Any) -> Story:
 def client_order_unknown_after_a_bad_path() -> Story:
     """An unknown write takes effect when its client has been told by another node that a path is bad."""
     return _write_after_a_refusal("bad path")
+
+
+@ends("UNKNOWN", "client order", "PASS")
+def client_order_unknown_after_a_bad_path_as_far_as_is_known() -> Story:
+    """The same, but records are missing: what the node that refused had delivered is not known."""
+    story = client_order_unknown_after_a_bad_path()
+    story.run["nodes"] = 4
+    return story
 
 
 @legal("client order")

@@ -341,6 +341,18 @@ def values_shown_before_a_leader() -> Story:
 
 
 @violates("values and versions")
+def values_all_there_is_shown_before_a_leader() -> Story:
+    """The same, and nobody has more than that. It could not know."""
+    story = ensemble()
+    story.crash(2)
+    story.boot(2)
+    story.read(2, (1, 3), node=2)
+    story.join(2)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_older_than_what_its_first_leader_had() -> Story:
     """Node 2 has just started and joined its leader, and shows what it has recovered; the leader had delivered more."""
     story = _back_while_a_write_is_under_way()
