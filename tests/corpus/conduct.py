@@ -460,6 +460,16 @@ def fault_healing_not_confirmed() -> Story:
     return story
 
 
+@legal("fault took effect")
+def fault_of_a_process_without_a_number() -> Story:
+    """Node 3 was paused and woken, and the evidence names no process."""
+    story = ensemble()
+    story.inject("pause", [3], evidence={"3": {"state": "stopped"}})
+    story.heal(evidence={"3": {"state": "running"}})
+    story.settle()
+    return story
+
+
 @leaves_unknown("fault took effect")
 def fault_never_healed() -> Story:
     """Node 3 was paused, and nothing says that it was woken, although the run finished."""

@@ -238,7 +238,7 @@ def _established_with(quorum: list[int]) -> Story:
 
 @violates("promises")
 def promises_leader_of_its_next_life() -> Story:
-    """Node 2 promises epoch 2 to itself and is started again. Its next life is established by what the former one was promised."""
+    """Node 2 promises epoch 2 to itself and is started again. Its next life is established by that."""
     story = ensemble()
     story.leader, story.members = 2, [2, 3]
     for node in story.members:

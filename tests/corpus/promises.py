@@ -123,6 +123,27 @@ def epochs_disk_lost() -> Story:
 
 
 @legal("epochs")
+def epochs_initial_history_of_the_past() -> Story:
+    """Node 3 has promised epoch 2, and makes 1:4, which node 2 begins it with, durable when its f.a is still 1."""
+    story = ensemble()
+    story.propose(to=[1, 2])
+    story.leader = 2
+    for node in (2, 1, 3):
+        story.promise(node, 2)
+        story.event(node, "phase", phase="SYNCHRONIZATION", epoch=2)
+    story.accept(3, (1, 4))
+    for node in (2, 1, 3):
+        story.synchronize(node, 2)
+    story.establish(2, 2)
+    for node in story.members:
+        story.event(node, "phase", phase="BROADCAST", epoch=2)
+        story.catch_up(node)
+    story.write()
+    story.settle()
+    return story
+
+
+@legal("epochs")
 def epochs_promised_and_not_joined() -> Story:
     """f.p may be ahead of f.a for ever so long, also over a restart."""
     story = ensemble()

@@ -90,6 +90,16 @@ def once_told_another_step() -> Story:
 
 
 @violates("exactly once")
+def once_told_one_step_of_two() -> Story:
+    """Of a multi's two steps the client is told of the first one only."""
+    story = ensemble()
+    seq = story.invoke(op="multi", steps=[{"op": "set", "path": "/a", "value": value} for value in (1, 2)])
+    story.complete(1, seq, story.commit((1, seq)), steps=[["/a", 3]])
+    story.settle()
+    return story
+
+
+@violates("exactly once")
 def once_nobody_asked() -> Story:
     """1:4 is the effect of a request that client 1 has never made."""
     story = ensemble()
