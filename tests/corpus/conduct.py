@@ -177,6 +177,24 @@ def state_other_digest_after_restart() -> Story:
 
 
 @violates("state equality")
+def state_other_digest_of_a_snapshot() -> Story:
+    """Node 2 takes a snapshot at 1:3, whose running digest is not that of the history up to 1:3."""
+    story = ensemble()
+    story.snapshot(2, "taken", (1, 3), digest="0123456789abcdef")
+    story.settle()
+    return story
+
+
+@violates("state equality")
+def state_other_tree_of_a_snapshot() -> Story:
+    """Node 2 takes a snapshot at 1:3, and its tree is not the one that the nodes had there."""
+    story = ensemble()
+    story.snapshot(2, "taken", (1, 3), tree="0123456789abcdef")
+    story.settle()
+    return story
+
+
+@violates("state equality")
 def state_other_digest_of_nothing() -> Story:
     """Node 2 starts without a snapshot, and its running digest is not that of an empty history."""
     story = ensemble()
@@ -726,6 +744,14 @@ def unknown_nothing_acknowledged() -> Story:
 def unknown_nothing_delivered() -> Story:
     """The ensemble forms, and nothing is ever written."""
     story = ensemble(writes=0)
+    story.settle()
+    return story
+
+
+@ends("UNKNOWN", "integrity", "NOT-APPLICABLE")
+def unknown_nothing_delivered_and_nothing_expected() -> Story:
+    """The same, and no acknowledged write was expected either."""
+    story = ensemble(writes=0, min_acked=0)
     story.settle()
     return story
 

@@ -764,6 +764,37 @@ def disk_found_and_forgotten() -> Story:
 
 
 @violates("disk")
+def disk_promise_found_and_forgotten() -> Story:
+    """Node 2 was killed when it had promised epoch 2, before its trace said so. Its next life finds that; then it is gone."""
+    story = ensemble()
+    story.leader = 3
+    story.promise(3, 2)
+    for found in (2, 1):
+        story.crash(2)
+        story.boot(2, accepted_epoch=found)
+    story.elect(3, epoch=3)
+    story.settle()
+    return story
+
+
+@violates("disk")
+def disk_delivered_and_truncated() -> Story:
+    """Node 3 has delivered 1:3. It is killed, and its next life has joined epoch 2 with a log that ends at 1:2."""
+    story = ensemble()
+    story.crash(3)
+    story.elect(2, epoch=2, members=[1, 2])
+    story.boot(3)
+    story.promise(3, 2)
+    story.crash(3)
+    story.servers[3].log.pop()
+    story.boot(3, current_epoch=2)
+    story.join(3)
+    story.write()
+    story.settle()
+    return story
+
+
+@violates("disk")
 def disk_delivered_and_forgotten() -> Story:
     """Node 2 delivered 1:3, crashed, and starts with a log that ends at 1:2; no fault touched its disk."""
     story = ensemble()
@@ -883,6 +914,21 @@ def disk_tail_cut_off_by_a_fault() -> Story:
     story.crash(2, do="truncate-file")
     story.servers[2].log.pop()
     story.boot(2, "torn")
+    story.join(2)
+    story.settle()
+    return story
+
+
+@legal("disk")
+def disk_tail_cut_off_once() -> Story:
+    """The same, and it is killed once more before it has learnt that again: nothing else is gone."""
+    story = ensemble()
+    story.crash(2, do="truncate-file")
+    story.servers[2].log.pop()
+    for disk in ("torn", "recovered"):
+        story.boot(2, disk)
+        story.crash(2)
+    story.boot(2)
     story.join(2)
     story.settle()
     return story

@@ -485,6 +485,15 @@ def values_children_left_out() -> Story:
 
 
 @violates("values and versions")
+def values_exists_at_another_version() -> Story:
+    """/a is at version 2, and who asks whether it is there is told version 1."""
+    story = ensemble()
+    story.read(op="exists", version=1)
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_exists_although_deleted() -> Story:
     """/a was deleted, and a client is told that it exists."""
     story = ensemble()
