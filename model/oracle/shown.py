@@ -120,7 +120,7 @@ class _Processes:
             earlier, status = self._dead.setdefault((node, shown["pid"]), (line, shown["exit"]))
             who = f"fault {inject.id} ({inject.do}) shows that process {shown['pid']} of node {node} ended with {shown['exit']}"
             if status != shown["exit"]:
-                yield f"{who}, and {earlier.file}:{earlier.line} with {status}", [earlier, line]
+                yield f"{who}, and it had ended with {status} before", [earlier, line]
             yield from self._otherwise(who, line, process, shown["exit"])
 
     def _otherwise(self, who: str, line: Line, process: _Process, status: Any) -> Iterator[Contradiction]:
