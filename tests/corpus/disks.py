@@ -746,14 +746,20 @@ def disk_joined_and_forgotten() -> Story:
     return story
 
 
-@violates("disk")
-def disk_found_and_forgotten() -> Story:
-    """Node 3 was killed when it had joined epoch 2, before its trace said so. Its next life finds that; then it is gone."""
+def _late_to_promise() -> Story:
+    """Node 3 was down when epoch 2 began, and promises it when it is back."""
     story = ensemble()
     story.crash(3)
     story.elect(2, epoch=2, members=[1, 2])
     story.boot(3)
     story.promise(3, 2)
+    return story
+
+
+@violates("disk")
+def disk_found_and_forgotten() -> Story:
+    """Node 3 was killed when it had joined epoch 2, before its trace said so. Its next life finds that; then it is gone."""
+    story = _late_to_promise()
     for found in (2, 1):
         story.crash(3)
         story.boot(3, current_epoch=found)
@@ -780,11 +786,7 @@ def disk_promise_found_and_forgotten() -> Story:
 @violates("disk")
 def disk_delivered_and_truncated() -> Story:
     """Node 3 has delivered 1:3. It is killed, and its next life has joined epoch 2 with a log that ends at 1:2."""
-    story = ensemble()
-    story.crash(3)
-    story.elect(2, epoch=2, members=[1, 2])
-    story.boot(3)
-    story.promise(3, 2)
+    story = _late_to_promise()
     story.crash(3)
     story.servers[3].log.pop()
     story.boot(3, current_epoch=2)
