@@ -16,6 +16,7 @@ from zab_chaos.model.events import (
     Boot,
     Broadcast,
     Channel,
+    Client,
     Complete,
     CurrentEpoch,
     Deliver,
@@ -65,13 +66,26 @@ ORDERED = WRITES | {"check"}  # these get a transaction, and with it a place in 
 
 
 @dataclass(slots=True)
+class Life:
+    """One life of a node: its start, and the last event seen of it; its phases, and the epochs that it joined."""
+
+    boot: Boot | None
+    last: Event
+    exit: Exit | None = None
+    phases: list[Phase] = field(default_factory=list)
+    joined: list[CurrentEpoch] = field(default_factory=list)
+    acted_unborn: bool = False  # took part in something before it had written `boot`
+
+
+@dataclass(slots=True)
 class Node:
     """One node: its present life, its disk, and where it stands. `lost`: disks that it had, and what faults took of
-    them; `found`: how this life's boot compares with the life before it."""
+    them; `found`: how this life's boot compares with the life before it; `lives`: all that have begun, this one last."""
 
     id: int
     boot: Boot | None = None
     found: Found | None = None
+    lives: list[Life] = field(default_factory=list)
     place: Place = field(default_factory=Place)
     role: str = ""
     phase: str = ""
@@ -109,16 +123,6 @@ class Nodes(dict[int, Node]):
     def __missing__(self, number: int) -> Node:
         node = self[number] = Node(number)
         return node
-
-
-@dataclass(slots=True)
-class Life:
-    """One life of a node: its start, and the last event seen of it."""
-
-    boot: Boot | None
-    last: Event
-    exit: Exit | None = None
-    acted_unborn: bool = False  # took part in something before it had written `boot`
 
 
 class Request(Struct, gc=False):
@@ -169,6 +173,7 @@ class Facts:
         self.members: list[Member] = []
         self.links: list[Link] = []
         self.heard: dict[tuple[int, int], Channel] = {}  # by (node, life): the first that tells of frames of that life
+        self.visits: dict[tuple[int, int], list[Client]] = {}  # by node and client: when it came, and when it left
         self.requests: dict[tuple[int, int], Request] = {}  # by client and seq
         self.last_seq: dict[int, int] = {}  # by client: of the request that it sent last
         self.acked: list[Write] = []
@@ -243,6 +248,7 @@ class Facts:
             elif packed(event.last_zxid) < disk.log.last:
                 node.lost.append(replace(disk, log=disk.log.copy()))
         disk.boot(event)
+        node.lives.append(self.lives[event.node, event.life])
         node.boot, node.exit, node.role, node.phase = event, None, "", ""
         node.reach(packed(event.snapshot_zxid), event.t)
         node.place = Place()
@@ -286,6 +292,7 @@ class Facts:
                 node.disk.truncate(event)
             case Phase():
                 node.phase = event.phase
+                node.lives[-1].phases.append(event)
             case Role():
                 node.role = event.role
                 if event.role == "LEADING":
@@ -296,11 +303,14 @@ class Facts:
                     self.led.setdefault((event.epoch, event.node), event)
             case CurrentEpoch():
                 node.disk.join(event)
+                node.lives[-1].joined.append(event)
             case Member():
                 node.disk.admit(event)
                 self.members.append(event)
             case Link():
                 self.links.append(event)
+            case Client():
+                self.visits.setdefault((event.node, event.client), []).append(event)
             case Channel():
                 self.heard.setdefault((event.peer, event.incarnation), event)
             case Exit():

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Broadcast, Client, Complete, Effect, Invoke, Line
+from zab_chaos.model.events import LOGS, TRACES, Broadcast, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import ORDERED, Facts, Request
+from zab_chaos.model.oracle.facts import ORDERED, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.znodes import Asked, is_numbered
 
@@ -29,14 +29,6 @@ class ExactlyOnce(Checker):
     )
     rests_on_absence = False  # where it does, `_absent` sees to it
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._connected: set[int] = set()  # clients that some node knew
-        self._recorded: set[int] = set()  # clients whose requests are on record
-
-    def on_client(self, event: Client) -> None:
-        self._connected.add(event.client)
-
     def at_end(self) -> None:
         effects = self.facts.effects
         if not effects.recorded:
@@ -45,7 +37,7 @@ class ExactlyOnce(Checker):
         if (hole := effects.missing()) is not None:
             self.unknown.append(f"exactly once can't be judged: nothing says what {show(hole)} does")
         first, requests = effects.first, self.facts.requests
-        self._recorded = {client for client, _ in requests}
+        self._connected = {client for _, client in self.facts.visits}  # those that some node knew
         for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
             if txn is None:
                 continue
@@ -53,7 +45,7 @@ class ExactlyOnce(Checker):
             key = (txn[0], txn[1])
             request = requests.get(key)
             if zxid in effects.fences:
-                if txn[0] in self._recorded and key not in self.facts.before:
+                if txn[0] in self.facts.last_seq and key not in self.facts.before:
                     self._fence(zxid, key, request)
             elif first[key] != zxid:
                 self._twice(key, zxid, request)
@@ -94,7 +86,7 @@ class ExactlyOnce(Checker):
     def _nobodys(self, key: tuple[int, int]) -> bool:
         """Whether somebody would have asked for it on record, and nobody did."""
         client = key[0]
-        return key not in self.facts.before and (client in self._recorded or client not in self._connected)
+        return key not in self.facts.before and (client in self.facts.last_seq or client not in self._connected)
 
     def _too_soon(self, request: Request, broadcast: Broadcast | None) -> bool:
         """Whether it was broadcast before its client asked for it. The times of ZooKeeper's logs are not so exact."""

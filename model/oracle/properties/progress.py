@@ -4,7 +4,6 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from zab_chaos.model.events import Boot, Client, Phase
 from zab_chaos.model.oracle.evidence import named
 from zab_chaos.model.oracle.facts import Facts, Request
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -41,17 +40,6 @@ class Progress(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._told: list[Span] = []
-        self._service = Service(facts)
-        self._patience = FOREVER
-
-    def on_boot(self, event: Boot, _known: bool) -> None:
-        self._service.boot(event)
-
-    def on_phase(self, event: Phase) -> None:
-        self._service.phase(event)
-
-    def on_client(self, event: Client) -> None:
-        self._service.client(event)
 
     def at_end(self) -> None:
         facts = self.facts
@@ -63,6 +51,7 @@ class Progress(Checker):
         if self.unknown:
             return
         self._patience = int(answered * SECOND) if answered is not None else FOREVER
+        self._service = Service(facts)
         served = self._served()
         self.checked = len(served)
         idle, livelocks = list(self._idle(served, bound)), list(self._livelocks())
@@ -83,8 +72,9 @@ class Progress(Checker):
                 begun = bisect_right(times, high) - bisect_left(times, low)
                 if high - low > bound and begun > ELECTIONS:
                     self._tell(window, low, high, f"nodes began to lead {begun} times, and none was established")
+        could = {node: list(self._calm(node, windows)) for node in {stay.node for _, stay in waited}}
         for request, stay in waited:
-            self._left_waiting(request, stay, windows)
+            self._left_waiting(request, stay, could[stay.node])
 
     def _waited(self) -> Iterator[tuple[Request, Stay]]:
         """The requests that a node had for longer than they should take."""
@@ -94,11 +84,16 @@ class Progress(Checker):
                 if stay is not None and stay.end - stay.start > self._patience:
                     yield request, stay
 
-    def _left_waiting(self, request: Request, stay: Stay, windows: list[Window]) -> None:
-        """Whether the node could have answered all the time: it and enough others followed one leader."""
-        for leader, led in self._service.led(stay.node):
-            calm = [(it.start, it.end) for it in windows if it.node == leader and stay.node in {leader, *it.peers}]
-            for start, end in common(common(led, [(stay.start, stay.end)]), calm):
+    def _calm(self, node: int, windows: list[Window]) -> Iterator[tuple[int, list[Span]]]:
+        """When a node could answer, by the leader that it followed then: that one and enough others were well."""
+        for leader, led in self._service.led(node):
+            calm = [(it.start, it.end) for it in windows if it.node == leader and node in {leader, *it.peers}]
+            yield leader, common(led, calm)
+
+    def _left_waiting(self, request: Request, stay: Stay, could: list[tuple[int, list[Span]]]) -> None:
+        """Whether the node could have answered all the time."""
+        for leader, calm in could:
+            for start, end in common(calm, [(stay.start, stay.end)]):
                 if end - start > self._patience:
                     invoke = request.invoke
                     self.found.add(

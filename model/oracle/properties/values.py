@@ -3,10 +3,10 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from zab_chaos.model.events import LOGS, TRACES, Boot, Complete, CurrentEpoch, Effect, Invoke, Line, Phase
+from zab_chaos.model.events import LOGS, TRACES, Complete, Effect, Invoke, Line
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.evidence import show
-from zab_chaos.model.oracle.facts import READS, Facts, Request
+from zab_chaos.model.oracle.facts import READS, Request
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.service import Service
 from zab_chaos.model.oracle.znodes import NO_NODE, OF_THE_STATE, Asked, Znode, Znodes, is_impossible, is_plain
@@ -41,25 +41,13 @@ class ValuesAndVersions(Checker):
         "keep their order in time."
     )
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._service = Service(facts)
-
-    def on_boot(self, event: Boot, _known: bool) -> None:
-        self._service.boot(event)
-
-    def on_phase(self, event: Phase) -> None:
-        self._service.phase(event)
-
-    def on_current_epoch(self, event: CurrentEpoch) -> None:
-        self._service.current_epoch(event)
-
     def at_end(self) -> None:
         effects = self.facts.effects
         if not effects.recorded:
             self.not_applicable = "the broadcasts do not say what their transactions do"
             return
         self._refused_in_time()
+        self._service = Service(self.facts)
         self._state = Znodes()
         answers = self._answers()
         answers.append((2**64, None))
