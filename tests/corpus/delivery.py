@@ -86,8 +86,7 @@ def total_order_redelivery_with_a_hole() -> Story:
     story.boot(2)
     story.servers[2].log = [it for it in story.servers[2].log if it[0] != (1, 2)]
     story.event(2, "role", role="FOLLOWING", leader=1, why="elected")
-    story.event(2, "phase", phase="BROADCAST", epoch=1)
-    story.catch_up(2)
+    story.serve((2,), 1)
     story.settle()
     return story
 
@@ -275,9 +274,7 @@ def _new_primary_broadcasts_early(said: tuple[int, int]) -> Story:
     story.broadcast(2, (2, 1), delivered=said)
     for node in (1, 2, 3):
         story.accept(node, (2, 1))
-    for node in (2, 1, 3):
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve((2, 1, 3), 2)
     story.settle()
     return story
 
@@ -341,9 +338,7 @@ def primary_integrity_early_ready() -> Story:
     for node in story.members:
         story.accept(node, (2, 1))
     story.establish(2, 2, last_zxid=[1, 3])
-    for node in story.members:
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve(story.members, 2)
     story.settle()
     return story
 

@@ -248,9 +248,7 @@ def promises_leader_of_its_next_life() -> Story:
     for node in story.members:
         story.synchronize(node, 2)
     story.establish(2, 2)
-    for node in story.members:
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve(story.members, 2)
     story.join(1)
     story.write()
     story.settle()
@@ -302,9 +300,7 @@ def promises_better_history_came_later() -> Story:
         story.synchronize(node, 2)
     story.members = [1, 2, 3]
     story.establish(1, 2)
-    for node in (1, 2, 3):
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve((1, 2, 3), 2)
     story.write()
     story.settle()
     return story
@@ -337,9 +333,7 @@ def promises_established_with_half_a_history() -> Story:
     story.event(1, "current_epoch", epoch=2, last_zxid=[1, 4])
     story.establish(2, 2)
     story.accept(1, (1, 4), in_epoch=2)
-    for node in (1, 2):
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve((1, 2), 2)
     story.boot(3)
     story.join(3)
     story.settle()
@@ -359,9 +353,7 @@ def promises_established_with_an_amnesiac() -> Story:
     for node in (2, 3):
         story.synchronize(node, 2)
     story.establish(2, 2, quorum=[2, 3])
-    for node in (2, 3):
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve((2, 3), 2)
     story.boot(1)
     story.join(1)
     story.admit(3)
@@ -604,9 +596,7 @@ def chosen_from_two(before: list[str]) -> Story:
     for node in (5, 2, 3, 4):
         story.synchronize(node, 2)
     story.establish(5, 2)
-    for node in story.members:
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve(story.members, 2)
     join_without_its_disk(story, 1)
     confirm(story, 2, 2, 3)
     story.event(1, "member", epoch=2, quorum=[2, 3, 5])

@@ -135,9 +135,7 @@ def epochs_initial_history_of_the_past() -> Story:
     for node in (2, 1, 3):
         story.synchronize(node, 2)
     story.establish(2, 2)
-    for node in story.members:
-        story.event(node, "phase", phase="BROADCAST", epoch=2)
-        story.catch_up(node)
+    story.serve(story.members, 2)
     story.write()
     story.settle()
     return story

@@ -252,8 +252,7 @@ def client_order_node_lost_its_disk() -> Story:
     story.leader = 1
     story.promise(2, 1)
     story.synchronize(2, 1)
-    story.event(2, "phase", phase="BROADCAST", epoch=1)
-    story.catch_up(2)
+    story.serve((2,), 1)
     story.read(3, node=2)
     story.elect(3, epoch=3)
     story.settle()

@@ -6,6 +6,7 @@ are those of results/README.md; any judge can read the folders.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,7 @@ class Story:
             self.synchronize(node, epoch)
         self.establish(leader, epoch)
         for node in self.members if deliver else ():
-            self.event(node, "phase", phase="BROADCAST", epoch=epoch)
-            self.catch_up(node)
+            self.serve((node,), epoch)
             self.admit(node)
 
     def admit(self, node: int, **fields: Any) -> None:
@@ -192,10 +192,15 @@ class Story:
         if self.servers[node].accepted_epoch < epoch:
             self.promise(node, epoch)
         self.synchronize(node, epoch)
-        self.event(node, "phase", phase="BROADCAST", epoch=epoch)
-        self.catch_up(node)
+        self.serve((node,), epoch)
         self.members = sorted({*self.members, node})
         self.admit(node)
+
+    def serve(self, nodes: Iterable[int], epoch: int) -> None:
+        """COMMIT-LD: the nodes are in broadcast, and deliver what they hold."""
+        for node in nodes:
+            self.event(node, "phase", phase="BROADCAST", epoch=epoch)
+            self.catch_up(node)
 
     def catch_up(self, node: int) -> None:
         """Deliver what is in the log and was not delivered in this life."""
