@@ -73,11 +73,13 @@ def analyze_command(
         raise Interrupted(
             f"interrupted; the tables so far are in {out}, and the next analysis continues from them"
         ) from None
+    report = write_report(analysis, compare or places, out)
     if compare:
         worse = _compared(analysis, campaigns, compare, out, console, json=json)
+        say(console, f"all runs {report}")
         return Exit.VIOLATION if worse and fail_if_worse else Exit.PASS
     show(analysis, out, console)
-    say(console, f"report   {write_report(analysis, places, out)}")
+    say(console, f"report   {report}")
     if json:
         print_json(analysis.summary)
     return analysis.verdict.exit_code

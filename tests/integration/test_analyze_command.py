@@ -66,6 +66,8 @@ def test_two_campaigns_are_compared(tmp_path: Path) -> None:
     assert said["verdicts"] == [{"scenario": "(no name)", "before": {"PASS": 8}, "after": {"VIOLATION": 8}}]
     assert "0 of 8 runs, then 8 of 8 runs" in done.stderr
     assert "✗ worse" in (out / "comparison.html").read_text()
+    assert len((out / "report.csv").read_text().splitlines()) == 1 + 16
+    assert f"all runs {out / 'report.html'}" in done.stderr
     assert "WARN" not in done.stderr
     assert (out / "spark.log").is_file()
     steps = ("looking for runs", "starting Spark", "reading runs 1 to 16 of 16", "judging runs", "(9 of 9)")
