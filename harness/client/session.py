@@ -7,7 +7,6 @@ A caller that would rather look at an outcome than catch it takes `submit(...).o
 The same session works over ZeroMQ and in the simulated world: what carries its requests is a `Line`.
 """
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -203,13 +202,15 @@ class Session(Verbs[Done]):
 
 def read_outcome(outcome: outcomes.Outcome) -> Outcome:
     """What the node answered, as one of the three."""
-    if isinstance(outcome, outcomes.Failed):
+    if type(outcome) is outcomes.Failed:
         return Failed(outcome.error, outcome.words)
-    if isinstance(outcome, outcomes.Unknown):
+    if type(outcome) is outcomes.Unknown:
         return Unknown(outcome.why)
-    done = Done(zxid=_pair(outcome.zxid), version=outcome.version, path=outcome.path, value=outcome.data)
     steps = [(step.path, step.version) for step in outcome.steps] if outcome.steps is not None else None
-    return dataclasses.replace(done, children=outcome.children, steps=steps)
+    return Done(
+        zxid=_pair(outcome.zxid), version=outcome.version, path=outcome.path, value=outcome.data,
+        children=outcome.children, steps=steps,
+    )  # fmt: skip
 
 
 def _pair(zxid: Zxid) -> tuple[int, int]:
