@@ -202,19 +202,16 @@ class Driver:
             return
         frames: dict[int, list[Any]] = {}
         for peer, message in messages:
-            if peer in frames:
-                frames[peer].append(message)
-            else:
-                frames[peer] = [message]
+            frames.setdefault(peer, []).append(message)
         for peer, batch in frames.items():
             self.links.send(peer, batch)
-            self.work.sent(batch)
+        self.work.sent(len(frames), messages)
 
     def send_watched(self, peer: int, message: Any) -> None:
         name = NAMES.get(type(message), "")
         self.crash.hit("before-send", name)
         self.links.send(peer, [message])
-        self.work.sent((message,))
+        self.work.sent(1, [(peer, message)])
         self.crash.hit("after-send", name)
 
     def deliver(self, delivery: Deliver | Install) -> None:

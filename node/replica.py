@@ -188,7 +188,7 @@ class Replica:
 
     def send(self, peer: int, message: Forward | Answer) -> None:
         self.network.send(peer, [message])
-        self.driver.work.sent((message,))
+        self.driver.work.sent(1, [(peer, message)])
 
     def watch_disk(self) -> None:
         """Let the store stop at the disk's crash points, or run at full speed when none is armed."""

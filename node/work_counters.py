@@ -22,11 +22,12 @@ class Work:
         self._phase: Phase | None = None
         self._told = -EVERY
 
-    def sent(self, messages: Iterable[Any]) -> None:
-        """One frame with these messages was given to a link. Whether it arrives, the peer's `channel` events say."""
-        self.frames += 1
+    def sent(self, frames: int, messages: Iterable[tuple[int, Any]]) -> None:
+        """So many frames with these messages, each to a peer, were given to links. Whether they arrive, the peers' `channel`
+        events say."""
+        self.frames += frames
         counts = self._messages
-        for message in messages:
+        for _, message in messages:
             counts[type(message)] += 1
 
     def due(self, phase: Phase, now: int) -> bool:
