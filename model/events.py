@@ -5,7 +5,7 @@ in the life's count. A line that does not have the documented form does not come
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, final, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -275,6 +275,7 @@ class Step(Struct, kw_only=True, omit_defaults=True, gc=False):
     sequential: bool | None = None
 
 
+@final
 class Invoke(Operation, kw_only=True, tag="invoke"):
     """`steps`: a multi's; its `path` and so on are those of the last step."""
 
@@ -292,6 +293,7 @@ class Invoke(Operation, kw_only=True, tag="invoke"):
         return (self.steps or ()) if self.op == "multi" else (self,)
 
 
+@final
 class Complete(Operation, kw_only=True, tag="complete"):
     """`zxid` of a refusal: the last transaction that it may rest on. `steps`: a multi's, (path, version)."""
 

@@ -222,7 +222,7 @@ class Driver:
             first = delivery.first if isinstance(delivery, Deliver) else delivery.zxid
             raise Aborted(f"what was delivered from {zx.show(first)} on can't be read: {error}") from None
         tree = dg.show(self.application.tree.digest)
-        if isinstance(delivery, Install):
+        if type(delivery) is Install:
             fields: dict[str, Any] = {
                 "kind": "restored",
                 "zxid": zx.pair(delivery.zxid),

@@ -237,7 +237,7 @@ class ClientCore:
 
     def _answered(self, items: list[tuple[int, Outcome]]) -> None:
         for seq, outcome in items:
-            if not isinstance(outcome, Unknown) and outcome.zxid > self.seen:
+            if type(outcome) is not Unknown and outcome.zxid > self.seen:
                 self.seen = outcome.zxid
             operation = self._sent.pop(seq, None)
             if operation is not None:
@@ -255,7 +255,7 @@ class ClientCore:
     def _complete(self, operation: Operation, outcome: Outcome) -> None:
         operation.outcome = outcome
         operation.completed_ns = self._now
-        if isinstance(outcome, Unknown) and operation.node is not None and not isinstance(operation.request, READS):
+        if type(outcome) is Unknown and operation.node is not None and type(operation.request) not in READS:
             self.fence = max(self.fence, operation.seq)
         if operation.then is not None:
             operation.then(operation, outcome)
@@ -267,7 +267,7 @@ class ClientCore:
         size = 0
         for operation in itertools.islice(self._unsent, BATCH_REQUESTS):
             batch.append(operation)
-            size += 0 if isinstance(operation.request, READS) else weight(operation.request)
+            size += 0 if type(operation.request) in READS else weight(operation.request)
             if size >= BATCH_BYTES:
                 break
         return batch

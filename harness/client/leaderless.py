@@ -16,8 +16,8 @@ class Leaderless:
 
     def heard(self, request: Request, outcome: Outcome, now_ns: int) -> None:
         """An answer came. A read that is answered says nothing: a node answers reads without a leader too."""
-        if not isinstance(outcome, Failed) or outcome.error != NO_LEADER:
-            if not isinstance(request, READS):
+        if type(outcome) is not Failed or outcome.error != NO_LEADER:
+            if type(request) not in READS:
                 self._since_ns = None
         elif self._since_ns is None:
             self._since_ns = now_ns

@@ -96,17 +96,17 @@ class Book:
 
 def described(request: Request) -> dict[str, Any]:
     """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step, and by all."""
-    if isinstance(request, Multi):
+    if type(request) is Multi:
         steps = [described(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
         return last | {"op": "multi", "steps": steps}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
-    if isinstance(request, (Create, Set)):
+    if type(request) is Create or type(request) is Set:
         fields["value"] = crc32(request.data)
     version = getattr(request, "version", ANY)
     if version != ANY:
         fields["version"] = version
-    if isinstance(request, Create) and request.sequential:
+    if type(request) is Create and request.sequential:
         fields["sequential"] = True
     return fields
 

@@ -159,14 +159,14 @@ class Draw:
 
     def learn(self, request: Request, outcome: Outcome) -> None:
         """Remember what an answer showed: versions, and the names of sequential children."""
-        if not isinstance(outcome, Ok):
+        if type(outcome) is not Ok:
             return
-        if isinstance(request, Multi):
+        if type(request) is Multi:
             seen = [(step.path, step.version) for step in outcome.steps or ()]
         else:
             seen = [(request.path, outcome.version)]
         self._versions.update((path, version) for path, version in seen if version is not None)
-        if isinstance(request, Create) and request.sequential and outcome.path is not None:
+        if type(request) is Create and request.sequential and outcome.path is not None:
             self._created.append(outcome.path)
 
     def _condition(self, path: str) -> int:

@@ -98,7 +98,7 @@ class Oracle:
             self._steps.get(type(event), self._other)(event)
 
     def take_operation(self, operation: ev.Invoke | ev.Complete) -> None:
-        if isinstance(operation, ev.Invoke):
+        if type(operation) is ev.Invoke:
             self.facts.invoke(operation)
             return
         question = self.facts.complete(operation)

@@ -190,7 +190,7 @@ class Application:
 
     def deliver(self, delivery: Deliver | Install) -> None:
         """Committed transactions, or committed state, for the tree."""
-        if isinstance(delivery, Install):
+        if type(delivery) is Install:
             self.sessions.install(delivery.zxid, delivery.state)
             return
         self.sessions.deliver(delivery.first, delivery.txns)

@@ -82,13 +82,13 @@ class Connections(Generic[Identity]):
             message = decode_from_client(parts[0])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return self._reject(identity, f"a message is malformed: {error}")
-        if isinstance(message, Hello):
+        if type(message) is Hello:
             return self._hello(identity, message)
         client = self._clients.get(identity)
         if client is None:
-            if not isinstance(message, Bye):
+            if type(message) is not Bye:
                 self._reject(identity, "requests came before HELLO, or after this node had forgotten the client")
-        elif isinstance(message, Requests):
+        elif type(message) is Requests:
             self.untold.append(ClientRequests(client, message.items))
         else:
             self._lose(identity, "it said BYE")

@@ -5,7 +5,7 @@ ANSWERS the other, in the same order. Whatever a node does not accept is answere
 is forgotten: it may begin again with HELLO. BYE ends politely.
 """
 
-from typing import Annotated
+from typing import Annotated, final
 
 import msgspec
 
@@ -23,6 +23,7 @@ SILENCE_MS = 2000
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]  # a u64: MessagePack has no larger integer
 
 
+@final
 class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     """`client` is a u64 that the client chose; `seen` the last zxid it knows of: it is shown nothing older.
 
@@ -38,12 +39,14 @@ class Hello(Wire, frozen=True, tag="HELLO", forbid_unknown_fields=False):
     fence: Unsigned = 0
 
 
+@final
 class Requests(Wire, frozen=True, tag="REQUESTS"):
     """(seq, request), with ascending seq. The client chooses them; they come back with the answers."""
 
     items: list[tuple[Unsigned, Request]]
 
 
+@final
 class Bye(Wire, frozen=True, tag="BYE"):
     """The client is done; what it still waits for need not be answered."""
 

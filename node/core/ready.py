@@ -16,7 +16,7 @@ the simulated world, a replay). The driver fulfils a Ready in this order:
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 import msgspec
 
@@ -65,6 +65,7 @@ class MemberRecord(msgspec.Struct, frozen=True):
 Record = EpochRecord | TxnRecords | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord
 
 
+@final
 class Deliver(msgspec.Struct, frozen=True):
     """Committed transactions with consecutive zxids of one epoch, and the running digest after the last of them."""
 
@@ -74,6 +75,7 @@ class Deliver(msgspec.Struct, frozen=True):
     digest: int
 
 
+@final
 class Install(msgspec.Struct, frozen=True):
     """Committed state that replaces the tree: a snapshot that the leader sent."""
 

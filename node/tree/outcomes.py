@@ -1,5 +1,7 @@
 """What became of a request. Three types, so that nobody can take one for another; above all not Unknown for Failed."""
 
+from typing import final
+
 from zab_chaos.node.core.messages import Wire
 from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree.txns import Change, CheckTxn, CreateTxn, FenceTxn, MultiTxn, SetTxn
@@ -12,6 +14,7 @@ class Stat(Wire, frozen=True, gc=False):
     version: int | None
 
 
+@final
 class Ok(Wire, frozen=True, tag="ok"):
     """It was done.
 
@@ -28,6 +31,7 @@ class Ok(Wire, frozen=True, tag="ok"):
     steps: list[Stat] | None = None
 
 
+@final
 class Failed(Wire, frozen=True, tag="failed", gc=False):
     """Certainly without effect. `error` is one of `zab_chaos.node.tree.refusal.ERRORS`, `words` explain it.
 
@@ -39,6 +43,7 @@ class Failed(Wire, frozen=True, tag="failed", gc=False):
     zxid: Zxid = ZERO
 
 
+@final
 class Unknown(Wire, frozen=True, tag="unknown", gc=False):
     """It may have taken effect, may yet, or never will; `why` nobody can tell."""
 
