@@ -27,6 +27,8 @@ class Broadcasting(Leading):
         self.primary = self
         self.initial_last = initial_last  # of the initial history I_e'
         self.gathered: list[bytes] = []  # submitted since the last PROPOSE
+        last = self.journal.history.last
+        self.counter = zx.counter_of(last) if zx.epoch_of(last) == epoch else 0  # of the last one that was submitted
         self.commit_due = True  # something was acknowledged since the commit point was looked at
         self.announced: Zxid = ZERO  # the last commit point that was sent
         self.admissions: dict[int, Inquiry] = {}  # nodes that lost their disk and hold the history now
@@ -42,7 +44,7 @@ class Broadcasting(Leading):
         return {p for p in self.followers.counted() if p == self.me or self.followers[p].ack_epoch is not None}
 
     def on_tick(self) -> None:
-        if self.journal.committed == self.journal.history.last and self.next_counter() > self.peer.settings.counter_max:
+        if self.counter >= self.peer.settings.counter_max and self.journal.committed == self.journal.history.last:
             self.peer.look("the epoch's counter is exhausted")
 
     def on_ready(self) -> None:
@@ -58,30 +60,25 @@ class Broadcasting(Leading):
     @property
     def room(self) -> int:
         """How many transactions may be submitted now; the rest must wait."""
-        settings, committed, proposed = self.peer.settings, self.journal.committed, self.next_counter() - 1
+        settings, committed, proposed = self.peer.settings, self.journal.committed, self.counter
         in_flight = proposed - (zx.counter_of(committed) if zx.epoch_of(committed) == self.epoch else 0)
         return max(0, min(settings.outstanding - in_flight, settings.counter_max - proposed))
 
-    def next_counter(self) -> int:
-        """The counter of the next transaction of this leader's epoch."""
-        last = self.journal.history.last
-        proposed = last & zx.COUNTER_MAX if last >> 32 == self.epoch else 0
-        return proposed + len(self.gathered) + 1
-
     def next_zxid(self) -> Zxid:
         """The zxid that the next submitted transaction will have."""
-        return zx.zxid(self.epoch, self.next_counter())
+        return zx.zxid(self.epoch, self.counter + 1)
 
     def submit(self, txns: list[bytes]) -> Zxid:
         """Take transactions to propose; the zxid of the first."""
         first = self.next_zxid()
         self.gathered += txns
+        self.counter += len(txns)
         return first
 
     def flush(self) -> None:
         """l.3.1: one PROPOSE for all that was submitted; the own log is written in parallel."""
         journal = self.journal
-        run = Run(zx.zxid(self.epoch, self.next_counter() - len(self.gathered)), self.gathered)
+        run = Run(zx.zxid(self.epoch, self.counter - len(self.gathered) + 1), self.gathered)
         self.gathered = []
         records = journal.history.append(run)
         self.out.event(
@@ -115,7 +112,8 @@ class Broadcasting(Leading):
             return
         self.check_proposed(source, message.zxid)
         follower.acked = max(follower.acked, message.zxid)
-        self.commit_due = True
+        if message.zxid > self.journal.committed:
+            self.commit_due = True
 
     def commit_point(self) -> Zxid:
         """The last zxid that a quorum of disks holds."""
