@@ -83,12 +83,11 @@ class Workload:
     sessions: int = 0  # clients beside them that live in sessions, with ephemeral znodes and watches
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation. `at`: seconds after the workload started; `client` counts from 1, `key` (the znode, as the workload's
     keys are numbered) from 0. `version` that the znode must have, `value` that is written: drawn if None. `node`: the
     client goes there first; where it is the name of a fault, to the (first) node that it hit, and waits until it is connected.
-    `awaits`: put off until the fault of that name has taken effect."""
+    `awaits`: put off until the fault of that name has taken effect. A Struct: a load makes one for each request."""
 
     at: float
     do: str = "set"

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import structs
+
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import (
     EXITS,
@@ -79,9 +81,8 @@ def _fault(step: FaultStep) -> dict[str, Any]:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    fields = operation.__dataclass_fields__
-    values = {name: getattr(operation, name) for name in fields}
-    said = {name: value for name, value in values.items() if name == "at" or value != fields[name].default}
+    defaults = {field.name: field.default for field in structs.fields(operation)}
+    said = {name: value for name, default in defaults.items() if (value := getattr(operation, name)) != default}
     return {"as" if name == "name" else name: value for name, value in said.items()}
 
 

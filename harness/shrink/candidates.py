@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
@@ -84,7 +86,7 @@ def with_faults(scenario: Scenario, steps: Sequence[FaultStep]) -> Scenario:
 
 def _freed(operation: Operation, named: Collection[str | None]) -> Operation:
     node = operation.node if isinstance(operation.node, int) or operation.node in named else None
-    return replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
+    return structs.replace(operation, node=node, awaits=operation.awaits if operation.awaits in named else None)
 
 
 def words_of(step: FaultStep) -> tuple[str, ...]:
@@ -203,7 +205,7 @@ def plainer_operations(scenario: Scenario) -> Iterator[Scenario]:
 def _with_each(scenario: Scenario, change: Mapping[str, Any]) -> Iterator[Scenario]:
     """Apply the change to all operations, then to one at a time."""
     operations = scenario.operations
-    changed = tuple(replace(one, **change) for one in operations)
+    changed = tuple(structs.replace(one, **change) for one in operations)
     if changed == operations:
         return
     yield replace(scenario, operations=changed)

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from math import floor
 
+from msgspec import structs
+
 from zab_chaos.faults.scenario import Scenario
 
 STEPS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # seconds that a pause may be cut down to
@@ -77,7 +79,7 @@ def _at(scenario: Scenario, change: Change) -> Scenario:
     return replace(
         scenario,
         faults=tuple(replace(step, at=change(step.at)) for step in scenario.faults),
-        operations=tuple(replace(one, at=change(one.at)) for one in scenario.operations),
+        operations=tuple(structs.replace(one, at=change(one.at)) for one in scenario.operations),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from msgspec import structs
+
 from zab_chaos.faults.scenario import OPERATIONS, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
@@ -300,6 +302,6 @@ def written_out(load: Load, seed: int, seconds: float) -> tuple[Operation, ...]:
     for number in range(1, load.clients + 1):
         agenda, draw = Agenda(load, seed, number), Draw(load, seed, number)
         while (due := agenda.due_ns) is not None and due < seconds * 1e9:
-            found.append(dataclasses.replace(draw.choose(), at=round(due / 1e9, 6)))
+            found.append(structs.replace(draw.choose(), at=round(due / 1e9, 6)))
             agenda.sent += 1
     return tuple(sorted(found, key=lambda one: one.at))
