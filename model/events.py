@@ -250,7 +250,7 @@ Judged = (
     | Exit
 )
 Event = Judged | Other
-JUDGED: frozenset[str] = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Judged))
+JUDGED: dict[str, type[Judged]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Judged)}
 
 
 class Operation(Line, kw_only=True, tag_field="type"):
@@ -533,10 +533,10 @@ def operation_from_json(line: bytes) -> Invoke | Complete:
 
 def event_from_dict(event: Mapping[str, Any]) -> Event:
     """An event as a node's tracer has it in memory. Raises msgspec.ValidationError."""
-    if event.get("event") in JUDGED:
-        judged: Judged = msgspec.convert(event, Judged)
-        return _digests_checked(judged)
-    return msgspec.convert(event, Other)
+    kind = JUDGED.get(event.get("event", ""))
+    if kind is None:
+        return msgspec.convert(event, Other)
+    return _digests_checked(msgspec.convert(event, kind))  # a union would be looked through anew each time
 
 
 def _digests_checked(event: Judged) -> Judged:
