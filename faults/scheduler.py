@@ -82,7 +82,7 @@ class Scheduler:
         self.drawn = drawn
         self.patience = patience
         self.runs: list[FaultRun] = []
-        self._open: list[FaultRun] = []  # those of them that may be active: a long run has many that are over
+        self._open: list[FaultRun] = []  # those of them that are active: a long run has many that are over
         self._named: dict[str, list[int]] = {}  # by a fault's `as`
         self._lost: set[int] = set()  # whose disk was lost, and who was not seen to be a member since
         self.unanswered: set[str] = set()  # the names of operations that faults may await, and that have no answer yet
@@ -103,7 +103,6 @@ class Scheduler:
     @property
     def active(self) -> list[FaultRun]:
         """The active faults, oldest first."""
-        self._open = [run for run in self._open if run.recovered is None]
         return list(self._open)
 
     @property
@@ -319,6 +318,7 @@ class Scheduler:
             run.recovered = run.fault.confirm(after_heal=True)
         except _TROUBLE as error:
             run.recovered = Confirmation(False, {"error": str(error)})
+        self._open = [one for one in self._open if one is not run]
         self._write({"type": "heal", "t": self.host.now_ns(), "id": run.id, **_verdict(run.recovered)})
         self._tell_strange()
         if run.fault.refused:
