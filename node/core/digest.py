@@ -53,7 +53,7 @@ def fold_all(digest: int, first: int, txns: Iterable[int]) -> list[int]:
 
 def show(digest: int) -> str:
     """16 hexadecimal digits: how traces write a 64-bit digest."""
-    return digest.to_bytes(8, "big").hex()  # a third of what a format costs
+    return digest.to_bytes(8, "big").hex()
 
 
 def count(text: str) -> int:
