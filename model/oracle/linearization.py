@@ -20,6 +20,7 @@ from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
 MOST = 200_000  # configurations of one key that are looked at, at most
 BEFORE, NEVER = -1, 2**63  # times
+UNSHOWN = -1  # instead of a value that no read has shown; no CRC-32
 TELLING = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that say something of the key's state
 
 State = tuple[int | None, int] | None  # the value's CRC-32 and the version; None: there is no such key
@@ -92,7 +93,7 @@ class _Zone(Struct, frozen=True, gc=False):
 
 def by_search(kept: Sequence[Call]) -> Call | None:
     """Likewise, for all operations."""
-    versions = any(call.invoke.version is not None or _version(call) is not None for call in kept)
+    search = _Search.of(kept)
     outstanding: dict[int, Call] = {}
     possible: set[Configuration] = {(None, frozenset())}
     looked = 0
@@ -100,7 +101,7 @@ def by_search(kept: Sequence[Call]) -> Call | None:
         if not returns:
             outstanding[number] = kept[number]
             continue
-        possible, more = _returned(number, outstanding, possible, versions)
+        possible, more = search.returned(number, outstanding, possible)
         looked += more
         if not possible:
             return kept[number]
@@ -144,29 +145,97 @@ def _in_time(calls: Sequence[Call]) -> Iterator[tuple[int, bool]]:
         yield number, returns
 
 
-def _returned(
-    number: int, outstanding: dict[int, Call], possible: set[Configuration], versions: bool
-) -> tuple[set[Configuration], int]:
-    """The configurations that may be after this operation has returned, and how many were looked at."""
-    found: set[Configuration] = {(state, done - {number}) for state, done in possible if number in done}
-    open_ones = [one for one in possible if number not in one[1]]
-    seen = set(open_ones)
-    while open_ones:
-        state, done = open_ones.pop()
-        for other, call in outstanding.items():
-            if other in done:
-                continue
-            legal, after = _effect(call, state, versions)
-            if not legal:
-                continue
-            if other == number:
-                found.add((after, done))
-            elif (reached := (after, done | {other})) not in seen:
-                seen.add(reached)
-                open_ones.append(reached)
-        if len(seen) > MOST:
-            raise GaveUp(f"more than {MOST:,} possibilities")
-    return found, len(seen)
+class _Search(Struct, frozen=True, gc=False):
+    """One key's search, and what spares it possibilities that make no difference.
+
+    `shown`: the values that a read has shown; all others are one. `unknown`: the writes of unknown outcome. `alike`: of those
+    whose value nobody was shown, what they would do; one that was called earlier does as well as a later one. `removed`:
+    whether the key may have been deleted; else its version never falls.
+    """
+
+    versions: bool
+    removed: bool
+    shown: frozenset[int | None]
+    unknown: frozenset[int]
+    alike: dict[int, tuple[str, int | None]]
+
+    @classmethod
+    def of(cls, kept: Sequence[Call]) -> "_Search":
+        shown = frozenset(call.answer.value for call in kept if call.invoke.op == "get" and call.answer is not None)
+        unknown = frozenset(number for number, call in enumerate(kept) if not call.known)
+        return cls(
+            any(call.invoke.version is not None or _version(call) is not None for call in kept),
+            any(call.invoke.op == "delete" for call in kept),
+            shown,
+            unknown,
+            {
+                number: (kept[number].invoke.op, kept[number].invoke.version)
+                for number in unknown
+                if kept[number].invoke.op == "delete" or kept[number].invoke.value not in shown
+            },
+        )
+
+    def returned(
+        self, number: int, outstanding: dict[int, Call], possible: set[Configuration]
+    ) -> tuple[set[Configuration], int]:
+        """The configurations that may be after this operation has returned, and how many were looked at."""
+        found: set[Configuration] = {(state, done - {number}) for state, done in possible if number in done}
+        open_ones = [one for one in possible if number not in one[1]]
+        seen = set(open_ones)
+        told = _version(outstanding[number])
+        while open_ones:
+            state, done = open_ones.pop()
+            tried = set()
+            for other, call in outstanding.items():
+                if other in done or (kind := self.alike.get(other)) in tried:
+                    continue
+                if kind is not None:
+                    tried.add(kind)
+                legal, after = self._effect(call, state)
+                if not legal or (other in self.unknown and after == state):
+                    continue
+                if other == number:
+                    found.add((after, done))
+                elif (
+                    not self._passed(after, told)
+                    and (reached := (after, self._used(after, done | {other}, outstanding))) not in seen
+                ):
+                    seen.add(reached)
+                    open_ones.append(reached)
+            if len(seen) > MOST:
+                raise GaveUp(f"more than {MOST:,} possibilities")
+        return self._least(found), len(seen)
+
+    def _effect(self, call: Call, state: State) -> tuple[bool, State]:
+        legal, after = _effect(call, state, self.versions)
+        return legal, after if after is None or after[0] in self.shown else (UNSHOWN, after[1])
+
+    def _passed(self, state: State, told: int | None) -> bool:
+        """Whether the version that was told can't come any more."""
+        return told is not None and state is not None and state[1] > told and not self.removed
+
+    def _used(self, state: State, done: frozenset[int], outstanding: dict[int, Call]) -> frozenset[int]:
+        """Without those of unknown outcome that could not take effect any more in any case: their version is over."""
+        if self.removed or state is None:
+            return done
+        over = {
+            number
+            for number in done & self.unknown
+            if (wanted := outstanding[number].invoke.version) is not None and wanted < state[1]
+        }
+        return done - over
+
+    def _least(self, found: set[Configuration]) -> set[Configuration]:
+        """Without those that differ from another one only in that more of unknown outcome has taken effect."""
+        if len(found) < 2:
+            return found
+        kept: dict[Configuration, list[frozenset[int]]] = {}
+        for state, done in sorted(found, key=lambda one: len(one[1])):
+            others = kept.setdefault((state, done - self.unknown), [])
+            used = done & self.unknown
+            if not any(other <= used for other in others):
+                others.append(used)
+        return {(state, certain | used) for (state, certain), others in kept.items() for used in others}
 
 
 def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:

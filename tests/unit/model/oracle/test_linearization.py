@@ -1,13 +1,21 @@
 """Linearizability of one key: small histories that are, and that are not; and any small one against trying all orders."""
 
 import random
-from itertools import permutations
 
 import pytest
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.model.oracle import linearization
-from zab_chaos.model.oracle.linearization import Call, GaveUp, State, _effect, by_search, unexplained
+from zab_chaos.model.oracle.linearization import (
+    Call,
+    GaveUp,
+    State,
+    _effect,
+    _tells_nothing,
+    _version,
+    by_search,
+    unexplained,
+)
 
 FOREVER = 10**9
 
@@ -116,28 +124,25 @@ def test_what_no_order_explains(story: Story) -> None:
     assert wrong in story.calls
 
 
-def explained(calls: list[Call]) -> bool:
+def explained(calls: list[Call], versions: bool = False) -> bool:
     """By trying every order of every choice of the unknown ones: the definition."""
     certain = [call for call in calls if call.known]
     unknown = [call for call in calls if not call.known and call.invoke.op != "get"]
-    for chosen in range(2 ** len(unknown)):
-        some = certain + [call for number, call in enumerate(unknown) if chosen >> number & 1]
-        if any(_in_order(order) for order in permutations(some)):
-            return True
-    return False
+    return any(
+        _in_order(certain + [call for number, call in enumerate(unknown) if chosen >> number & 1], None, versions)
+        for chosen in range(2 ** len(unknown))
+    )
 
 
-def _in_order(order: tuple[Call, ...]) -> bool:
-    state: State = None
-    latest = 0  # call of those so far
-    for call in order:
-        latest = max(latest, call.invoke.t)
-        if call.answer is not None and call.known and call.answer.t < latest:
-            return False  # it had returned before one that comes earlier in the order was called
-        legal, state = _effect(call, state, False)
-        if not legal:
-            return False
-    return True
+def _in_order(left: list[Call], state: State, versions: bool) -> bool:
+    """Whether some order of these explains them, from this state on."""
+    first = min((call.answer.t for call in left if call.known and call.answer), default=FOREVER)
+    for number, call in enumerate(left):
+        if call.invoke.t <= first:  # else one had returned before it was called
+            legal, after = _effect(call, state, versions)
+            if legal and _in_order(left[:number] + left[number + 1 :], after, versions):
+                return True
+    return not left
 
 
 def drawn(seed: int) -> Story:
@@ -164,6 +169,54 @@ def test_the_search_says_what_the_definition_says() -> None:
 
 def calls_of(seed: int) -> list[Call]:
     return drawn(seed).calls
+
+
+def drawn_with_conditions(seed: int) -> Story:
+    """Likewise of all writes, with conditions and versions, of which about half are of unknown outcome."""
+    choose, story = random.Random(seed), Story()
+    for value in range(1, choose.randint(3, 8)):
+        begin, known = choose.randrange(1, 14), choose.random() < 0.55
+        end = begin + choose.randint(1, 9) if known else None
+        op = choose.choice(("set", "set", "set", "get", "get", "create", "delete" if seed % 2 else "set"))
+        asked = {"condition": choose.randint(0, 2)} if op in ("set", "delete") and choose.random() < 0.35 else {}
+        told: dict[str, object] = {}
+        if known and choose.random() < 0.2:
+            errors = {"set": "bad version" if asked else "no leader", "create": "node exists", "get": "no node"}
+            told = {"error": errors.get(op, "no node"), **REFUSED}
+        elif known and op != "delete" and choose.random() < 0.6:
+            told = {"version": 0 if op == "create" else choose.randint(0, 3)}
+        if op == "delete":
+            story.delete(begin, end, **asked, **told)
+        elif op == "get":
+            story.get(None if told.get("error") else choose.randint(1, 6), begin, end, **told)
+        else:
+            (story.set if op == "set" else story.create)(value, begin, end, **asked, **told)
+    return story
+
+
+def test_what_the_search_leaves_out_makes_no_difference() -> None:
+    differing, legal = [], 0
+    for seed in range(3000):
+        calls = [call for call in drawn_with_conditions(seed).calls if not _tells_nothing(call)]
+        versions = any(call.invoke.version is not None or _version(call) is not None for call in calls)
+        definition = explained(calls, versions)
+        legal += definition
+        if (by_search(calls) is None) != definition:
+            differing.append(seed)
+    assert differing == []
+    assert 300 < legal < 2700
+
+
+def test_writes_that_nobody_heard_of_are_no_trouble() -> None:
+    """Thirty, of which some have made the next versions."""
+    story = Story().create(1000, 0, 1, version=0)
+    for number in range(30):
+        story.set(number, 10 + 3 * number, None).set(100 + number, 10 + 3 * number, None, condition=number)
+    for number in range(10):
+        story.set(200 + number, 200 + 4 * number, 201 + 4 * number, version=2 * number + 2)
+        story.get(200 + number, 202 + 4 * number, 203 + 4 * number, version=2 * number + 2)
+    assert unexplained(story.calls) is None
+    assert unexplained(story.get(200, 300, 301, version=2).calls) is story.calls[-1]
 
 
 def test_many_at_once_are_no_trouble_where_they_are_only_read_and_written() -> None:
