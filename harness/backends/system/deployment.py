@@ -3,7 +3,7 @@
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
 TIMEOUT_SECONDS = 3.0  # after which what is read at the end is unknown
+OTHERS = 200  # keys beside the workload's that are read at the end, at most
 READERS = 1_000_000  # the numbers of the clients that read at the end begin here
 
 
@@ -130,30 +131,35 @@ class SystemDeployment(ProcessDeployment):
         return led and 2 * len(up) > len(self.cluster.nodes)
 
     def disagreement(self) -> str | None:
-        """Each key is read through each node, on record: all are to say the same."""
+        """The workload's keys, and those written last of the others, are read through each node, on record: all are to say
+        the same."""
         silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
         if silent:
             return f"no answer from {names(silent)}"
-        held = {node: self._read(node) for node in self.cluster.nodes}
-        for key in range(self._scenario.workload.keys):
-            found = {node: values[key] for node, values in held.items()}
+        keys = [key_path(key) for key in range(self._scenario.workload.keys)]
+        others = [path for path in self._history.written if path not in keys][-OTHERS:]
+        held = {node: self._read(node, keys + others) for node in self.cluster.nodes}
+        for path in keys + others:
+            found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _says(outcome)]
             if unread:
-                return f"{key_path(key)} can't be read through {names(unread)}: {found[unread[0]]}"
+                return f"{path} can't be read through {names(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
-                return f"{key_path(key)} is not the same through {names(self.cluster.nodes)}"
+                return f"{path} is not the same through {names(self.cluster.nodes)}"
         return None
 
-    def _read(self, node: int) -> list[Outcome]:
+    def _read(self, node: int, paths: Sequence[str]) -> dict[str, Outcome]:
+        """What the node says of each key, up to the first of which it says nothing."""
         self._readings += 1
         line = self.line(READERS + self._readings, node, TIMEOUT_SECONDS)
-        answers: list[Outcome] = []
-        for key in range(self._scenario.workload.keys):
-            line.submit(Get(key_path(key)), answers.append)
-            line.wait(lambda key=key: len(answers) > key, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
-            line.move(node)  # it may have gone to another one
+        found: dict[str, Outcome] = {}
+        for path in paths:
+            line.submit(Get(path), partial(found.__setitem__, path))
+            line.wait(lambda path=path: path in found, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
+            if not _says(found[path]):
+                break
         line.close()
-        return answers
+        return found
 
 
 def _says(outcome: Outcome) -> bool:

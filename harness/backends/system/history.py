@@ -11,7 +11,7 @@ import msgspec
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.log import described, told
 from zab_chaos.node.tree.outcomes import Outcome
-from zab_chaos.node.tree.requests import Request
+from zab_chaos.node.tree.requests import Create, Request, Set
 
 _encode = msgspec.json.Encoder().encode
 
@@ -24,9 +24,20 @@ class History:
         self._outcomes = outcomes
         self._lock = threading.Lock()
         self._open = True
+        self._written: dict[str, None] = {}
+
+    @property
+    def written(self) -> list[str]:
+        """The keys that a client has asked to write or to make, by when that was asked for last."""
+        with self._lock:
+            return list(self._written)
 
     def invoke(self, client: int, seq: int, node: int, request: Request, due_ns: int | None) -> None:
         """`due_ns`: when it was due; None: now."""
+        if isinstance(request, Set) or (isinstance(request, Create) and not request.sequential):
+            with self._lock:
+                self._written.pop(request.path, None)
+                self._written[request.path] = None
         now = time.monotonic_ns()
         line = {"type": "invoke", "t": now, "due": now if due_ns is None else due_ns, "client": client, "seq": seq}
         self._write(line | {"node": node} | described(request), "invoked")

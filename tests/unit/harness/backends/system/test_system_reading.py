@@ -1,0 +1,118 @@
+"""What is read in the end of a system that is not ours: the keys that it was given, through each of its nodes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from zab_chaos.faults.grammar import build
+from zab_chaos.harness.backends.backend import RunOptions
+from zab_chaos.harness.backends.system import (
+    Client,
+    Create,
+    Failed,
+    Get,
+    Place,
+    Request,
+    Set,
+    SystemBackend,
+    Unknown,
+    done,
+)
+from zab_chaos.harness.backends.system.clients import Then
+from zab_chaos.harness.backends.system.deployment import SystemDeployment
+from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.results.run_folder import RunFolder
+
+SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}, "workload": {"keys": 2}}
+
+
+class Dicts(SystemBackend):
+    """A node is a dict. What it holds of a key that is `None` it can't say."""
+
+    name = "dicts"
+    operations = frozenset({"get", "set", "create"})
+
+    def __init__(self) -> None:
+        self.held: dict[int, dict[str, bytes | None]] = {1: {}, 2: {}}
+        self.asked: list[tuple[int, str]] = []
+
+    def command(self, place: Place, defect: str | None) -> Sequence[str]:
+        return []
+
+    def client(self, place: Place, timeout: float) -> Client:
+        return OfDict(self, place.node)
+
+
+class OfDict(Client):
+    def __init__(self, backend: Dicts, node: int) -> None:
+        self._backend, self._node = backend, node
+
+    def submit(self, request: Request, then: Then) -> None:
+        held = self._backend.held[self._node]
+        if isinstance(request, Set | Create):
+            held[request.path] = request.data
+            return then(done())
+        assert isinstance(request, Get)
+        self._backend.asked.append((self._node, request.path))
+        if request.path not in held:
+            return then(Failed("no node", ""))
+        value = held[request.path]
+        return then(Unknown("it hangs") if value is None else done(value))
+
+    def close(self) -> None: ...
+
+
+class Run:
+    def __init__(self, folder: Path) -> None:
+        self.backend = Dicts()
+        options = RunOptions(seed=1, results=folder, command="")
+        scenario: Any = build(SCENARIO, "two-keys")
+        self.deployment = SystemDeployment(self.backend, scenario, options, RunFolder(folder), Quiet())
+        places = {node: Place(node=node, listen="", client="", peers={}, data=folder) for node in self.backend.held}
+        cluster: Any = SimpleNamespace(nodes=[1, 2], places=places, status=lambda node, timeout: node)
+        self.deployment.cluster = cluster
+        self.deployment._history = History(folder / "ops.jsonl", self.deployment.outcomes)
+
+    def write(self, request: Request) -> None:
+        for node in (1, 2):
+            line = self.deployment.line(node, node, 1.0)
+            line.submit(request, lambda outcome: None)
+            line.wait(lambda: False, 0.1)
+            line.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_the_workloads_keys_and_those_that_clients_made_are_read_through_each_node(run: Run) -> None:
+    run.write(Set("/key-1", b"1"))
+    run.write(Create("/key-1/3-17", b"2"))
+    assert run.deployment.disagreement() is None
+    assert run.backend.asked == [(node, path) for node in (1, 2) for path in ("/key-0", "/key-1", "/key-1/3-17")]
+
+
+def test_a_made_key_that_one_node_does_not_have_is_told(run: Run) -> None:
+    run.write(Create("/key-1/3-17", b"2"))
+    del run.backend.held[2]["/key-1/3-17"]
+    assert run.deployment.disagreement() == "/key-1/3-17 is not the same through node-1, node-2"
+
+
+def test_of_many_made_keys_those_asked_for_last_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.OTHERS", 2)
+    for number in (1, 2, 3, 1):
+        run.write(Create(f"/{number}", b""))
+    assert run.deployment.disagreement() is None
+    assert [path for node, path in run.backend.asked if node == 1] == ["/key-0", "/key-1", "/3", "/1"]
+
+
+def test_a_node_that_says_nothing_of_a_key_is_not_asked_for_the_others(run: Run) -> None:
+    run.write(Set("/key-0", b"1"))
+    run.backend.held[2]["/key-0"] = None
+    assert run.deployment.disagreement() == "/key-0 can't be read through node-2: Unknown(why='it hangs')"
+    assert (2, "/key-1") not in run.backend.asked
