@@ -124,7 +124,7 @@ def _plain(calls: Sequence[Call]) -> bool:
     written = [call.invoke.value for call in calls if call.invoke.op == "set"]
     return len(set(written)) == len(written) and all(
         call.invoke.op in ("get", "set") and call.invoke.version is None and _version(call) is None
-        and (call.answer is None or call.answer.error != NODE_EXISTS)
+        and (call.answer is None or not call.known or call.answer.error in (None, NO_NODE))
         and not (call.invoke.op == "set" and call.known and call.answer is not None and call.answer.outcome == "failed")
         for call in calls
     )  # fmt: skip
@@ -263,11 +263,13 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
 
 
 def _refused(call: Call, state: State, error: str | None) -> bool:
+    """Whether it is true of this state, and a reason not to do what was asked for."""
+    wanted = call.invoke.version
     if error == NODE_EXISTS:
-        return state is not None
+        return call.invoke.op == "create" and state is not None
     if error == NO_NODE:
         return state is None
-    return state is not None and state[1] != call.invoke.version
+    return wanted is not None and state is not None and state[1] != wanted
 
 
 def _fits(answer: Complete | None, state: State) -> bool:

@@ -17,9 +17,10 @@ from zab_chaos.node.tree.requests import Request
 Then = Callable[[Outcome], None]
 
 
-def done(value: bytes | None = None, version: int | None = None) -> Ok:
-    """It was done. `value`: what a read found; `version`: of the key afterwards, if the system counts any."""
-    return Ok(ZERO, version=version, data=value)
+def done(value: bytes | None = None, version: int | None = None, path: str | None = None) -> Ok:
+    """It was done. `value`: what a read found; `version`: of the key afterwards, if the system counts any, from 0 when it is
+    made; `path`: what a sequential creation has made."""
+    return Ok(ZERO, version=version, data=value, path=path)
 
 
 class Client(ABC):

@@ -135,11 +135,19 @@ def by_key(requests: Iterable[Request]) -> list[tuple[str, list[Request]]]:
     """Each key's operations, by the time at which they were called."""
     keys: dict[str, list[Request]] = {}
     for request in requests:
-        if request.invoke.op in SINGLE:
-            keys.setdefault(request.invoke.path, []).append(request)
+        path = _path(request)
+        if request.invoke.op in SINGLE and path is not None:
+            keys.setdefault(path, []).append(request)
     for found in keys.values():
         found.sort(key=lambda request: request.invoke.t)
     return list(keys.items())
+
+
+def _path(request: Request) -> str | None:
+    """The key that was asked for, or that a sequential creation has made; None: nobody knows which one that was."""
+    if not request.invoke.sequential:
+        return request.invoke.path
+    return request.complete.path if request.complete is not None else None
 
 
 def _acknowledged(request: Request) -> bool:

@@ -97,6 +97,17 @@ def test_what_concerns_several_keys_is_unknown(tmp_path: Path, op: str) -> None:
     assert f"{op}: operations of several keys can't be judged key by key" in verdict.reasons
 
 
+def test_what_was_made_in_a_sequence_is_judged_under_its_own_name(tmp_path: Path) -> None:
+    made = [operation(seq, "create", seq, seq + 0.5, path=f"/a{seq:010}") for seq in (1, 2)]
+    made += [operation(3, "create", 3, 3.5, outcome="unknown", error="no answer")]
+    for invoke in (one[0] for one in made):
+        invoke |= {"value": 7, "sequential": True}
+    verdict = run_of(tmp_path, *made)
+    assert (verdict.exit, verdict.reasons) == (0, [])
+    made.append([line | {"client": 4, "t": line["t"] + 3 * SECOND} for line in made[1]])
+    assert run_of(tmp_path, *made).violated == ["linearizable keys"]
+
+
 def test_a_key_with_too_many_possibilities_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearization, "MOST", 3)
     late = [operation(number, "set", 1, None, number) for number in (3, 4, 5)]

@@ -99,6 +99,16 @@ ILLEGAL = {
     "there at another version": Story().create(1, 0, 1, version=0).exists(2, 3, version=1),
     "refused as there, although nothing was made": Story().create(1, 0, 1, error="node exists", **REFUSED),
     "refused as missing, although it was made": Story().create(1, 0, 1).delete(2, 3, error="no node", **REFUSED),
+    "refused as there, although it was not to be made": (
+        Story().create(1, 0, 1).set(2, 2, 3, error="node exists", **REFUSED)
+    ),
+    "not read because it is there": Story().set(1, 0, 1).get(None, 2, 3, error="node exists", **REFUSED),
+    "refused for a version, although none was asked for": (
+        Story().create(1, 0, 1, version=0).set(2, 2, 3, error="bad version", **REFUSED)
+    ),
+    "not read for a version that was not asked for": Story()
+    .get(None, 0, 1, error="bad version", **REFUSED)
+    .set(1, 2, 3),
     "refused for a version that it has": (
         Story().create(1, 0, 1, version=0).set(2, 2, 3, condition=0, error="bad version", **REFUSED)
     ),
