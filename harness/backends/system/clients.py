@@ -11,7 +11,7 @@ from zab_chaos.harness.backends.system.history import History
 from zab_chaos.harness.client.transport import CLOSED
 from zab_chaos.node.core.zxid import ZERO
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
-from zab_chaos.node.tree.refusal import NO_LEADER
+from zab_chaos.node.tree.refusal import ERRORS, NO_LEADER
 from zab_chaos.node.tree.requests import Request
 
 Then = Callable[[Outcome], None]
@@ -74,6 +74,16 @@ class _Asked:
     then: Then
     deadline: float
     answers: "queue.SimpleQueue[Outcome]"
+
+
+def _must_be_one(outcome: object) -> None:
+    """Raises TypeError, ValueError: the backend's client has answered with something else, or refused with another word."""
+    if not isinstance(outcome, Ok | Failed | Unknown):
+        raise TypeError(f"a client's answer must be done(...), Failed(...) or Unknown(...), not {outcome!r}")
+    if isinstance(outcome, Failed) and outcome.error not in ERRORS:
+        raise ValueError(
+            f"{outcome!r}: a client's errors are {', '.join(map(repr, ERRORS))}; what may have an effect is Unknown"
+        )
 
 
 class SystemLine:
@@ -143,6 +153,7 @@ class SystemLine:
             if time.monotonic() < asked.deadline:
                 return
             outcome = Unknown(f"no answer within {self._timeout:g} s")
+        _must_be_one(outcome)
         self._known(outcome)
         if isinstance(outcome, Unknown) or (isinstance(outcome, Failed) and outcome.error == NO_LEADER):
             self._go_on()

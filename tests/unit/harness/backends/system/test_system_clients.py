@@ -1,0 +1,45 @@
+"""What a backend's client may answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.backends.system import Client, Failed, Get, Request, Unknown, done
+from zab_chaos.harness.backends.system.clients import SystemLine, Then
+from zab_chaos.harness.backends.system.history import History
+
+
+class Says(Client):
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def submit(self, request: Request, then: Then) -> None:
+        then(self._answer)
+
+    def close(self) -> None: ...
+
+
+def asked(folder: Path, answer: Any) -> list[Any]:
+    history, told = History(folder / "ops.jsonl", OutcomeCounts()), []
+    line = SystemLine({1: lambda: Says(answer)}, 1, 1, 1.0, history)
+    line.submit(Get("/a"), told.append)
+    line.wait(lambda: bool(told), 1.0)
+    return told
+
+
+@pytest.mark.parametrize("answer", [done(b"1"), Failed("no node", ""), Unknown("who knows")])
+def test_each_outcome_is_taken(tmp_path: Path, answer: Any) -> None:
+    assert asked(tmp_path, answer) == [answer]
+
+
+def test_anything_else_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"must be done\(...\), Failed\(...\) or Unknown\(...\), not None"):
+        asked(tmp_path, None)
+
+
+def test_a_refusal_that_the_judge_does_not_know_is_a_mistake(tmp_path: Path) -> None:
+    """It would say nothing to the judge, where "no node" says much."""
+    with pytest.raises(ValueError, match=r"error='not found'.*: a client's errors are 'no node', 'node exists'"):
+        asked(tmp_path, Failed("not found", ""))
