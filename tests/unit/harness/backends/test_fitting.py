@@ -68,6 +68,7 @@ def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.Monk
         ("[[operation]]\nat = 1\ndo = \"create\"\n", "create can't be asked for on bare"),
         ('[expect]\nstate = { "/a" = "1" }\n', r"\[expect\] state can't be done on bare"),
         ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, durability"),
+        ("[expect]\nanswered_within = 5\n", "answered_within can't be judged on bare: whom its nodes follow is not known"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "leader"\n', "target = leader can't be done on bare"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache = True"),
         ('[[fault]]\nat = 1\ndo = "wipe"\ntarget = "one"\ncrash-at = "before-sync:TXN"\n', "wipe with crash-at = before-s"),
