@@ -251,9 +251,10 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
         case "get":
             told = answer is not None and state is not None and state[0] == answer.value
             return told and _fits(answer, state), state
-        case "exists" | "check":
-            there = state is not None
-            return _fits(answer, state) if there else call.invoke.op == "exists" and _version(call) is None, state
+        case "exists":  # that it is there is said by its version
+            return _version(call) == (state[1] if state is not None else None), state
+        case "check":
+            return state is not None and _fits(answer, state), state
         case "delete":
             return state is not None, None
         case "create" if state is not None:

@@ -94,6 +94,7 @@ ILLEGAL = {
         Story().set(1, 0, 1).set(2, 2, None).get(2, 3, 4).set(3, 5, 6).get(2, 7, 8).delete(9, 10)
     ),
     "there, although nothing was made": Story().exists(0, 1, version=0),
+    "not there, although it was made": Story().create(1, 0, 1, version=0).exists(2, 3),
     "checked, although nothing was made": Story().check(0, 1),
     "checked at another version": Story().create(1, 0, 1, version=0).check(2, 3, version=1),
     "there at another version": Story().create(1, 0, 1, version=0).exists(2, 3, version=1),
