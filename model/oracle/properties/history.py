@@ -48,7 +48,8 @@ class LinearizableKeys(Checker):
         """The answer that nothing explains, whose value it shows, and what was answered before it was asked for."""
         invoke = self.facts.requests[answer.client, answer.seq].invoke
         before = [one for one in requests if _acknowledged(one) and _returned(one) < invoke.t]
-        writer = next((one for one in requests if invoke.op == "get" and one.invoke.value == answer.value), None)
+        shown = answer.value if invoke.op == "get" else None
+        writer = next((one for one in requests if shown is not None and one.invoke.value == shown), None)
         written = max((one for one in before if one.invoke.op not in READS), key=_returned, default=None)
         seen = [one for one in before if one.invoke.op == "get" and _value(one) != answer.value]
         read = max(seen, key=_returned, default=None)

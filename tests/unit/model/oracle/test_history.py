@@ -76,6 +76,15 @@ def test_new_then_old_is_no_loss_and_still_not_linearizable(tmp_path: Path) -> N
     assert "read otherwise before: client 3, seq 1" in verdict.property("linearizable keys").violations[0].words
 
 
+def test_a_key_that_is_said_to_be_missing_shows_no_write(tmp_path: Path) -> None:
+    missing = operation(3, "get", 4, 5, outcome="failed", error="no node")
+    verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), operation(2, "get", 2, 3, 7), missing)
+    words = verdict.property("linearizable keys").violations[0].words
+    assert words.endswith(
+        "client 3, seq 1 (get); written before: client 1, seq 1; read otherwise before: client 2, seq 1"
+    )
+
+
 def test_who_serves_nobody_though_nothing_is_broken_makes_no_progress(tmp_path: Path) -> None:
     late = [operation(3, "set", 2, 8, 9, outcome="unknown", error="no answer")]
     verdict = run_of(tmp_path, operation(1, "set", 0, 1, 7), *late, operation(2, "set", 9, 9.5, 8))
