@@ -48,7 +48,7 @@ METRICS = (
     ),
     Table(
         "unavailability",
-        "Times of 0.1 s and more in which a write was due and none succeeded.",
+        "Times of 0.1 s and more in which a write waited and none succeeded.",
         "`operations`",
         (
             RUN,
@@ -76,7 +76,7 @@ METRICS = (
                 "stood_still",
                 SECONDS,
                 "s",
-                "longest time, until the next fault, in which writes were due and none succeeded",
+                "longest time, until the next fault, in which writes waited and none succeeded",
             ),
         ),
     ),

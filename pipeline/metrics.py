@@ -39,7 +39,7 @@ def throughput(rows: Rows) -> DataFrame:
 
 
 def unavailability(rows: Rows) -> DataFrame:
-    """`run`, `begin` (since the first operation), `seconds` of each time in which writes were due and none succeeded."""
+    """`run`, `begin` (since the first operation), `seconds` of each time in which writes waited and none succeeded."""
     since = rows.pauses.join(F.broadcast(_begin(rows).withColumnRenamed("begin", "first")), "run")
     return since.select(
         "run",

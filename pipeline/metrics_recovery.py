@@ -4,9 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from zab_chaos.pipeline import columns as c
-from zab_chaos.pipeline.tables import Rows, zxid
+from zab_chaos.pipeline.tables import FOREVER, Rows, zxid
 
-FOREVER = 2**62
 KILLS = (
     "crash",
     "power-cut",
@@ -21,7 +20,7 @@ JOIN = ("run", "node", "life", "epoch")
 
 def recovery(rows: Rows) -> DataFrame:
     """For each fault the `seconds` from its injection to the next new commit anywhere (null if there was none); `stood_still`, the
-    longest time until the next fault in which writes were due and none succeeded; the `role` of what it hit: leader, follower, several."""
+    longest time until the next fault in which writes waited and none succeeded; the `role` of what it hit: leader, follower, several."""
     later = F.lead("t").over(Window.partitionBy("run").orderBy("line"))
     injects = rows.injects.select(
         "run", "id", "do", "t", "nodes", "line", F.coalesce(later, F.lit(FOREVER)).alias("until")

@@ -13,6 +13,8 @@ from zab_chaos.model.oracle.facts import READS, WRITES
 from zab_chaos.node.core.digest import DIGITS
 from zab_chaos.pipeline import columns as c
 
+FOREVER = 2**62  # ns
+
 
 def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
     """Write one load of a table."""
@@ -68,19 +70,27 @@ class Rows:
 
     @cached_property
     def pauses(self) -> DataFrame:
-        """The times in which a write was due and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
+        """The times in which a write waited and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
 
-        Between two successes the time counts from the first write that came due after the former; after the last success it counts to
-        the end of the workload, or to the last thing that the clients wrote down.
+        Between two successes the time counts from the former if a write waits then, and else from the first one that comes due; after the
+        last success it counts to the end of the workload, or to the last write that was due or succeeded.
         """
         writes = self.operations.where("write")
-        due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"))
-        done = writes.where("ok").select("run", F.col("t").alias("at"), F.lit(0).alias("due"))
+        answered = F.coalesce("t", F.lit(FOREVER))
+        due = writes.select("run", F.col("due").alias("at"), F.lit(1).alias("due"), answered.alias("answered"))
+        done = writes.where("ok").select(
+            "run", F.col("t").alias("at"), F.lit(0).alias("due"), F.lit(0).alias("answered")
+        )
         run = Window.partitionBy("run").orderBy("at", "due")
-        points = due.unionAll(done).select("*", F.sum(1 - F.col("due")).over(run).alias("successes"))
+        points = due.unionAll(done).select(
+            "*", F.sum(1 - F.col("due")).over(run).alias("successes"), F.max("answered").over(run).alias("waits_until")
+        )
+        success = F.when(F.col("due") == 0, F.col("at"))
         since = points.groupBy("run", "successes").agg(
-            F.min(F.when(F.col("due") == 1, F.col("at"))).alias("begin"),
-            F.min(F.when(F.col("due") == 0, F.col("at"))).alias("success"),
+            F.coalesce(
+                F.min(F.when(F.col("waits_until") > success, success)), F.min(F.when(F.col("due") == 1, F.col("at")))
+            ).alias("begin"),
+            F.min(success).alias("success"),
             F.max("at").alias("latest"),
         )
         following = Window.partitionBy("run").orderBy("successes")

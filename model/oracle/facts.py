@@ -45,7 +45,7 @@ from zab_chaos.model.oracle.changes import Changes
 from zab_chaos.model.oracle.disks import Disk, Found, compare
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.ledger import Delivery, Ledger, Place
-from zab_chaos.model.oracle.spans import FOREVER
+from zab_chaos.model.oracle.spans import FOREVER, Span
 from zab_chaos.model.oracle.znodes import OF_THE_STATE
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED, SUPERSEDED
 
@@ -180,7 +180,6 @@ class Facts:
         self.outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.write_outcomes = {"ok": 0, "failed": 0, "unknown": 0}
         self.latencies = array("q")  # of successful operations, nanoseconds from the time they were due
-        self.writes_due = array("q")
         self.writes_done = array("q")  # when a write succeeded
         self.refusals = array("q")  # when a write was refused for what it asked
         self.faults_due = 0  # at least so many injections must be on record
@@ -334,8 +333,6 @@ class Facts:
             self.damages.append(Damage(operation.file, operation.line, "sends a request with a number that was passed"))
         self.last_seq[operation.client] = operation.seq
         self.requests[key] = Request(operation)
-        if operation.op in WRITES:
-            self.writes_due.append(operation.due)
 
     def complete(self, operation: Complete) -> Invoke | None:
         """An answer. Its question, or None if there was none."""
@@ -361,6 +358,14 @@ class Facts:
                 if request.zxid is not None:
                     self.acked.append(Write(request.zxid, question, operation))
         return question
+
+    def write_waits(self) -> list[Span]:
+        """When each write was due, and when it was answered (`FOREVER`: never)."""
+        return [
+            (one.invoke.due, one.complete.t if one.complete is not None else FOREVER)
+            for one in self.requests.values()
+            if one.invoke.op in WRITES
+        ]
 
     def waited(self) -> list[tuple[int, int, int]]:
         """The writes that were not done: the node that was asked, when that was, and when the client gave up, or went on to

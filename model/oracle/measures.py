@@ -1,12 +1,14 @@
 """The numbers of a verdict: how much, how fast, and how long nothing went."""
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import ceil
 from typing import Any
 
 from zab_chaos.model.oracle.facts import Facts
+from zab_chaos.model.oracle.spans import FOREVER, Span
 
 AFTERMATH_NS = 2_000_000_000  # a pause that begins later has another reason than the fault
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
@@ -27,27 +29,32 @@ def percentile(ascending: Sequence[int], share: float) -> int:
     return ascending[max(0, ceil(share * len(ascending)) - 1)]
 
 
-def pauses(due: Sequence[int], done: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of each time in which a write was due and none succeeded, in order.
+def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Span]:
+    """Begin and end of each time in which a write waited and none succeeded, in order.
 
-    Between two successes the time counts from the first write that came due after the former; after the last success to
-    `end`. `due`: when each write was, `done`: when those that succeeded were answered, both ascending.
+    Between two successes the time counts from the former if a write waits then, and else from the first one that comes due;
+    after the last success it counts to `end`. `waits`: when each write was due and when it was answered (`FOREVER`: never);
+    `done`: when those that succeeded were answered, ascending.
     """
+    by_due = sorted(waits)
+    latest = list(accumulate((answered for _, answered in by_due), max))  # answer of those that are due so far
     for before, after in zip([-1, *done], [*done, end], strict=True):
-        waiting = bisect_left(due, before)
-        if waiting < len(due) and due[waiting] < after:
-            yield due[waiting], after
+        number = bisect_right(by_due, (before, FOREVER))
+        if number and latest[number - 1] > before:
+            since = before
+        else:
+            since = by_due[number][0] if number < len(by_due) else after
+        if since < after:
+            yield since, after
 
 
-def longest_pause(facts: Facts) -> tuple[int, int]:
+def longest_pause(facts: Facts) -> Span:
     """Begin and end (ns) of the longest of the `pauses`, up to the end of the workload, or to the last thing that the clients
     wrote down. Equal if there was none."""
-    due, done = sorted(facts.writes_due), sorted(facts.writes_done)
-    if not due:
-        return 0, 0
+    waits, done = facts.write_waits(), sorted(facts.writes_done)
     stopped = facts.milestones.get("workload-stopped")
-    end = stopped.t if stopped is not None else max(due[-1], done[-1] if done else 0)
-    return max(pauses(due, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
+    end = stopped.t if stopped is not None else max([*done[-1:], *(due for due, _ in waits)], default=0)
+    return max(pauses(waits, done, end), key=lambda pause: pause[1] - pause[0], default=(0, 0))
 
 
 def longest_unavailability(facts: Facts) -> float:
@@ -55,7 +62,7 @@ def longest_unavailability(facts: Facts) -> float:
     return _seconds_of(longest_pause(facts))
 
 
-def pause_after(facts: Facts, pause: tuple[int, int]) -> str | None:
+def pause_after(facts: Facts, pause: Span) -> str | None:
     """The kind of the fault that a pause (ns) goes with: the last one before the pause began that was still there,
     or had ended at most `AFTERMATH_NS` before, or else the first one during the pause. None if there is no such fault."""
     begin, end = pause
@@ -66,7 +73,7 @@ def pause_after(facts: Facts, pause: tuple[int, int]) -> str | None:
     return (before[-1] if before else near[0]).do if near else None
 
 
-def _seconds_of(pause: tuple[int, int]) -> float:
+def _seconds_of(pause: Span) -> float:
     begin, end = pause
     return (end - begin) / 1e9
 

@@ -60,7 +60,7 @@ class Run:
 
     @property
     def unavailable(self) -> float:
-        """Seconds of the longest time in which a write was due and none succeeded."""
+        """Seconds of the longest time in which a write waited and none succeeded."""
         return self.numbers.get("longest_unavailability_s", 0.0)
 
     @property

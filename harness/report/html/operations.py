@@ -8,6 +8,7 @@ from zab_chaos.harness.report.html.packed import steps
 from zab_chaos.harness.results.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
+from zab_chaos.model.oracle.spans import FOREVER
 
 OPS = ("create", "set", "delete", "check", "multi", "get", "exists", "children")
 OUTCOMES = ("ok", "failed", "unknown")
@@ -60,12 +61,12 @@ class Operations:
         return {name: self.outcome.count(index) for index, name in enumerate(OUTCOMES)}
 
     def windows(self, end: int, at_least: int) -> list[tuple[int, int]]:
-        """When a write was due and none succeeded, for at least that long: (from, to), in order. The last may last to `end`."""
+        """When a write waited and none succeeded, for at least that long: (from, to), in order. The last may last to `end`."""
         rows = list(zip(self.due, self.took, self.outcome, self.op, strict=True))
         writes = [row for row in rows if OPS[row[3]] in WRITES]
-        due = sorted(row[0] for row in writes)
+        waits = [(due, due + took if took != UNANSWERED else FOREVER) for due, took, _, _ in writes]
         done = sorted(row[0] + row[1] for row in writes if row[2] == 0)
-        return [(begin, over) for begin, over in pauses(due, done, end) if over - begin >= at_least]
+        return [(begin, over) for begin, over in pauses(waits, done, end) if over - begin >= at_least]
 
 
 def read_operations(source: Source) -> Operations:

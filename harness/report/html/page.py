@@ -35,7 +35,7 @@ PANELS: tuple[Panel, ...] = (
         "Latency",
         "of each operation from the time at which it was due; of the successful ones p50 (line) and p99 (dashed)",
     ),
-    ("throughput", "Throughput", "operations answered a second; hatched: a write was due and none succeeded"),
+    ("throughput", "Throughput", "operations answered a second; hatched: a write waited and none succeeded"),
     ("lag", "Commit lag", "transactions that some node has delivered and this one has not"),
 )
 LEGENDS: dict[str, Legend] = {

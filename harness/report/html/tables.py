@@ -171,7 +171,7 @@ def outages(story: RunData) -> Html | None:
         for begin, end in windows[:20]
     ]
     more = f" (the longest 20 of {len(windows)})" if len(windows) > 20 else ""
-    caption = f"Times of 0.1 s and more in which a write was due and none succeeded{more}"
+    caption = f"Times of 0.1 s and more in which a write waited and none succeeded{more}"
     return table(caption, ("from, s", "to, s", "lasted, s"), rows, range(3)) if rows else None
 
 

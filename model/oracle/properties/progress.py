@@ -128,7 +128,7 @@ class Progress(Checker):
 
     def _idle(self, served: list[int], bound: int) -> Iterator[Span]:
         """When nothing was served for longer than the bound."""
-        dues = self.facts.writes_due
+        dues = [due for due, _ in self.facts.write_waits()]
         if not dues:
             return
         stopped = self.facts.milestones.get("workload-stopped")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zab_chaos.model.events import Heal, Inject
+from zab_chaos.model.events import Complete, Heal, Inject, Invoke
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.measures import (
     AFTERMATH_NS,
@@ -35,23 +35,33 @@ def test_nearest_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("due", "done", "expected"),
+    ("writes", "expected"),
     [
-        ([], [], 0.0),
-        ([10, 20, 30], [11, 21, 31], 1),
-        ([10, 20, 30], [11, 51, 52], 31),  # due at 20, next success at 51
-        ([10, 100], [11, 101], 1),  # nothing was due in between
-        ([10, 20, 60], [11], 40),  # never again: from 20 to the last thing that was due
-        ([10, 20], [], 10),
+        ([], 0.0),
+        ([(10, 11, "ok"), (20, 21, "ok"), (30, 31, "ok")], 1),
+        ([(10, 11, "ok"), (20, 51, "ok"), (30, 52, "ok")], 31),  # due at 20, next success at 51
+        ([(10, 11, "ok"), (100, 101, "ok")], 1),  # nothing was due in between
+        ([(10, 11, "ok"), (20, None, ""), (60, None, "")], 40),  # never again: from 20 to the last thing that was due
+        ([(10, None, ""), (20, None, "")], 10),
+        # A client that asks for one thing at a time lags: at 50 the writes of 20 and 30 still wait.
+        ([(10, 50, "ok"), (20, 120, "unknown"), (30, None, ""), (95, 100, "ok")], 50),
+        ([(5, 30, "failed"), (10, 20, "ok"), (60, 70, "ok")], 50),  # the refused one still waits at 20
+        ([(5, 8, "failed"), (10, 20, "ok"), (60, 70, "ok")], 15),  # at 20 nobody waits, the first success comes at 20
     ],
 )
-def test_unavailability_counts_from_the_first_write_that_waits(
-    due: list[int], done: list[int], expected: float
-) -> None:
+def test_unavailability_counts_while_a_write_waits(writes: list[tuple[int, int | None, str]], expected: float) -> None:
+    assert longest_unavailability(facts_of(writes)) == pytest.approx(expected / 1e9)
+
+
+def facts_of(writes: list[tuple[int, int | None, str]]) -> Facts:
+    """Each write by when it was due, when it was answered, and how."""
     facts = Facts()
-    facts.writes_due.extend(due)
-    facts.writes_done.extend(done)
-    assert longest_unavailability(facts) == pytest.approx(expected / 1e9)
+    for seq, (due, _, _) in enumerate(writes, 1):
+        facts.invoke(Invoke(t=due, due=due, line=seq, client=1, seq=seq, node=1, op="set", path="/key-0", value=seq))
+    for seq, (_, answered, outcome) in enumerate(writes, 1):
+        if answered is not None:
+            facts.complete(Complete(t=answered, line=0, client=1, seq=seq, outcome=outcome))
+    return facts
 
 
 @pytest.mark.parametrize(
@@ -80,7 +90,4 @@ def test_a_fault_that_was_over_long_before_is_not_the_reason() -> None:
 
 def paused(late: int = 0) -> Facts:
     """Writes that succeed at 11 and 51, the second one due at 20; both `late`."""
-    facts = Facts()
-    facts.writes_due.extend([late + 10, late + 20])
-    facts.writes_done.extend([late + 11, late + 51])
-    return facts
+    return facts_of([(late + 10, late + 11, "ok"), (late + 20, late + 51, "ok")])

@@ -140,7 +140,7 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
         tmp_path,
         operation(1, 0.01),
         operation(2, 1.5),  # due at 2, done at 3.5: nothing succeeded for 1.5 s
-        operation(2.5, 3.0, "failed"),
+        operation(2.5, 0.5, "failed"),
         operation(3, 0.6, op="get"),  # a read does not end it
         operation(4, None),  # due at 4, and no write ever succeeded again: to the end, at 6
         stopped=6,
