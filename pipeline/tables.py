@@ -72,8 +72,8 @@ class Rows:
     def pauses(self) -> DataFrame:
         """The times in which a write waited and none succeeded: `run`, `begin`, `end` (ns), longer than nothing.
 
-        Between two successes the time counts from the former if a write waits then, and else from the first one that comes due; after the
-        last success it counts to the end of the workload, or to the last write that was due or succeeded.
+        Between two successes the time counts from the former if a write waits then, and else from the first one that comes due, until the end
+        of the workload; if that is not known, until the last write that was due or succeeded.
         """
         writes = self.operations.where("write")
         answered = F.coalesce("t", F.lit(FOREVER))
@@ -103,7 +103,7 @@ class Rows:
         )
         ended = spans.join(F.broadcast(stops), "run", "left")
         return (
-            ended.select("run", "begin", F.coalesce("next", "stopped", "latest").alias("end"))
+            ended.select("run", "begin", F.coalesce(F.least("next", "stopped"), "latest").alias("end"))
             .where("end > begin")
             .persist()
         )

@@ -29,6 +29,7 @@ class ExampleKV(SystemBackend):
     defects: ClassVar = {
         "early-ack": "--early-ack",
         "no-write-back": "--no-write-back",
+        "no-fsync": "--no-fsync",
     }  # its known bugs, by their flags
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:

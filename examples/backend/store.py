@@ -29,8 +29,9 @@ class NoMajority(Exception):
 class Replica:
     """What one node has stored: by key, [stamp, value], in memory and in a file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, syncs: bool) -> None:
         self.held: dict[str, list] = {}
+        self.syncs = syncs
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         content = (folder / "log").read_bytes()
@@ -46,19 +47,21 @@ class Replica:
     def store(self, key: str, found: list) -> None:
         if found[0] > self.get(key)[0]:
             os.write(self._file, json.dumps([key, found]).encode() + b"\n")
-            os.fsync(self._file)
+            if self.syncs:
+                os.fsync(self._file)
             self.held[key] = found
 
 
 class Node:
-    """One of them. Two bugs can be switched on. `early_ack`: a write is confirmed when this node alone has it.
-    `no_write_back`: a read answers with what it has found, whether a majority has that or not.
+    """One of them. Three bugs can be switched on. `early_ack`: a write is confirmed when this node alone has it.
+    `no_write_back`: a read answers with what it has found, whether a majority has that or not. `no_fsync`: what a replica
+    says it has stored is in the kernel's memory only.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.id = options.node
         self.peers: dict[int, str] = dict(options.peer)
-        self.replica = Replica(options.data)
+        self.replica = Replica(options.data, syncs=not options.no_fsync)
         self.early_ack, self.no_write_back = options.early_ack, options.no_write_back
         self.received: Counter[int] = Counter()  # messages of this life, by peer
         self.numbers = itertools.count(1)
@@ -220,4 +223,5 @@ if __name__ == "__main__":
     parser.add_argument("--peer", type=peer, action="append", default=[])
     parser.add_argument("--early-ack", action="store_true")
     parser.add_argument("--no-write-back", action="store_true")
+    parser.add_argument("--no-fsync", action="store_true")
     asyncio.run(run(parser.parse_args()))

@@ -32,13 +32,14 @@ def percentile(ascending: Sequence[int], share: float) -> int:
 def pauses(waits: Iterable[Span], done: Sequence[int], end: int) -> Iterator[Span]:
     """Begin and end of each time in which a write waited and none succeeded, in order.
 
-    Between two successes the time counts from the former if a write waits then, and else from the first one that comes due;
-    after the last success it counts to `end`. `waits`: when each write was due and when it was answered (`FOREVER`: never);
+    Between two successes the time counts from the former if a write waits then, and else from the first one that comes
+    due. What is after `end` does not count. `waits`: when each write was due and when it was answered (`FOREVER`: never);
     `done`: when those that succeeded were answered, ascending.
     """
     by_due = sorted(waits)
     latest = list(accumulate((answered for _, answered in by_due), max))  # answer of those that are due so far
     for before, after in zip([-1, *done], [*done, end], strict=True):
+        after = min(after, end)
         number = bisect_right(by_due, (before, FOREVER))
         if number and latest[number - 1] > before:
             since = before

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.mounted import possible
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "backend"
 
@@ -59,11 +61,25 @@ def test_its_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenari
     assert judgements(answer)["linearizable keys"] == "VIOLATION"
 
 
+@pytest.mark.fuse
+@pytest.mark.parametrize(("bug", "ends"), [([], (0, "PASS")), (["--defect", "no-fsync"], (1, "VIOLATION"))])
+def test_a_power_cut_takes_what_was_not_synced(
+    environment: dict[str, str], tmp_path: Path, bug: list[str], ends: tuple[int, str]
+) -> None:
+    possible()
+    words = ["run", str(EXAMPLE / "scenarios" / "outage.toml"), "--on", "examplekv", *bug]
+    code, answer, _ = zab(environment, tmp_path, *words)
+    assert (code, answer["verdict"]) == ends, answer["reasons"]
+    assert [fault["do"] for fault in answer["metrics"]["faults"]] == ["power-cut", "power-cut"]
+    assert judgements(answer)["fault took effect"] == "PASS"
+    assert judgements(answer)["linearizable keys"] == ends[1]
+
+
 def test_what_it_can_not_do_is_said_before_anything_starts(environment: dict[str, str], tmp_path: Path) -> None:
     code, _, said = zab(environment, tmp_path, "run", "power-outage", "--on", "examplekv")
     assert code == 4
-    assert "power-cut can't be done on examplekv; it can be done on processes, sim, lockstep, containers" in said
-    assert "examplekv has no disk that loses unsynced bytes" in said
+    assert "target = leader can't be done on examplekv; it can be done on processes, sim, lockstep, containers" in said
+    assert "examplekv has no leader that it can name" in said
     assert not tmp_path.joinpath("results").exists()
 
 

@@ -6,14 +6,23 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.filesystem.mount import Mount, MountError
 from zab_chaos.faults.filesystem.volume import Names
+from zab_chaos.faults.registry import needs_of
+from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.life import environment
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.results.run_folder import RunFolder
 
 # What a fault tells a node of its disk, and what a file system calls it.
 COMMANDS = {"power-cut": "cut_at_sync", "disk-full": "full", "disk-error": "fail", "slow-disk": "slow"}
+ABILITIES = frozenset({Ability.FILE_SYSTEM, Ability.UNSYNCED, Ability.DISK_TROUBLE})  # of nodes that can lie on one
+
+
+def disk_for(scenario: Scenario) -> str:
+    """Of nodes whose program is not ours: the machine's own file system, unless a fault needs this one."""
+    return "fuse" if scenario.disk == "fuse" or needs_of(scenario) & ABILITIES else "ordinary"
 
 
 class Disks:
@@ -74,7 +83,7 @@ class Disks:
         self._mounts[node].command("cut")
 
     def sync(self) -> None:
-        """Make everything durable, as sync(2) on each machine."""
+        """Make everything durable, as sync(2) on each machine: a kernel has written all of it back after half a minute."""
         for mount in self._mounts.values():
             mount.command("sync_all")
 

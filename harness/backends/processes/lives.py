@@ -198,6 +198,16 @@ class Lives(ABC):
             return None
         return self._disks.obey(node, self.pid(node), command, arguments)
 
+    def _tell_disk_below(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """The same of a node that knows nothing of its disk. Raises ClusterError if the command takes a file system of ours and
+        there is none."""
+        if command == "power-cut" and self.alive(node):
+            self._lives[node].ending = True
+        answer = self._tell_disk(node, command, arguments)
+        if answer is None and command in COMMANDS:
+            raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')
+        return answer
+
     def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
         """Do it to each, as much at one instant as can be."""
         for item in items:

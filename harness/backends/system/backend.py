@@ -10,6 +10,7 @@ from pathlib import Path
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
+from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.system.clients import Client
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -21,7 +22,8 @@ class Place:
     """Where one node is to live. Addresses are `host:port`.
 
     `listen`: for the other nodes; `client`: for clients; `peers`: where it reaches each other node, which is a proxy and not
-    that node's own `listen`; `data`: its folder, which stays from one life to the next and is gone after a wipe.
+    that node's own `listen`; `data`: its folder, which stays from one life to the next and is gone after a wipe. A power cut
+    takes what was not synced there.
     """
 
     node: int
@@ -34,8 +36,8 @@ class Place:
 class SystemBackend(Backend):
     """Derive from it, give it a `name`, its `operations`, a `command` and a `client`.
 
-    `abilities` beyond PAUSE and WIPE are found out: LINKS takes `received`. `leader`, if it has one, is added by whoever
-    overrides it.
+    `abilities` beyond PAUSE, WIPE and those of its disk are found out: LINKS takes `received`. `leader`, if it has one, is
+    added by whoever overrides it.
     """
 
     operations = frozenset({"get", "set"})
@@ -46,7 +48,7 @@ class SystemBackend(Backend):
         own = {Ability.LINKS: "received", Ability.LEADER: "leader"}
         able = {need for need, name in own.items() if _overrides(type(self), name)}
         refusing = {Ability.ONE_WAY_REFUSAL} if Ability.LINKS in able else set()
-        return frozenset({Ability.PAUSE, Ability.WIPE, *able, *refusing})
+        return frozenset({Ability.PAUSE, Ability.WIPE, *disks.ABILITIES, *able, *refusing})
 
     @abstractmethod
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
@@ -69,6 +71,9 @@ class SystemBackend(Backend):
     def leader(self, places: Sequence[Place]) -> int | None:
         """Who leads now, of those that are up and not paused; None if nobody does."""
         return None
+
+    def disk(self, scenario: Scenario) -> str:
+        return disks.disk_for(scenario)
 
     def environment(self) -> dict[str, str]:
         """What its nodes find in their environment."""

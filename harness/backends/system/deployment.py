@@ -15,6 +15,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.backends.ensemble_state import names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
+from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.system.clients import SystemLine
@@ -26,23 +27,24 @@ from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.operations import key_path, load_of
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
 from zab_chaos.node.tree.refusal import NO_NODE
-from zab_chaos.node.tree.requests import Get
+from zab_chaos.node.tree.requests import Get, Set
 
 if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
-TIMEOUT_SECONDS = 3.0  # after which what is read at the end is unknown
+TIMEOUT_SECONDS = 3.0  # after which what is asked at the end is unknown
 OTHERS = 200  # keys beside the workload's that are read at the end, at most
-READERS = 1_000_000  # the numbers of the clients that read at the end begin here
+AT_THE_END = 1_000_000  # the numbers of the clients that ask at the end begin here
 
 
 class SystemCluster(Lives):
     """Its nodes: each a process that the backend's command starts."""
 
     def __init__(
-        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, defect: str | None
-    ) -> None:
-        super().__init__(folder, list(places), faithful=False)
+        self, backend: "SystemBackend", places: Mapping[int, "Place"], folder: RunFolder, defect: str | None,
+        disks: Disks | None,
+    ) -> None:  # fmt: skip
+        super().__init__(folder, list(places), faithful=False, disks=disks)
         self.places = places
         self._backend = backend
         self._defect = defect
@@ -64,7 +66,10 @@ class SystemCluster(Lives):
         return self._backend.leader(up)
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
-        raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
+        answer = self._tell_disk_below(node, command, arguments)
+        if answer is None:
+            raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
+        return answer
 
     def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         if crash_at is not None:
@@ -86,7 +91,8 @@ class SystemDeployment(ProcessDeployment):
         super().__init__(folder, scenario, display)
         self._backend = backend
         self._defect = options.defect_path
-        self._readings = 0
+        self._asked = 0  # clients at the end
+        self._serves = False  # a write was taken at the end
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
@@ -106,7 +112,13 @@ class SystemDeployment(ProcessDeployment):
         }  # fmt: skip
         self._history = History(self.folder.file("ops.jsonl"), self.outcomes)
         stack.callback(self._history.close)
-        self.cluster = SystemCluster(self._backend, places, self.folder, self._defect)
+        self._disks = self._own_disks("journal", stack, with_process=False)
+        self.cluster = SystemCluster(self._backend, places, self.folder, self._defect, self._disks)
+
+    def born(self) -> None:
+        """What its nodes have written at their first start is durable, as it is of all that stand for half a minute."""
+        if self._disks is not None:
+            self._disks.sync()
 
     @property
     def addresses(self) -> dict[int, str]:
@@ -131,14 +143,17 @@ class SystemDeployment(ProcessDeployment):
         return led and 2 * len(up) > len(self.cluster.nodes)
 
     def disagreement(self) -> str | None:
-        """The workload's keys, and those written last of the others, are read through each node, on record: all are to say
-        the same."""
+        """A write is taken through some node; then the workload's keys, and those written last of the others, are read through
+        each node, on record: all are to say the same."""
         silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
         if silent:
             return f"no answer from {names(silent)}"
         keys = [key_path(key) for key in range(self._scenario.workload.keys)]
+        refused = self._refused(keys[-1])
+        if refused is not None:
+            return f"no node takes a write: {refused}"
         others = [path for path in self._history.written if path not in keys][-OTHERS:]
-        held = {node: self._read(node, keys + others) for node in self.cluster.nodes}
+        held = {node: self._ask(node, [Get(path) for path in keys + others]) for node in self.cluster.nodes}
         for path in keys + others:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _says(outcome)]
@@ -148,13 +163,24 @@ class SystemDeployment(ProcessDeployment):
                 return f"{path} is not the same through {names(self.cluster.nodes)}"
         return None
 
-    def _read(self, node: int, paths: Sequence[str]) -> dict[str, Outcome]:
+    def _refused(self, path: str) -> Outcome | None:
+        """What the last node has said that was to write this key; None as soon as one has written it."""
+        outcome: Outcome | None = None
+        for node in self.cluster.nodes:
+            if self._serves or "set" not in self._backend.operations:
+                return None
+            outcome = self._ask(node, [Set(path, f"end-{self._asked}".encode())])[path]
+            self._serves = isinstance(outcome, Ok)
+        return None if self._serves else outcome
+
+    def _ask(self, node: int, requests: Sequence[Get | Set]) -> dict[str, Outcome]:
         """What the node says of each key, up to the first of which it says nothing."""
-        self._readings += 1
-        line = self.line(READERS + self._readings, node, TIMEOUT_SECONDS)
+        self._asked += 1
+        line = self.line(AT_THE_END + self._asked, node, TIMEOUT_SECONDS)
         found: dict[str, Outcome] = {}
-        for path in paths:
-            line.submit(Get(path), partial(found.__setitem__, path))
+        for request in requests:
+            path = request.path
+            line.submit(request, partial(found.__setitem__, path))
             line.wait(lambda path=path: path in found, 2 * TIMEOUT_SECONDS)  # type: ignore[misc]
             if not _says(found[path]):
                 break

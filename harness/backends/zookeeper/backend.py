@@ -4,9 +4,9 @@ import sys
 from collections.abc import Collection, Mapping
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.registry import needs_of
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
+from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.zookeeper import releases
 from zab_chaos.harness.backends.zookeeper.points import ACTIONS, PLACES
 from zab_chaos.harness.backends.zookeeper.server import LARGEST
@@ -14,9 +14,6 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import LOGS
-
-DISKS = {Ability.UNSYNCED, Ability.DISK_TROUBLE}
-
 
 DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper itself breaks a promise
 
@@ -26,7 +23,8 @@ class ZooKeeperBackend(Backend):
     abilities = frozenset(
         {
             *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
-            *(Ability.UNSYNCED, Ability.DISK_TROUBLE, Ability.FILE_SYSTEM, Ability.DISK_FILES, Ability.CRASH_POINTS),
+            *(Ability.DISK_FILES, Ability.CRASH_POINTS),
+            *disks.ABILITIES,
         }
     )
     evidence = LOGS
@@ -46,8 +44,7 @@ class ZooKeeperBackend(Backend):
         return releases.resolved(named)
 
     def disk(self, scenario: Scenario) -> str:
-        """Servers write to the machine's own file system, unless a fault needs another one."""
-        return "fuse" if scenario.disk == "fuse" or needs_of(scenario) & DISKS else "ordinary"
+        return disks.disk_for(scenario)
 
     def points(self, action: str) -> Collection[str]:
         return PLACES.keys() if action in ACTIONS else ()

@@ -12,7 +12,7 @@ import psutil
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.process import CORRUPT_EXIT
-from zab_chaos.harness.backends.processes.disks import COMMANDS, Disks
+from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.backends.processes.lives import Lives
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
@@ -174,13 +174,9 @@ class Servers(Lives):
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         """Commands of the disk; and `arm` and `disarm` a point."""
-        if command == "power-cut" and self.alive(node):
-            self._lives[node].ending = True
-        answer = self._tell_disk(node, command, arguments)
+        answer = self._tell_disk_below(node, command, arguments)
         if answer is not None:
             return answer
-        if command in COMMANDS:
-            raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')
         if command not in ("arm", "disarm"):
             raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
         point, armed = arguments["point"], self._armed[node, self._up(node).life]

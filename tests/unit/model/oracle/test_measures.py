@@ -9,6 +9,7 @@ from zab_chaos.model.oracle.measures import (
     longest_pause,
     longest_unavailability,
     pause_after,
+    pauses,
     percentile,
     seconds,
 )
@@ -51,6 +52,10 @@ def test_nearest_rank() -> None:
 )
 def test_unavailability_counts_while_a_write_waits(writes: list[tuple[int, int | None, str]], expected: float) -> None:
     assert longest_unavailability(facts_of(writes)) == pytest.approx(expected / 1e9)
+
+
+def test_what_is_asked_after_the_load_is_not_counted() -> None:
+    assert list(pauses([(10, 11), (20, 200), (150, 151)], [11, 151, 200], end=100)) == [(10, 11), (20, 100)]
 
 
 def facts_of(writes: list[tuple[int, int | None, str]]) -> Facts:

@@ -1,4 +1,4 @@
-"""What is read in the end of a system that is not ours: the keys that it was given, through each of its nodes."""
+"""What is asked in the end of a system that is not ours: one write, and through each node the keys that it was given."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,8 @@ SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}, "workload": {"keys": 2
 
 
 class Dicts(SystemBackend):
-    """A node is a dict. What it holds of a key that is `None` it can't say."""
+    """A node is a dict, and what one of them is told goes to all. What it holds of a key that is `None` it can't say.
+    `refusing` nodes take no writes."""
 
     name = "dicts"
     operations = frozenset({"get", "set", "create"})
@@ -39,6 +40,7 @@ class Dicts(SystemBackend):
     def __init__(self) -> None:
         self.held: dict[int, dict[str, bytes | None]] = {1: {}, 2: {}}
         self.asked: list[tuple[int, str]] = []
+        self.refusing: set[int] = set()
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         return []
@@ -52,11 +54,14 @@ class OfDict(Client):
         self._backend, self._node = backend, node
 
     def submit(self, request: Request, then: Then) -> None:
-        held = self._backend.held[self._node]
         if isinstance(request, Set | Create):
-            held[request.path] = request.data
+            if self._node in self._backend.refusing:
+                return then(Failed("no leader", "not here"))
+            for held in self._backend.held.values():
+                held[request.path] = request.data
             return then(done())
         assert isinstance(request, Get)
+        held = self._backend.held[self._node]
         self._backend.asked.append((self._node, request.path))
         if request.path not in held:
             return then(Failed("no node", ""))
@@ -68,6 +73,7 @@ class OfDict(Client):
 
 class Run:
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.backend = Dicts()
         options = RunOptions(seed=1, results=folder, command="")
         scenario: Any = build(SCENARIO, "two-keys")
@@ -95,6 +101,24 @@ def test_the_workloads_keys_and_those_that_clients_made_are_read_through_each_no
     run.write(Create("/key-1/3-17", b"2"))
     assert run.deployment.disagreement() is None
     assert run.backend.asked == [(node, path) for node in (1, 2) for path in ("/key-0", "/key-1", "/key-1/3-17")]
+
+
+def test_some_node_takes_a_write_and_that_is_enough(run: Run) -> None:
+    run.backend.refusing = {1}
+    assert run.deployment.disagreement() is None
+    assert run.deployment.disagreement() is None
+    written = [line for line in (run.folder / "ops.jsonl").read_text().splitlines() if '"op":"set"' in line]
+    assert len(written) == 2  # node 1 refused it; and what was taken once is not asked for again
+
+
+def test_nodes_that_can_be_read_and_take_no_writes_have_not_come_together(run: Run) -> None:
+    run.backend.refusing = {1, 2}
+    why = run.deployment.disagreement()
+    assert why is not None
+    assert why.startswith("no node takes a write: Failed(error='no leader', words='not here'")
+    assert run.backend.asked == []
+    run.backend.refusing = set()
+    assert run.deployment.disagreement() is None
 
 
 def test_a_made_key_that_one_node_does_not_have_is_told(run: Run) -> None:
