@@ -1,7 +1,9 @@
 """When the schedule of a run began, and how long no write succeeded after each of its faults."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -51,7 +53,7 @@ def _longest(found: Sequence[Span], waits: Sequence[Span], begin: int, until: in
 
     None if a write waited after `begin` and none succeeded any more.
     """
-    later = [(since, end) for since, end in found if end > begin]
-    if not later:
+    first, last = (bisect_right(found, time, key=itemgetter(1)) for time in (begin, until))
+    if first == len(found):
         return None if any(answered > begin for _, answered in waits) else 0.0
-    return max(end - since for since, end in later if end <= until or (since, end) == later[0]) / 1e9
+    return max(end - since for since, end in found[first : max(first + 1, last)]) / 1e9
