@@ -164,14 +164,15 @@ class SystemDeployment(ProcessDeployment):
         return None
 
     def _refused(self, path: str) -> Outcome | None:
-        """What the last node has said that was to write this key; None as soon as one has written it."""
-        outcome: Outcome | None = None
+        """What the last node has said that was to write this key; None if one writes it, or has before."""
+        if self._serves or "set" not in self._backend.operations:
+            return None
         for node in self.cluster.nodes:
-            if self._serves or "set" not in self._backend.operations:
-                return None
             outcome = self._ask(node, [Set(path, f"end-{self._asked}".encode())])[path]
-            self._serves = isinstance(outcome, Ok)
-        return None if self._serves else outcome
+            if isinstance(outcome, Ok):
+                self._serves = True
+                return None
+        return outcome
 
     def _ask(self, node: int, requests: Sequence[Get | Set]) -> dict[str, Outcome]:
         """What the node says of each key, up to the first of which it says nothing."""

@@ -20,13 +20,10 @@ DEFECTS = {"no-force-sync": "forceSync=no"}  # settings with which ZooKeeper its
 
 class ZooKeeperBackend(Backend):
     name = "zookeeper"
-    abilities = frozenset(
-        {
-            *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
-            *(Ability.DISK_FILES, Ability.CRASH_POINTS),
-            *disks.ABILITIES,
-        }
-    )
+    abilities = disks.ABILITIES | {
+        *(Ability.PAUSE, Ability.LINKS, Ability.LEADER, Ability.WIPE, Ability.FINAL_STATE, Ability.SESSIONS),
+        *(Ability.DISK_FILES, Ability.CRASH_POINTS),
+    }
     evidence = LOGS
 
     @property
