@@ -11,8 +11,9 @@ import msgspec
 from zab_chaos.faults.targets import Target
 from zab_chaos.node.config import Limits, Timing
 
+BAD_PATH = "bad-path"
 OPERATIONS = (
-    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children",
+    "create", "sequential", "set", "cas", "delete", "check", "multi", "get", "exists", "children", BAD_PATH,
 )  # fmt: skip
 SETTLE_SECONDS = 20.0  # how long what awaits a fault waits for it
 EXITS = {"PASS": 0, "VIOLATION": 1, "UNKNOWN": 2, "HARNESS-ERROR": 3, "BEYOND-FAULT-MODEL": 5}

@@ -13,6 +13,8 @@ from zab_chaos.faults.scenario import Disk
 EPOCHS = (2, 3, 3, 4)
 WRITTEN = (0, 0, 1, 2, 3)  # transactions in an epoch
 HEARD = 0.3  # how often a node outside has promised an epoch, too
+OLD = 0.3  # how often all of that came after other epochs, which have left nothing
+AGES = (253, 2**16 - 3)  # epochs: soon their numbers need another byte
 
 
 def draw_disks(random: Random, nodes: int) -> tuple[Disk, ...]:
@@ -20,7 +22,7 @@ def draw_disks(random: Random, nodes: int) -> tuple[Disk, ...]:
     while True:
         disks = _play(random, nodes)
         if any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in permutations(disks, 2)):
-            return disks
+            return _after(random.choice(AGES), disks) if random.random() < OLD else disks
 
 
 def _play(random: Random, nodes: int) -> tuple[Disk, ...]:
@@ -40,3 +42,16 @@ def _play(random: Random, nodes: int) -> tuple[Disk, ...]:
             log = (*history, *((epoch, counter) for counter in range(1, held + 1)))
             disks[node] = Disk(node=node, accepted_epoch=epoch, current_epoch=epoch, log=log)
     return tuple(disk for disk in disks.values() if disk.accepted_epoch)
+
+
+def _after(epochs: int, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+    """The same, so many epochs later."""
+    return tuple(
+        Disk(
+            node=disk.node,
+            accepted_epoch=disk.accepted_epoch + epochs,
+            current_epoch=disk.current_epoch and disk.current_epoch + epochs,
+            log=tuple((epoch + epochs, counter) for epoch, counter in disk.log),
+        )
+        for disk in disks
+    )

@@ -12,7 +12,7 @@ import msgspec
 
 from zab_chaos.faults.nemesis import DAMAGE, draw
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.scenario import OPERATIONS, Disk, Nemesis, Scenario, Workload, overrides
+from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Disk, Nemesis, Scenario, Workload, overrides
 from zab_chaos.harness.explore.past import draw_disks
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import ANY, DISK_STEPS, FILE_STEPS, POINTS
@@ -112,6 +112,11 @@ TIMEOUTS = (0.3, 0.5, 1.0, 3.0)  # seconds
 # again as ones that know nothing.
 VISITING = 0.15
 STAY = 3.0  # operations between two such ends, on average
+# What no state would allow is refused by itself, and is no transaction. In some seeds clients ask for such things, too.
+ASTRAY = 0.08
+ASTRAY_MIX = {"set": 2.0, "get": 1.0, BAD_PATH: 2.0}
+# A node that is a quorum by itself waits for nobody's acknowledgement.
+ALONE = 0.03
 # What is sent to a peer fits into its queue, or ends the session. In some seeds hardly anything fits.
 CROWDED = 0.2
 QUEUES = (1, 2)  # frames
@@ -134,6 +139,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             workload = replace(workload, rate=min(workload.rate, float(emphasis.choice(focus.rates))))
     if Random(f"restless {seed}").random() < RESTLESS:
         workload = _restless(workload)
+    elif Random(f"astray {seed}").random() < ASTRAY:
+        workload = replace(workload, mix=ASTRAY_MIX, burst=max(workload.burst, 3))
     workload = _with_clients(Random(f"clients {seed}"), workload)
     drawn = replace(
         scenario,
@@ -160,6 +167,8 @@ def draw_swarm(scenario: Scenario, seed: int, weights: Weights = EVEN) -> Scenar
             drawn = _with_disks_that_break(emphasis, drawn, weights)
         if focus is LAGGING:
             drawn = _with_nodes_that_lag(drawn, weights)
+        elif Random(f"alone {seed}").random() < ALONE and not scenario.disks:
+            drawn = _alone(drawn)
     return replace(drawn, source=drawn.to_toml())
 
 
@@ -230,7 +239,7 @@ def _with(given: Limits, changes: Mapping[str, int]) -> Limits:
 
 
 def _workload(random: Random, duration: float) -> Workload:
-    kinds = [name for name in OPERATIONS if name != "set"]
+    kinds = [name for name in OPERATIONS if name not in ("set", BAD_PATH)]
     operations = random.sample(kinds, random.randint(1, 7))
     mix = {"set": 4.0, **{name: float(random.randint(1, 3)) for name in operations}}
     return Workload(
@@ -266,6 +275,12 @@ def _nemesis(random: Random, given: Nemesis, weights: Weights) -> Nemesis:
     faults = {name: float(random.choice((1, 1, 3, 10))) * weights.faults.get(name, 1.0) for name in chosen}
     keeps = random.random() < KEEPS_QUORUM
     return replace(given, faults=faults, every=every, keep_quorum=keeps, points=weights.points)
+
+
+def _alone(drawn: Scenario) -> Scenario:
+    """With one node, which may break."""
+    assert drawn.nemesis is not None
+    return replace(drawn, nodes=1, disks=(), nemesis=replace(drawn.nemesis, keep_quorum=False))
 
 
 def _with_disks_that_break(random: Random, drawn: Scenario, weights: Weights) -> Scenario:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from msgspec import structs
 
-from zab_chaos.faults.scenario import OPERATIONS, Operation, Scenario
+from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Operation, Scenario
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set, Step
 
@@ -155,6 +155,8 @@ class Draw:
             return self._composed(data) if composed else self._multi(path, data, version)
         if kind == "check":
             return Check(path, self._versions.get(path, ANY) if asked.version is None else version)
+        if kind == BAD_PATH:
+            return self._astray(path, data)
         if kind == "get":
             return Get(path)
         return Exists(path) if kind == "exists" else Children(path)
@@ -217,6 +219,19 @@ class Draw:
             return self._delete(path, data, None)
         version = ANY if kind == "set" else self._condition(path)
         return Check(path, version) if kind == "check" else Set(path, data, version)
+
+    def _astray(self, parent: str, data: bytes) -> Request:
+        """Any request for a path that no znode can have."""
+        path = self._forms.choice(
+            (parent[1:], f"{parent}/", f"/{parent}", f"{parent}//x", f"{parent}/./x", f"{parent}/..")
+        )
+        return self._forms.choice(
+            (
+                *(Get(path), Exists(path), Children(path)),
+                *(Set(path, data), Create(path, data), Delete(path), Check(path)),
+                Multi([Set(parent, data), Create(path, data)]),
+            )
+        )
 
     def _multi(self, path: str, data: bytes, version: int) -> Multi:
         """Two to nine steps. Now and then one must be refused: then nothing of those before it may be seen. Some of those

@@ -12,6 +12,7 @@ from zab_chaos.faults.initial_and_final import disagreements
 from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
+from zab_chaos.harness.explore.past import AGES
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.node.clients.sessions import Sessions
@@ -19,6 +20,7 @@ from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.tree import primary
 
 SEEDS = range(1, 200)
 TRIED = 6  # of them in each test run; all of them with `zab explore long-mix --swarm --seeds 1..200`
@@ -140,6 +142,27 @@ def test_in_some_seeds_clients_come_and_go(shipped: Callable[[str], Scenario]) -
     assert all(one.visits * swarm.STAY == pytest.approx(one.rate) for one in visiting)
 
 
+def test_in_some_seeds_clients_ask_for_what_no_znode_is_called(
+    shipped: Callable[[str], Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    astray = [one for one in drawn if one.workload.mix == swarm.ASTRAY_MIX]
+    assert 0.5 < len(astray) / len(drawn) / swarm.ASTRAY < 1.5
+    monkeypatch.setattr(primary, "flaw", lambda path: None)
+    done = simulate(astray[0], astray[0].seed or 0, None)
+    found = done.verdict.property("values and versions").violations
+    assert "whatever the state, a path in it is wrong" in found[0].words
+
+
+def test_some_ensembles_have_one_node(shipped: Callable[[str], Scenario]) -> None:
+    drawn = [swarm.draw_swarm(shipped("long-mix"), seed) for seed in SEEDS]
+    alone = [one for one in drawn if one.nodes == 1]
+    assert 0.3 < len(alone) / len(drawn) / swarm.ALONE < 1.5
+    assert all(one.schedule() for one in alone)
+    done = simulate(alone[0], alone[0].seed or 0, None)
+    assert done.verdict.exit == 0, done.verdict.reasons
+
+
 def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_other(
     shipped: Callable[[str], Scenario],
 ) -> None:
@@ -151,6 +174,9 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
         pairs = list(permutations(one.disks, 2))
         assert any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in pairs)
         assert parse(one.source).disks == one.disks
+    ages = [max(disk.accepted_epoch for disk in one.disks) for one in old]
+    assert all(any(age > epochs for age in ages) for epochs in AGES)
+    assert min(ages) < min(AGES)
 
 
 def test_disks_that_are_given_are_kept(shipped: Callable[[str], Scenario]) -> None:

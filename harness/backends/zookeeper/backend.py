@@ -4,7 +4,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.scenario import Scenario
+from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Scenario
 from zab_chaos.harness.backends.backend import Backend, Deployment, RunOptions
 from zab_chaos.harness.backends.processes import disks
 from zab_chaos.harness.backends.zookeeper import releases
@@ -25,6 +25,7 @@ class ZooKeeperBackend(Backend):
         *(Ability.DISK_FILES, Ability.CRASH_POINTS),
     }
     evidence = LOGS
+    operations = frozenset(OPERATIONS) - {BAD_PATH}  # kazoo refuses such a path itself, or asks for another one
 
     @property
     def defects(self) -> Mapping[str, str]:
