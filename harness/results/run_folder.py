@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.errors import BadInput, HarnessError
+from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.umask import umask
 from zab_chaos.model import manifest
 from zab_chaos.model.events import UNREADABLE
@@ -21,6 +22,7 @@ from zab_chaos.model.verdict import Outcome, Verdict
 
 _IN_ORDER = threading.Lock()  # lines of harness.jsonl come from several threads, and are in the order of their times
 PARTS = ("trace", "log", "record", "data", "config")
+RUN = "run.json"
 FACTS: dict[str, Any] = {  # the types of those fields of run.json that are shown; the others are only passed on
     "scenario": str, "seed": int, "nodes": int, "backend": str, "expect": dict, "defect": str | None,
     "command": str | None, "commit": str | None, "dump": str | None, "outcome": str,
@@ -49,11 +51,11 @@ class RunFolder:
 
     def write_run(self, facts: dict[str, Any]) -> None:
         """Write run.json atomically, so that a reader never sees half of it."""
-        write_whole(self.file("run.json"), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        write_whole(self.file(RUN), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
     def read_run(self) -> dict[str, Any]:
         """Read run.json; empty if it is missing or unreadable. Fields without their documented type are left out."""
-        facts = read_json(self.file("run.json"))
+        facts = read_json(self.file(RUN))
         return {key: value for key, value in facts.items() if isinstance(value, FACTS.get(key, object))}
 
     def read_verdict(self) -> Verdict | None:
@@ -153,14 +155,14 @@ def _point_latest(results: Path, run: Path) -> None:
 
 def below(root: Path) -> set[Path]:
     """The folder of every run at any depth below `root`; one that links lead to is there once."""
-    return {path.parent.resolve() for path in root.glob("**/run.json")}
+    return {path.parent.resolve() for path in files.below(root, [RUN])}
 
 
 def find(results: Path, name: str) -> RunFolder:
     """Find a stored run by its path, by its path below the results folder, or as `latest`. Raises BadInput."""
     for path in (Path(name), results / name):
-        if path.joinpath("run.json").is_file():
+        if path.joinpath(RUN).is_file():
             return RunFolder(path.resolve())
-    known = sorted(str(run.parent.relative_to(results)) for run in results.glob("**/run.json"))
+    known = sorted(str(run.parent.relative_to(results)) for run in files.below(results, [RUN]))
     some = "\n".join(f"  {run}" for run in known[-5:]) or "  (none yet)"
     raise BadInput(f"no run at {name}: there is no run.json. The newest runs in {results}:\n{some}")

@@ -26,6 +26,7 @@ from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.report.progress import Quiet
+from zab_chaos.harness.results.run_folder import below
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.harness.runs.options import options_for, read
 from zab_chaos.harness.runs.run import run
@@ -257,8 +258,8 @@ def command(backend: Backend, tmp_path: Path) -> Iterator[subprocess.Popen[bytes
 
 def under_way(process: subprocess.Popen[bytes], folder: Path) -> list[psutil.Process]:
     """Wait until clients work; all its processes then. The simulator writes at the end, so it gets a second there."""
-    assert wait_until(lambda: bool(list(folder.glob("results/*/*/run.json"))), SECONDS)
-    (run_folder,) = (path.parent for path in folder.glob("results/*/*/run.json"))
+    assert wait_until(lambda: bool(below(folder / "results")), SECONDS)
+    (run_folder,) = below(folder / "results")
     begun = time.monotonic()
 
     def works() -> bool:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from zab_chaos.faults.filesystem import mount
+from zab_chaos.harness.machine import files
 from zab_chaos.harness.machine.ports import lock_files
 from zab_chaos.node.net import keys
 
@@ -56,7 +57,7 @@ def remove(results: Path) -> list[Path]:
     """Remove what nobody holds: key files and mounts of runs below `results`, and port locks; what was removed."""
     unmounted = _unmount(results)  # first: whoever looks into them fails
     names = {path.name for path in keys.files_in(results)}
-    key_files = [path for path in results.glob("**/config/*.json") if path.name in names]
+    key_files = [path for path in files.below(results, names) if path.parent.name == "config"]
     candidates = [*key_files, *lock_files()]
     return [*unmounted, *(path for path in sorted(candidates) if _remove_free(path))]
 
