@@ -15,7 +15,7 @@ from zab_chaos.model.world.world import Plan
 @dataclass(frozen=True, slots=True)
 class Simulated:
     """A run of which only the judgement is kept. `trouble`: where the harness failed; `seconds`: of virtual time, without
-    those at the end in which the nodes were left alone, which cost next to nothing; `invoked`: operations of the clients;
+    those at the end in which the nodes were left alone, which cost little; `invoked`: operations of the clients;
     `events`: lines of the nodes' traces."""
 
     verdict: Verdict
