@@ -6,25 +6,31 @@ needed: a value's operations must be together in the order, so when they had to 
 counts (Gibbons and Korach, 1997). Else there is a search, just in time (Lowe, 2017): an operation is put in its place only
 when one must return, so what is kept are the states that may be, each with those of the outstanding operations that have
 taken effect in it. An operation whose outcome is unknown stays outstanding for good: it may take effect at any time after
-its call, or never.
+its call, or never. What makes no difference to any answer is left out, so that few of them are carried from one return to
+the next, however long the history is.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from contextlib import suppress
+from heapq import heapify, heappop, heappush
+from itertools import count, pairwise
 
 from msgspec import Struct
 
 from zab_chaos.model.events import Complete, Invoke
 from zab_chaos.node.tree.refusal import BAD_VERSION, NO_NODE, NODE_EXISTS
 
-MOST = 200_000  # configurations of one key that are looked at, at most
+MOST = 200_000  # configurations that are looked at for each thousand operations of a key, at most
 BEFORE, NEVER = -1, 2**63  # times
+NOTHING: frozenset[int] = frozenset()
 UNSHOWN = -1  # instead of a value that no read has shown; no CRC-32
 TELLING = frozenset({NODE_EXISTS, NO_NODE, BAD_VERSION})  # refusals that say something of the key's state
 
 State = tuple[int | None, int] | None  # the value's CRC-32 and the version; None: there is no such key
-Configuration = tuple[State, frozenset[int]]  # and the outstanding operations that have taken effect
+Numbers = frozenset[int]  # of calls, by their place
+Configuration = tuple[State, Numbers, Numbers]  # and the outstanding calls that have taken effect: answered, unknown
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -93,21 +99,30 @@ class _Zone(Struct, frozen=True, gc=False):
 
 def by_search(kept: Sequence[Call]) -> Call | None:
     """Likewise, for all operations."""
+    stuck = _stuck(kept)
+    if stuck is None:
+        return None
+    returns = [number for number, returns in _in_time(kept) if returns]
+
+    def wrong(place: int) -> bool:
+        """Whether no order explains what was known after so many more returns."""
+        known = set(returns[: place + 1])
+        return _stuck([call if n in known else Call(call.invoke, None) for n, call in enumerate(kept)]) is not None
+
+    first = returns.index(stuck)  # the answers after it counted, too: one of them may be what is wrong
+    with suppress(GaveUp):
+        first = bisect_left(range(len(returns) - 1), True, first, key=wrong)
+    return kept[returns[first]]
+
+
+def _stuck(kept: Sequence[Call]) -> int | None:
+    """The return at which no configuration is left, by its call's number."""
     search = _Search.of(kept)
-    outstanding: dict[int, Call] = {}
-    possible: set[Configuration] = {(None, frozenset())}
-    looked = 0
     for number, returns in _in_time(kept):
         if not returns:
-            outstanding[number] = kept[number]
-            continue
-        possible, more = search.returned(number, outstanding, possible)
-        looked += more
-        if not possible:
-            return kept[number]
-        if looked > MOST:
-            raise GaveUp(f"more than {MOST:,} possibilities")
-        del outstanding[number]
+            search.outstanding[number] = kept[number]
+        elif not search.returned(number):
+            return number
     return None
 
 
@@ -145,97 +160,115 @@ def _in_time(calls: Sequence[Call]) -> Iterator[tuple[int, bool]]:
         yield number, returns
 
 
-class _Search(Struct, frozen=True, gc=False):
-    """One key's search, and what spares it possibilities that make no difference.
+class _Search(Struct, gc=False):
+    """One key's search: the operations that are outstanding, and the configurations that may be.
 
-    `shown`: the values that a read has shown; all others are one. `unknown`: the writes of unknown outcome. `alike`: of those
-    whose value nobody was shown, what they would do; one that was called earlier does as well as a later one. `removed`:
-    whether the key may have been deleted; else its version never falls.
+    Four rules leave out what makes no difference:
+
+    - A value counts only as long as some read that shows it has not taken effect; all others are one.
+    - A value that is written once can't be replaced as long as that is so: it would never come back.
+    - What changes nothing takes effect as soon as its answer is true: nothing is lost by that.
+    - Of unknown operations as few as possible have taken effect. Of two that would do the same now, the one that can do less
+      later goes first: it needs a version, or that there is no such key.
+
+    `reads`: by value, those that show it and have not returned. `once`: the values that are written once. `alike`: what an
+    unknown operation does: whether it deletes, and the value that it writes, if some read shows that.
     """
 
     versions: bool
-    removed: bool
-    shown: frozenset[int | None]
-    unknown: frozenset[int]
-    alike: dict[int, tuple[str, int | None]]
+    reads: dict[int | None, set[int]]
+    once: frozenset[int | None]
+    alike: dict[int, tuple[bool, int | None]]
+    most: int
+    looked: int
+    outstanding: dict[int, Call]
+    possible: list[Configuration]
 
     @classmethod
     def of(cls, kept: Sequence[Call]) -> "_Search":
-        shown = frozenset(call.answer.value for call in kept if call.invoke.op == "get" and call.answer is not None)
-        unknown = frozenset(number for number, call in enumerate(kept) if not call.known)
+        reads: dict[int | None, set[int]] = {}
+        for number, call in enumerate(kept):
+            if call.invoke.op == "get" and call.answer is not None and call.answer.outcome == "ok":
+                reads.setdefault(call.answer.value, set()).add(number)
+        written = Counter(call.invoke.value for call in kept if call.invoke.op in ("set", "create"))
         return cls(
-            any(call.invoke.version is not None or _version(call) is not None for call in kept),
-            any(call.invoke.op == "delete" for call in kept),
-            shown,
-            unknown,
-            {
-                number: (kept[number].invoke.op, kept[number].invoke.version)
-                for number in unknown
-                if kept[number].invoke.op == "delete" or kept[number].invoke.value not in shown
+            versions=any(call.invoke.version is not None or _version(call) is not None for call in kept),
+            reads=reads,
+            once=frozenset(value for value, times in written.items() if times == 1),
+            alike={
+                number: (call.invoke.op == "delete", call.invoke.value if call.invoke.value in reads else UNSHOWN)
+                for number, call in enumerate(kept)
+                if not call.known
             },
+            most=MOST * (1 + len(kept) // 1000),
+            looked=0,
+            outstanding={},
+            possible=[(None, NOTHING, NOTHING)],
         )
 
-    def returned(
-        self, number: int, outstanding: dict[int, Call], possible: set[Configuration]
-    ) -> tuple[set[Configuration], int]:
-        """The configurations that may be after this operation has returned, and how many were looked at."""
-        found: set[Configuration] = {(state, done - {number}) for state, done in possible if number in done}
-        open_ones = [one for one in possible if number not in one[1]]
-        seen = set(open_ones)
-        told = _version(outstanding[number])
-        while open_ones:
-            state, done = open_ones.pop()
-            tried = set()
-            for other, call in outstanding.items():
-                if other in done or (kind := self.alike.get(other)) in tried:
-                    continue
-                if kind is not None:
-                    tried.add(kind)
-                legal, after = self._effect(call, state)
-                if not legal or (other in self.unknown and after == state):
-                    continue
-                if other == number:
-                    found.add((after, done))
-                elif (
-                    not self._passed(after, told)
-                    and (reached := (after, self._used(after, done | {other}, outstanding))) not in seen
-                ):
-                    seen.add(reached)
-                    open_ones.append(reached)
-            if len(seen) > MOST:
-                raise GaveUp(f"more than {MOST:,} possibilities")
-        return self._least(found), len(seen)
+    def returned(self, number: int) -> bool:
+        """Whether any configuration is left when this operation has returned. Raises GaveUp."""
+        asking = [other for other, call in self.outstanding.items() if _only_asks(call)]
+        writing = sorted(self.outstanding.keys() - asking, key=self._ability)
+        left: list[Configuration] = []
+        fewest: dict[tuple[State, Numbers], list[Numbers]] = {}
+        order = count()
+        ahead = [(len(one[2]), next(order), one) for one in self.possible]
+        heapify(ahead)
+        while ahead:  # those first of which few unknown operations have taken effect
+            state, done, used = self._settled(heappop(ahead)[2], asking)
+            self.looked += 1
+            if self.looked > self.most:
+                raise GaveUp(f"more than {MOST:,} possibilities for each thousand operations")
+            others = fewest.setdefault((state, done), [])
+            if any(other <= used for other in others):
+                continue
+            others.append(used)
+            if number in done:
+                left.append((state, done - {number}, used))
+                continue
+            for one in self._steps((state, done, used), writing):
+                heappush(ahead, (len(one[2]), next(order), one))
+        self.possible = left
+        del self.outstanding[number]
+        for showing in self.reads.values():
+            showing.discard(number)
+        return bool(left)
 
-    def _effect(self, call: Call, state: State) -> tuple[bool, State]:
-        legal, after = _effect(call, state, self.versions)
-        return legal, after if after is None or after[0] in self.shown else (UNSHOWN, after[1])
+    def _ability(self, number: int) -> tuple[bool, int]:
+        """Orders operations: those first that can do less."""
+        invoke = self.outstanding[number].invoke
+        return invoke.version is None and invoke.op != "create", number
 
-    def _passed(self, state: State, told: int | None) -> bool:
-        """Whether the version that was told can't come any more."""
-        return told is not None and state is not None and state[1] > told and not self.removed
+    def _settled(self, one: Configuration, asking: Sequence[int]) -> Configuration:
+        """With all that can be answered now."""
+        state, done, used = one
+        done = done.union([number for number in asking if _effect(self.outstanding[number], state, self.versions)[0]])
+        return self._plain(state, done), done, used
 
-    def _used(self, state: State, done: frozenset[int], outstanding: dict[int, Call]) -> frozenset[int]:
-        """Without those of unknown outcome that could not take effect any more in any case: their version is over."""
-        if self.removed or state is None:
-            return done
-        over = {
-            number
-            for number in done & self.unknown
-            if (wanted := outstanding[number].invoke.version) is not None and wanted < state[1]
-        }
-        return done - over
+    def _plain(self, state: State, done: Numbers) -> State:
+        """Without a value that no read is to show any more."""
+        return state if state is None or self._awaited(state[0], done) else (UNSHOWN, state[1])
 
-    def _least(self, found: set[Configuration]) -> set[Configuration]:
-        """Without those that differ from another one only in that more of unknown outcome has taken effect."""
-        if len(found) < 2:
-            return found
-        kept: dict[Configuration, list[frozenset[int]]] = {}
-        for state, done in sorted(found, key=lambda one: len(one[1])):
-            others = kept.setdefault((state, done - self.unknown), [])
-            used = done & self.unknown
-            if not any(other <= used for other in others):
-                others.append(used)
-        return {(state, certain | used) for (state, certain), others in kept.items() for used in others}
+    def _awaited(self, value: int | None, done: Numbers) -> bool:
+        return not self.reads.get(value, NOTHING) <= done
+
+    def _steps(self, one: Configuration, writing: Sequence[int]) -> Iterator[Configuration]:
+        """What may be when one more write has taken effect."""
+        state, done, used = one
+        if state is not None and state[0] in self.once and self._awaited(state[0], done):
+            return
+        tried = set()
+        for number in writing:
+            call = self.outstanding[number]
+            legal, after = _effect(call, state, self.versions)
+            if not legal or number in done or number in used:
+                continue
+            if call.known:
+                yield after, done | {number}, used
+            elif self.alike[number] not in tried and self._plain(after, done) != state:
+                tried.add(self.alike[number])
+                yield after, done, used | {number}
 
 
 def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
@@ -261,6 +294,12 @@ def _effect(call: Call, state: State, versions: bool) -> tuple[bool, State]:
             return False, state
     after = (call.invoke.value, state[1] + 1 if state is not None and versions else 0)
     return _fits(answer, after), after
+
+
+def _only_asks(call: Call) -> bool:
+    """Whether it leaves the key as it is, whatever that is."""
+    refused = call.answer is not None and call.answer.outcome == "failed"
+    return call.known and (refused or call.invoke.op in ("get", "exists", "check"))
 
 
 def _refused(call: Call, state: State, error: str | None) -> bool:
