@@ -1,5 +1,6 @@
 """The open-loop workload of `zab_chaos.harness.workload`, for clients that ask one thing at a time: a thread each."""
 
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +13,18 @@ from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, 
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
-from zab_chaos.node.tree.requests import Create, Request, Set
+from zab_chaos.node.tree.requests import Create, Exists, Get, Request, Set
 
 NAP_SECONDS = 0.05
+MADE = 0.5  # how often a drawn read asks for a key that some client has made, if there is one
+LAST_MADE = 50  # of those that were made last
 
 
 class SystemLoad(ThreadedLoad):
     """Implements `zab_chaos.harness.backends.backend.Load`.
 
-    First every key is written once, then the load begins. `line`: makes the client of a number, from 1; `creates`: keys
-    are made by `create`, else by `set`.
+    First every key is written once, then the load begins. Drawn reads ask for keys that clients have made, too. `line`: makes
+    the client of a number, from 1; `creates`: keys are made by `create`, else by `set`.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class SystemLoad(ThreadedLoad):
         self._seed = seed
         self._outcomes = outcomes
         self._creates = creates
+        self._made: list[str] = []
         self._start_ns = 0
         self._grace_end = float("inf")
         self._threads = [
@@ -90,6 +94,7 @@ class SystemLoad(ThreadedLoad):
                     self._stopping.wait(AGAIN_NS / 1e9)
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
+        draws = random.Random(f"{self._seed}/{line.number}/made")
         while not self._stopping.is_set():
             due = agenda.due_ns
             if due is None or not self._until(self._start_ns + due):
@@ -100,11 +105,21 @@ class SystemLoad(ThreadedLoad):
             nodes = nodes_named(asked.node, self._taken)
             if nodes:
                 line.move(nodes[0])
+            if not self._load.operations:
+                request = self._of_made(request, draws)
             outcome = self._ask(line, request, self._start_ns + due)
+            if isinstance(request, Create) and isinstance(outcome, Ok):
+                self._made.append(outcome.path or request.path)
             if outcome is not None:
                 agenda.learn(request, outcome)
                 if asked.name is not None and not isinstance(outcome, Unknown):
                     self.answered |= {asked.name}
+
+    def _of_made(self, request: Request, draws: random.Random) -> Request:
+        """A read asks as often as not for a key that some client has made: what is lost in mid-run may be back in the end."""
+        if not isinstance(request, Get | Exists) or draws.random() >= MADE or not self._made:
+            return request
+        return type(request)(draws.choice(self._made[-LAST_MADE:]))
 
     def _until(self, at_ns: int) -> bool:
         """Wait until it is time. False if the load stops before."""

@@ -1,0 +1,94 @@
+"""The load of a system that is not ours: its clients read what others have made, while the run goes on."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
+from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Request, done
+from zab_chaos.harness.backends.system.clients import SystemLine, Then
+from zab_chaos.harness.backends.system.history import History
+from zab_chaos.harness.backends.system.workload import SystemLoad
+from zab_chaos.harness.workload.operations import Load
+from zab_chaos.model.oracle.oracle import judge
+
+ENOUGH = 300  # answers
+
+
+def own(path: object) -> bool:
+    """Whether a client has chosen this key, and not the workload."""
+    return str(path).count("/") > 1
+
+
+class Store:
+    """Makes keys and reads them. From the 100th answer to the 200th, one that forgets has none that a client has made."""
+
+    def __init__(self, forgets: bool) -> None:
+        self.held: dict[str, bytes] = {}
+        self.answers = 0
+        self.enough = threading.Event()
+        self._forgets = forgets
+        self._lock = threading.Lock()
+
+    def ask(self, request: Request) -> object:
+        with self._lock:
+            self.answers += 1
+            if self.answers >= ENOUGH:
+                self.enough.set()
+            if isinstance(request, Create):
+                self.held[request.path] = request.data
+                return done()
+            assert isinstance(request, Get)
+            forgotten = self._forgets and own(request.path) and 100 <= self.answers < 200
+            if forgotten or request.path not in self.held:
+                return Failed("no node", "")
+            return done(self.held[request.path])
+
+
+class OfStore(Client):
+    def __init__(self, ask: Callable[[Request], object]) -> None:
+        self._ask = ask
+
+    def submit(self, request: Request, then: Then) -> None:
+        then(self._ask(request))  # type: ignore[arg-type]
+
+    def close(self) -> None: ...
+
+
+def run(folder: Path, store: Store) -> list[dict[str, object]]:
+    """Has some hundred operations done; what was asked."""
+    history = History(folder / "ops.jsonl", OutcomeCounts())
+    connect = {1: lambda: OfStore(store.ask)}
+    work = Load(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
+    load = SystemLoad(
+        lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
+    )
+    load.start()
+    assert store.enough.wait(60)
+    load.stop()
+    history.close()
+    lines = [json.loads(line) for line in (folder / "ops.jsonl").read_text().splitlines()]
+    at = lines[-1]["t"] + 1
+    milestones = [{"t": at, "event": name} for name in ("workload-stopped", "safety-ended", "converged")]
+    folder.joinpath("harness.jsonl").write_text("".join(json.dumps(line) + "\n" for line in milestones))
+    said = {"nodes": 1, "outcome": "finished", "expect": {"min_acked": 1, "progress_within": 60}, "evidence": "history"}
+    folder.joinpath("run.json").write_text(json.dumps(said))
+    return [line for line in lines if line["type"] == "invoke"]
+
+
+def test_clients_read_what_any_of_them_has_made(tmp_path: Path) -> None:
+    asked = run(tmp_path, Store(forgets=False))
+    makers = {one["path"]: one["client"] for one in asked if one["op"] == "create" and own(one["path"])}
+    reads = [(one["client"], makers[one["path"]]) for one in asked if one["op"] == "get" and own(one["path"])]
+    assert {maker == client for client, maker in reads} == {True, False}
+    assert judge(tmp_path, stored=False).exit == 0
+
+
+def test_a_store_that_forgets_in_mid_run_is_found(tmp_path: Path) -> None:
+    store = Store(forgets=True)
+    run(tmp_path, store)
+    verdict = judge(tmp_path, stored=False)
+    assert verdict.violated[0] == "linearizable keys"
+    words = verdict.property("linearizable keys").violations[0].words
+    assert own(words.split(" ")[0]), words
