@@ -95,6 +95,7 @@ class SystemLoad(ThreadedLoad):
 
     def _work(self, line: SystemLine, agenda: Agenda) -> None:
         draws = random.Random(f"{self._seed}/{line.number}/made")
+        drawn = not self._load.operations
         while not self._stopping.is_set():
             due = agenda.due_ns
             if due is None or not self._until(self._start_ns + due):
@@ -105,7 +106,7 @@ class SystemLoad(ThreadedLoad):
             nodes = nodes_named(asked.node, self._taken)
             if nodes:
                 line.move(nodes[0])
-            if not self._load.operations:
+            if drawn:
                 request = self._of_made(request, draws)
             outcome = self._ask(line, request, self._start_ns + due)
             if isinstance(request, Create) and isinstance(outcome, Ok):
