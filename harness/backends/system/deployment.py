@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zab_chaos.harness.backends.system.backend import Place, SystemBackend
 
 TIMEOUT_SECONDS = 3.0  # after which what is asked at the end is unknown
-OTHERS = 200  # keys beside the workload's that are read at the end, at most
+MOST = 200  # keys of the workload that are written at the end, and others that are read, at most
 AT_THE_END = 1_000_000  # the numbers of the clients that ask at the end begin here
 
 
@@ -92,7 +92,8 @@ class SystemDeployment(ProcessDeployment):
         self._backend = backend
         self._defect = options.defect_path
         self._asked = 0  # clients at the end
-        self._serves = False  # a write was taken at the end
+        self._keys = [key_path(key) for key in range(scenario.workload.keys)]
+        self._unwritten = self._keys[-MOST:] if "set" in backend.operations else []  # at the end, so far
 
     def _build(self, stack: ExitStack) -> None:
         from zab_chaos.harness.backends.system.backend import Place
@@ -143,18 +144,22 @@ class SystemDeployment(ProcessDeployment):
         return led and 2 * len(up) > len(self.cluster.nodes)
 
     def disagreement(self) -> str | None:
-        """A write is taken through some node; then the workload's keys, and those written last of the others, are read through
-        each node, on record: all are to say the same."""
+        """The workload's keys, and those written last of the others, are read through each node, on record: all are to say the
+        same. Then each of the workload's is written through some node, and they are read again."""
         silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
         if silent:
             return f"no answer from {names(silent)}"
-        keys = [key_path(key) for key in range(self._scenario.workload.keys)]
-        refused = self._refused(keys[-1])
-        if refused is not None:
-            return f"no node takes a write: {refused}"
-        others = [path for path in self._history.written if path not in keys][-OTHERS:]
-        held = {node: self._ask(node, [Get(path) for path in keys + others]) for node in self.cluster.nodes}
-        for path in keys + others:
+        why = self._difference()
+        if why is None and self._unwritten:
+            why = self._refused() or self._difference()
+        return why
+
+    def _difference(self) -> str | None:
+        """A key of which two nodes do not say the same."""
+        others = [path for path in self._history.written if path not in self._keys][-MOST:]
+        keys = self._keys + others
+        held = {node: self._ask(node, [Get(path) for path in keys]) for node in self.cluster.nodes}
+        for path in keys:
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _says(outcome)]
             if unread:
@@ -163,16 +168,15 @@ class SystemDeployment(ProcessDeployment):
                 return f"{path} is not the same through {names(self.cluster.nodes)}"
         return None
 
-    def _refused(self, path: str) -> Outcome | None:
-        """What the last node has said that was to write this key; None if one writes it, or has before."""
-        if self._serves or "set" not in self._backend.operations:
-            return None
+    def _refused(self) -> str | None:
+        """The first key that no node lets be written, of those that none has written yet."""
         for node in self.cluster.nodes:
-            outcome = self._ask(node, [Set(path, f"end-{self._asked}".encode())])[path]
-            if isinstance(outcome, Ok):
-                self._serves = True
+            told = self._ask(node, [Set(path, f"end-{self._asked}".encode()) for path in self._unwritten])
+            self._unwritten = [path for path in self._unwritten if path not in told or not _says(told[path])]
+            if not self._unwritten:
                 return None
-        return outcome
+        path = self._unwritten[0]
+        return f"no node takes a write of {path}: {told[path]}"
 
     def _ask(self, node: int, requests: Sequence[Get | Set]) -> dict[str, Outcome]:
         """What the node says of each key, up to the first of which it says nothing."""

@@ -1,5 +1,6 @@
-"""What is asked in the end of a system that is not ours: one write, and through each node the keys that it was given."""
+"""What is asked in the end of a system that is not ours: through each node the keys that it was given, and a write of each."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +33,7 @@ SCENARIO = {"scenario": {"name": "two-keys", "nodes": 2}, "workload": {"keys": 2
 
 class Dicts(SystemBackend):
     """A node is a dict, and what one of them is told goes to all. What it holds of a key that is `None` it can't say.
-    `refusing` nodes take no writes."""
+    `refusing` nodes take no writes, nobody does of `stuck` keys."""
 
     name = "dicts"
     operations = frozenset({"get", "set", "create"})
@@ -41,6 +42,7 @@ class Dicts(SystemBackend):
         self.held: dict[int, dict[str, bytes | None]] = {1: {}, 2: {}}
         self.asked: list[tuple[int, str]] = []
         self.refusing: set[int] = set()
+        self.stuck: set[str] = set()
 
     def command(self, place: Place, defect: str | None) -> Sequence[str]:
         return []
@@ -57,6 +59,8 @@ class OfDict(Client):
         if isinstance(request, Set | Create):
             if self._node in self._backend.refusing:
                 return then(Failed("no leader", "not here"))
+            if request.path in self._backend.stuck:
+                return then(Unknown("it hangs"))
             for held in self._backend.held.values():
                 held[request.path] = request.data
             return then(done())
@@ -100,23 +104,41 @@ def test_the_workloads_keys_and_those_that_clients_made_are_read_through_each_no
     run.write(Set("/key-1", b"1"))
     run.write(Create("/key-1/3-17", b"2"))
     assert run.deployment.disagreement() is None
-    assert run.backend.asked == [(node, path) for node in (1, 2) for path in ("/key-0", "/key-1", "/key-1/3-17")]
+    once = [(node, path) for node in (1, 2) for path in ("/key-0", "/key-1", "/key-1/3-17")]
+    assert run.backend.asked == once + once  # before each of the workload's keys is written, and after it
 
 
-def test_some_node_takes_a_write_and_that_is_enough(run: Run) -> None:
+def written(run: Run) -> list[str]:
+    lines = [json.loads(line) for line in (run.folder / "ops.jsonl").read_text().splitlines()]
+    return [line["path"] for line in lines if line.get("op") == "set"]
+
+
+def test_each_of_the_workloads_keys_is_written_through_some_node_and_that_is_enough(run: Run) -> None:
     run.backend.refusing = {1}
     assert run.deployment.disagreement() is None
     assert run.deployment.disagreement() is None
-    written = [line for line in (run.folder / "ops.jsonl").read_text().splitlines() if '"op":"set"' in line]
-    assert len(written) == 2  # node 1 refused it; and what was taken once is not asked for again
+    assert written(run) == ["/key-0", "/key-0", "/key-1"]  # node 1 has refused the first; and each is taken once
+    assert run.backend.held[1] == run.backend.held[2] == {"/key-0": b"end-3", "/key-1": b"end-3"}
+
+
+def test_a_key_that_nobody_can_write_any_more_is_told(run: Run) -> None:
+    run.backend.stuck = {"/key-1"}
+    why = "no node takes a write of /key-1: Unknown(why='it hangs')"
+    assert [run.deployment.disagreement(), run.deployment.disagreement()] == [why, why]
+    assert written(run) == ["/key-0", "/key-1", "/key-1", "/key-1", "/key-1"]
+
+
+def test_what_is_wrong_is_read_before_it_is_written_anew(run: Run) -> None:
+    run.backend.held[2]["/key-1"] = b"else"
+    assert run.deployment.disagreement() == "/key-1 is not the same through node-1, node-2"
+    assert written(run) == []
 
 
 def test_nodes_that_can_be_read_and_take_no_writes_have_not_come_together(run: Run) -> None:
     run.backend.refusing = {1, 2}
     why = run.deployment.disagreement()
     assert why is not None
-    assert why.startswith("no node takes a write: Failed(error='no leader', words='not here'")
-    assert run.backend.asked == []
+    assert why.startswith("no node takes a write of /key-0: Failed(error='no leader', words='not here'")
     run.backend.refusing = set()
     assert run.deployment.disagreement() is None
 
@@ -128,11 +150,11 @@ def test_a_made_key_that_one_node_does_not_have_is_told(run: Run) -> None:
 
 
 def test_of_many_made_keys_those_asked_for_last_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.OTHERS", 2)
+    monkeypatch.setattr("zab_chaos.harness.backends.system.deployment.MOST", 2)
     for number in (1, 2, 3, 1):
         run.write(Create(f"/{number}", b""))
     assert run.deployment.disagreement() is None
-    assert [path for node, path in run.backend.asked if node == 1] == ["/key-0", "/key-1", "/3", "/1"]
+    assert [path for node, path in run.backend.asked if node == 1] == 2 * ["/key-0", "/key-1", "/3", "/1"]
 
 
 def test_a_node_that_says_nothing_of_a_key_is_not_asked_for_the_others(run: Run) -> None:
