@@ -475,6 +475,17 @@ def values_children_stale() -> Story:
 
 
 @violates("values and versions")
+def values_children_named_twice() -> Story:
+    """A list of children names one of them twice and another one not at all."""
+    story = ensemble()
+    story.write(path="/a/b")
+    story.write(path="/a/c")
+    story.read(op="children", children=["b", "b"])
+    story.settle()
+    return story
+
+
+@violates("values and versions")
 def values_children_left_out() -> Story:
     """An answer lists no children at all, and there is one."""
     story = ensemble()

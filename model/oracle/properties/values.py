@@ -256,4 +256,4 @@ class ValuesAndVersions(Checker):
 
 def _lists(complete: Complete, znode: Znode) -> bool:
     told = complete.children or []
-    return len(told) == len(znode.children) and znode.children.issuperset(told)
+    return len(told) == len(znode.children) and znode.children == set(told)
