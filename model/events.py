@@ -343,6 +343,25 @@ class Made(SessionLine, kw_only=True, tag="made"):
     zxid: Pair
 
 
+class Wrote(SessionLine, kw_only=True, tag="wrote"):
+    """The session's set of a znode was acknowledged. `value`: the CRC-32 of data that no other set of the session has."""
+
+    session: int
+    path: str
+    value: int
+    version: int
+    zxid: Pair
+
+
+class Refused(SessionLine, kw_only=True, tag="refused"):
+    """What was asked of `path` was certainly not done; `error` says why, at `zxid`."""
+
+    path: str
+    error: str
+    node: int
+    zxid: Pair
+
+
 class Ask(SessionLine, kw_only=True, tag="ask"):
     """A read that sets a watch is on its way."""
 
@@ -509,7 +528,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Made | Ask | Look | Synced | Fired | Again | Stand | Ended
+OfSession = Began | Lost | Over | Made | Wrote | Refused | Ask | Look | Synced | Fired | Again | Stand | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

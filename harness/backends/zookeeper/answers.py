@@ -21,7 +21,7 @@ with extra("zookeeper", "a client of ZooKeeper"):
 
 SEQUENTIAL = 2  # the flag of a create
 
-_REFUSALS: dict[type[BaseException], str] = {
+REFUSALS: dict[type[BaseException], str] = {
     kazoo.NoNodeError: refusal.NO_NODE,
     kazoo.NodeExistsError: refusal.NODE_EXISTS,
     kazoo.NotEmptyError: refusal.NOT_EMPTY,
@@ -66,7 +66,7 @@ def answered(request: ours.Request, result: Any, zxid: Zxid) -> Outcome:
 
 def refused(request: ours.Request, error: BaseException, zxid: Zxid) -> Outcome:
     """What an exception means. `zxid`: the server's last when it refused."""
-    name = _REFUSALS.get(type(error))
+    name = REFUSALS.get(type(error))
     if name is None:
         return Unknown(f"{type(error).__name__} {error}".strip())
     if name == refusal.NO_NODE and isinstance(request, ours.Create):

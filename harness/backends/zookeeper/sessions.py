@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from zlib import crc32
 
 import msgspec
 
 from zab_chaos.harness.backends.zookeeper import tree
+from zab_chaos.harness.backends.zookeeper.answers import REFUSALS
 from zab_chaos.harness.backends.zookeeper.client import RETRY, end_session, hang_up
 from zab_chaos.harness.backends.zookeeper.records import Evidence, ended
 from zab_chaos.harness.extras import extra
@@ -73,7 +75,7 @@ class Guest:
         self._nodes = {address: node for node, address in addresses.items()}
         self._ledger = ledger
         self._made = made
-        self._count = 0
+        self._count = self._writes = 0
         self._watched: dict[str, bool] = {}  # by path: whether it was there when the watch was set
         self._kazoo: Any = None
         self._session: int | None = None
@@ -125,14 +127,22 @@ class Guest:
         self._count += 1
         path, session = f"{ROOT}/e-{self.number}-{self._count}", self._session
 
-        def heard(_result: Any, zxid: Zxid, _node: int) -> None:
-            self._write("made", session=session, path=path, zxid=pair(zxid))
+        def heard(result: Any, zxid: Zxid, _node: int) -> None:
+            self._write("made", session=session, path=str(result), zxid=pair(zxid))
             self._made(path)
 
         self._ask(Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), heard)
 
     def write(self, path: str) -> None:
-        self._ask(SetData(path, b"%d" % self._count, -1), lambda result, zxid, node: None)
+        """Data that it writes nowhere else."""
+        self._writes += 1
+        data, session = b"%d of %d" % (self._writes, self.number), self._session
+
+        def heard(stat: Any, zxid: Zxid, _node: int) -> None:
+            value = crc32(data)
+            self._write("wrote", session=session, path=path, value=value, version=stat.version, zxid=pair(zxid))
+
+        self._ask(SetData(path, data, -1), heard)
 
     def look(self, path: str, *, watch: bool) -> None:
         """Whether it is there, and since when; `watch`: and be told when that changes."""
@@ -173,7 +183,7 @@ class Guest:
             self._watched[shown["path"]] = "changed" in shown
 
     def _ask(self, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
-        self._kazoo._call(request, _Answer(self, self._kazoo, heard))
+        self._kazoo._call(request, _Answer(self, self._kazoo, heard, request.path))
 
     # kazoo's thread
 
@@ -181,6 +191,13 @@ class Guest:
         node = self._node(kazoo)
         if node is not None and kazoo is self._kazoo and kazoo.last_zxid:
             heard(value, Zxid(kazoo.last_zxid), node)
+
+    def refused(self, kazoo: Any, path: str, error: str) -> None:
+        self.answered(
+            kazoo,
+            lambda _, zxid, node: self._write("refused", path=path, error=error, node=node, zxid=pair(zxid)),
+            None,
+        )
 
     def _changed(self, state: Any) -> None:
         session = self._kazoo._session_id if self._kazoo is not None else None
@@ -208,7 +225,7 @@ class Guest:
         there = [path for path in watched if self._watched[path] and path not in lists]
         missing = [path for path in watched if not self._watched[path]]
         request = SetWatches(kazoo.last_zxid, there, missing, [path[:-1] for path in lists])
-        kazoo._queue.appendleft((request, _Answer(self, kazoo, heard)))
+        kazoo._queue.appendleft((request, _Answer(self, kazoo, heard, ROOT)))
         kazoo._connection._write_sock.send(b"\0")
 
     def _node(self, kazoo: Any) -> int | None:
@@ -250,16 +267,20 @@ def _vector(paths: Sequence[str]) -> bytes:
 class _Answer:
     """Where kazoo puts what became of a request, in the thread that reads the connection."""
 
-    def __init__(self, guest: Guest, kazoo: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
+    def __init__(self, guest: Guest, kazoo: Any, heard: Callable[[Any, Zxid, int], None], path: str) -> None:
         self._guest = guest
         self._kazoo = kazoo
         self._heard = heard
+        self._path = path
 
     def set(self, value: Any) -> None:
         self._guest.answered(self._kazoo, self._heard, value)
 
     def set_exception(self, error: BaseException) -> None:
-        """Nothing that could be judged: nobody knows, or the znode has gone."""
+        """Nobody knows what became of it, unless it was refused for the state."""
+        reason = REFUSALS.get(type(error))
+        if reason is not None:
+            self._guest.refused(self._kazoo, self._path, reason)
 
 
 def _nothing(_event: Any) -> None:

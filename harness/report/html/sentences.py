@@ -119,6 +119,10 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "lost": lambda line: "lost its connection",
     "over": lambda line: f"had session {line['session']:#x} no more: {line['why']}",
     "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
+    "wrote": lambda line: f"wrote {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
+    "refused": lambda line: (
+        f"was refused {line['path']} by node {line['node']} at {_zxid(line['zxid'])}: {line['error']}"
+    ),
     "ask": lambda line: f"asked for {line['path']}, to watch it",
     "look": _looked,
     "synced": lambda line: f"had its sync answered by node {line['node']}, at {_zxid(line['zxid'])}",

@@ -4,12 +4,14 @@ Judged by sessions.jsonl: what clients with sessions were told, in the order in 
 the servers' logs, at which zxid each session ended, and what had become of each znode by then.
 """
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Stand, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
+Told = Look | Made | Wrote | Refused | Stand
 
 
 class Sessions(Checker):
@@ -17,9 +19,10 @@ class Sessions(Checker):
 
     Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
     server; that a read shows the znode's last change up to the zxid that its answer names, as the history has it; that the
-    history has, at the zxid that was told, each ephemeral znode that was acknowledged, made by that session; and that a session
-    writes nothing after its end. Does not verify what a run that has not converged may have delivered beyond its records, nor
-    that a session whose client was told that it had expired is over for the servers, too.
+    history has, at the zxid that was told, each ephemeral znode and each set that was acknowledged, by that session, a set
+    once; that what was refused for the state was refused in such a state; and that a session writes nothing after its end.
+    Does not verify what a run that has not converged may have delivered beyond its records, nor that a session whose client was
+    told that it had expired is over for the servers, too.
     """
 
     name = "sessions"
@@ -32,9 +35,10 @@ class Sessions(Checker):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._began: dict[int, Began] = {}  # by session
-        self._latest: dict[int, Look | Made | Stand] = {}  # by client: what its session was told last
+        self._latest: dict[int, Told] = {}  # by client: what its session was told last
         self._looks: list[Look] = []
-        self._made: list[Made] = []
+        self._done: list[Made | Wrote] = []
+        self._refused: list[Refused] = []
         self._ended: dict[int, Ended] = {}
 
     def on_began(self, line: Began) -> None:
@@ -44,8 +48,14 @@ class Sessions(Checker):
         if first is not line:
             self.found.add(f"session {line.session:#x} began a second time", [first, line])
 
-    def on_made(self, line: Made) -> None:
-        self._made.append(line)
+    def on_made(self, line: Made | Wrote) -> None:
+        self._done.append(line)
+        self._told(line)
+
+    on_wrote = on_made
+
+    def on_refused(self, line: Refused) -> None:
+        self._refused.append(line)
         self._told(line)
 
     def on_look(self, line: Look) -> None:
@@ -59,7 +69,7 @@ class Sessions(Checker):
     def on_ended(self, line: Ended) -> None:
         self._ended[line.session] = line
 
-    def _told(self, line: Look | Made | Stand) -> None:
+    def _told(self, line: Told) -> None:
         before = self._latest.get(line.client)
         if before is not None and packed(line.zxid) < packed(before.zxid):
             self.found.add(
@@ -73,9 +83,10 @@ class Sessions(Checker):
         for look in self._looks:
             if packed(look.zxid) <= self.facts.changes.upto:
                 self._shown(look)
-        for made in self._made:
-            if packed(made.zxid) <= self.facts.changes.upto:
-                self._there(made)
+        self._twice([it for it in self._done if packed(it.zxid) <= self.facts.changes.upto and self._there(it)])
+        for refused in self._refused:
+            if packed(refused.zxid) <= self.facts.changes.upto:
+                self._baseless(refused)
         if self._ended:
             self._after_the_end()
 
@@ -89,15 +100,49 @@ class Sessions(Checker):
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
 
-    def _there(self, made: Made) -> None:
+    def _there(self, line: Made | Wrote) -> bool:
         self.checked += 1
-        index = self.facts.ledger.index(packed(made.zxid))
+        index = self.facts.ledger.index(packed(line.zxid))
         txn = self.facts.effects.txns[index] if index is not None else None
-        if txn is None or txn[0] != made.session or ("create", made.path) not in [step[:2] for step in txn[2]]:
+        done: tuple[object, ...] = ("create", line.path)
+        if isinstance(line, Wrote):
+            done = "set", line.path, line.version, line.value
+        there = txn is not None and txn[0] == line.session and done in [step[: len(done)] for step in txn[2]]
+        if not there:
+            verb = "made" if isinstance(line, Made) else "wrote"
             self.found.add(
-                f"session {made.session:#x} was told that it made {made.path} at {show(made.zxid)}, and the history does not "
-                "have that there",
-                [made, self.facts.effects.broadcast(packed(made.zxid))],
+                f"session {line.session:#x} was told that it {verb} {line.path} at {show(line.zxid)}, and the history does "
+                "not have that there",
+                [line, self.facts.effects.broadcast(packed(line.zxid))],
+            )
+        return there
+
+    def _twice(self, done: list[Made | Wrote]) -> None:
+        """No other set has the same data."""
+        told: dict[tuple[int, str, int | None], Wrote] = {
+            (line.session, line.path, line.value): line for line in done if isinstance(line, Wrote)
+        }
+        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
+            for _, path, _, value in txn[2] if txn is not None else ():
+                line = told.get((txn[0], path, value)) if txn is not None else None
+                if line is not None and zxid != packed(line.zxid):
+                    self.found.add(
+                        f"session {line.session:#x} wrote {path} once, as it was told at {show(line.zxid)}, and the history "
+                        f"has that at {show(zxid)}",
+                        [line, self.facts.effects.broadcast(zxid)],
+                    )
+
+    def _baseless(self, refused: Refused) -> None:
+        """Nothing that such a client asks for depends on a version, or on children."""
+        self.checked += 1
+        zxid = packed(refused.zxid)
+        was, now = (self.facts.changes.state(refused.path, at) for at in (zxid - 1, zxid))
+        right = {NO_NODE: now is None, NODE_EXISTS: was is not None}
+        if not right.get(refused.error, False):
+            self.found.add(
+                f"client {refused.client} was refused {refused.path}, at {show(refused.zxid)}, as {refused.error!r}; right was "
+                f"{state(now)}",
+                [refused, self.facts.effects.broadcast(zxid)],
             )
 
     def _after_the_end(self) -> None:

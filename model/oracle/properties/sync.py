@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from zab_chaos.model.events import Began, Line, Look, Lost, Made, Over, Synced, packed
+from zab_chaos.model.events import Began, Line, Look, Lost, Made, Over, Synced, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -33,7 +33,7 @@ class Sync(Checker):
         super().__init__(facts)
         self._synced: dict[int, Synced] = {}  # by client: its sync, until it has read
         self._reads: list[tuple[Synced, Look]] = []
-        self._made: list[Made] = []
+        self._done: list[Made | Wrote] = []
 
     def on_synced(self, line: Synced) -> None:
         self._synced[line.client] = line
@@ -48,8 +48,10 @@ class Sync(Checker):
 
     on_began = on_over = on_lost
 
-    def on_made(self, line: Made) -> None:
-        self._made.append(line)
+    def on_made(self, line: Made | Wrote) -> None:
+        self._done.append(line)
+
+    on_wrote = on_made
 
     def at_end(self) -> None:
         told = self._acknowledged()
@@ -74,7 +76,7 @@ class Sync(Checker):
     def _acknowledged(self) -> dict[int, list[Told]]:
         """By epoch, in time: the highest zxid so far."""
         told: list[Told] = [(write.complete.t, write.zxid, write.complete) for write in self.facts.acked]
-        told += [(made.t, packed(made.zxid), made) for made in self._made]
+        told += [(line.t, packed(line.zxid), line) for line in self._done]
         epochs: dict[int, list[Told]] = {}
         for one in sorted(told, key=_time):
             known = epochs.setdefault(one[1] >> 32, [])

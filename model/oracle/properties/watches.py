@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from zab_chaos.model.events import Again, Ask, Began, Fired, Look, Lost, Made, Over, Stand, packed
+from zab_chaos.model.events import Again, Ask, Began, Fired, Look, Lost, Made, Over, Refused, Stand, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
 from zab_chaos.model.oracle.properties.sessions import GUIDE, state
 from zab_chaos.model.oracle.spans import FOREVER
 
-Answer = Look | Made | Stand
+Answer = Look | Made | Wrote | Refused | Stand
 TOLD = {"create": "created", "set": "changed", "delete": "deleted"}  # by what has happened
 
 
@@ -88,8 +88,10 @@ class Watches(Checker):
     def on_ask(self, line: Ask) -> None:
         self._asked[line.client][line.path] += 1
 
-    def on_made(self, line: Made) -> None:
+    def on_made(self, line: Made | Wrote | Refused) -> None:
         self._latest[line.client] = line
+
+    on_wrote = on_refused = on_made
 
     def on_look(self, line: Look) -> None:
         self._latest[line.client] = line

@@ -14,6 +14,7 @@ from zab_chaos.model.verdict import Judgement, Property, Violation
 ANNE, BOB = 1, 2  # clients
 ANNES, BOBS = 101, 202  # sessions
 PATH = "/sessions/e-1-1"
+ELSEWHERE = "/sessions/z-1"
 
 Line = dict[str, Any]
 
@@ -39,6 +40,15 @@ def fed(oracle: Oracle, name: str, lines: list[Line]) -> Property:
 
 def made(counter: int, path: str = PATH, session: int = ANNES) -> Line:
     return {"type": "made", "client": ANNE, "session": session, "path": path, "zxid": [1, counter]}
+
+
+def wrote(counter: int, value: int = 0, version: int = 1, session: int = BOBS) -> Line:
+    line = {"type": "wrote", "client": BOB, "session": session, "path": ELSEWHERE, "zxid": [1, counter]}
+    return {**line, "value": value, "version": version}
+
+
+def refused(counter: int, error: str, path: str = PATH) -> Line:
+    return {"type": "refused", "client": BOB, "path": path, "error": error, "node": 2, "zxid": [1, counter]}
 
 
 def ended(counter: int, session: int = ANNES) -> Line:
@@ -144,8 +154,10 @@ def test_another_clients_watch_is_another_one() -> None:
 # ---- with the history that the servers' logs tell ----
 
 
-def judged_by_history(name: str, lines: list[Line], *, whole: bool = True, told: int | None = None) -> Property:
-    oracle = delivered(HISTORY, told)
+def judged_by_history(
+    name: str, lines: list[Line], *, whole: bool = True, told: int | None = None, history: list[Txn] | None = None
+) -> Property:
+    oracle = delivered(history or HISTORY, told)
     for t, line in enumerate(lines, 1):
         oracle.take_session(msgspec.convert({"t": t, **line}, ev.OfSession))
     if whole:
@@ -158,8 +170,9 @@ def judged_by_history(name: str, lines: list[Line], *, whole: bool = True, told:
 CREATED: list[Any] = ["create", PATH, 0, 0]
 DELETED: list[Any] = ["delete", PATH, None, None]
 OTHER: list[Any] = ["set", "/sessions/z-1", 1, 0]
+AFTER: list[Any] = ["set", "/sessions/z-1", 2, 7]
 # Anne's session begins, makes PATH at 1:2 and ends at 1:4; Bob's writes elsewhere at 1:3 and 1:5.
-HISTORY: list[Txn] = [(ANNES, []), (ANNES, [CREATED]), (BOBS, [OTHER]), (ANNES, [DELETED]), (BOBS, [OTHER])]
+HISTORY: list[Txn] = [(ANNES, []), (ANNES, [CREATED]), (BOBS, [OTHER]), (ANNES, [DELETED]), (BOBS, [AFTER])]
 
 
 def began(client: int, session: int) -> Line:
@@ -190,24 +203,56 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         ([made(9)], "at 1:9, and the history does not have that there"),
         ([ended(4, BOBS)], "session 0xca wrote 1:5, and had ended at 1:4"),
         ([began(ANNE, ANNES), began(BOB, ANNES)], "session 0x65 began a second time"),
+        ([wrote(4)], "session 0xca was told that it wrote /sessions/z-1 at 1:4, and the history does not have that there"),
+        ([wrote(3, version=2)], "it wrote /sessions/z-1 at 1:3, and the history does not have that there"),
+        ([wrote(3, value=7)], "it wrote /sessions/z-1 at 1:3, and the history does not have that there"),
+        ([wrote(3, session=ANNES)], "session 0x65 was told that it wrote /sessions/z-1 at 1:3"),
+        ([look(4, None), wrote(3)], "client 2 was told 1:3, after its session had been told 1:4"),
+        ([refused(2, "node exists")], "was refused /sessions/e-1-1, at 1:2, as 'node exists'; right was the state of 1:2"),
+        ([refused(2, "no node")], "as 'no node'; right was the state of 1:2"),
+        ([refused(5, "node exists")], "as 'node exists'; right was that there is none"),
+        ([refused(3, "bad version")], "as 'bad version'; right was the state of 1:2"),
+        ([look(4, None), refused(3, "node exists")], "client 2 was told 1:3, after its session had been told 1:4"),
     ],
-    ids=["missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number"],
+    ids=[
+        "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number",
+        "not-written", "to-a-version", "to-a-value", "written-by-another", "written-back", "done-and-refused", "refused",
+        "refused-as-there", "refused-baselessly", "refused-back",
+    ],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
     violation = the_violation(judged_by_history("sessions", lines))
     assert words in violation.words
 
 
-@pytest.mark.parametrize("line", [made(9), look(9, 7), ended(9, BOBS)])
+def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:
+    lines = [
+        look(1, None), refused(1, "no node"), wrote(3), refused(3, "node exists"), refused(4, "node exists"),
+        refused(4, "no node"), wrote(5, 7, 2),
+    ]  # fmt: skip
+    found = judged_by_history("sessions", lines)
+    assert (found.verdict, found.checked) == (Judgement.PASS, 7), found.violations
+
+
+def test_a_set_that_was_acknowledged_once_is_done_once() -> None:
+    history: list[Txn] = [(BOBS, [OTHER]), (BOBS, [["set", "/sessions/z-1", 2, 0]]), (ANNES, [OTHER])]
+    violation = the_violation(judged_by_history("sessions", [wrote(1)], history=history))
+    assert "wrote /sessions/z-1 once, as it was told at 1:1, and the history has that at 1:2" in violation.words
+
+
+def test_a_watch_fires_before_a_write_or_a_refusal_is_answered_that_is_as_new() -> None:
+    for line in (wrote(5, 7, 2), refused(5, "no node")):
+        violation = the_violation(judged_by_history("watches", [*SET, line]))
+        assert "was answered at 1:5 before it was told of the change at 1:4" in violation.words
+
+
+@pytest.mark.parametrize("line", [made(9), wrote(9), refused(9, "node exists"), look(9, 7), ended(9, BOBS)])
 def test_of_a_run_that_is_not_whole_nothing_is_said_beyond_its_history(line: Line) -> None:
     assert judged_by_history("sessions", [line], whole=False).violations == []
 
 
 def telling(what: str, path: str = PATH) -> Line:
     return {"type": "fired", "client": BOB, "path": path, "what": what}
-
-
-ELSEWHERE = "/sessions/z-1"
 
 
 def test_a_watch_tells_of_the_first_change_before_any_answer_that_is_as_new() -> None:
@@ -371,8 +416,9 @@ def test_a_read_after_a_sync_shows_what_was_acknowledged_before() -> None:
         (lambda: reads(made(5), made(3, "/sessions/e-1-2"), synced(3), look(4, None)), ["made", "synced", "look"]),
         (lambda: reads(synced(), look(4, None), write=5), ["complete", "synced", "look"]),
         (lambda: reads(made(5), synced(), synced(9, ANNE), look(4, None)), ["made", "synced", "look"]),
+        (lambda: reads(wrote(5), synced(), look(4, None)), ["wrote", "synced", "look"]),
     ],
-    ids=["ephemeral", "older-one-later", "write", "another-syncs"],
+    ids=["ephemeral", "older-one-later", "write", "another-syncs", "a-session's-write"],
 )
 def test_a_read_after_a_sync_that_shows_less(found: Callable[[], Property], evidence: list[str]) -> None:
     violation = the_violation(found())

@@ -6,9 +6,10 @@ from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import pytest
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.serialization import Exists, Sync, Watch
 from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
 
@@ -103,15 +104,41 @@ class Kazoo:
         self.asked.append((time.monotonic_ns(), request, answer))
 
 
+def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.Guest, sessions.Ledger, Kazoo]:
+    """A client that has begun a session, and what it asks kazoo."""
+    kazoo, ledger = Kazoo(), sessions.Ledger(file)
+    monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
+    guest = sessions.Guest(7, {2: "127.0.0.1:2181"}, ledger, lambda path: None)
+    guest.begin()
+    return guest, ledger, kazoo
+
+
+def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guest, ledger, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    for _ in range(3):
+        guest.write("/a")
+    guest.make()
+    (_, first, done), (_, second, refused), (_, _, lost), (_, _, made) = kazoo.asked
+    assert first.data != second.data
+    done.set(SimpleNamespace(version=4))
+    refused.set_exception(NoNodeError())
+    lost.set_exception(ConnectionLoss())
+    made.set("/elsewhere")
+    ledger.close()
+    told = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
+    common = {"client": 7, "path": "/a", "zxid": [1, 5]}
+    assert [{key: line[key] for key in line if key != "t"} for line in told] == [
+        {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4},
+        {"type": "refused", **common, "error": "no node", "node": 2},
+        {"type": "made", **common, "session": None, "path": "/elsewhere"},
+    ]
+
+
 def test_a_sync_is_on_record_when_it_was_answered_and_was_sent_before_a_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kazoo = Kazoo()
-    monkeypatch.setattr(sessions, "KazooClient", lambda *_, **__: kazoo)
     file = tmp_path / "sessions.jsonl"
-    ledger = sessions.Ledger(file)
-    guest = sessions.Guest(7, {2: "127.0.0.1:2181"}, ledger, lambda path: None)
-    guest.begin()
+    guest, ledger, kazoo = begun(file, monkeypatch)
     guest.sync("/a")
     guest.sync("/a")
     assert [type(request) for _, request, _ in kazoo.asked] == [Sync, Exists, Sync, Exists]
