@@ -370,13 +370,17 @@ class Ask(SessionLine, kw_only=True, tag="ask"):
 
 class Look(SessionLine, kw_only=True, tag="look"):
     """A read was answered by `node`, at `zxid`. `changed`: the zxid of the znode's last change, None if there is none such
-    znode; `owner`: the session of an ephemeral one. `watch`: it has set a watch. `last`: after everything else, and a sync."""
+    znode; `created`: that of its creation; `version`: the number of changes since; `owner`: the session of an ephemeral one.
+    `children`: the names in a list of them. `watch`: it has set a watch. `last`: after everything else, and a sync."""
 
     path: str
     node: int
     zxid: Pair
     changed: Pair | None = None
+    created: Pair | None = None
+    version: int | None = None
     owner: int | None = None
+    children: list[str] | None = None
     watch: bool = False
     last: bool = False
 

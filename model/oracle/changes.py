@@ -5,14 +5,26 @@ as the znode, and the creation or deletion of a child changes it.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from zab_chaos.model.oracle.effects import Effects
 from zab_chaos.model.oracle.ledger import Ledger
 from zab_chaos.model.oracle.spans import FOREVER
-from zab_chaos.model.oracle.znodes import parent_of
+from zab_chaos.model.oracle.znodes import name_of, parent_of
 
 CHANGING = frozenset({"create", "set", "delete"})
-Change = tuple[int, str]  # the zxid, and the operation
+
+
+class Change(NamedTuple):
+    """`zxid`: of a creation, set or deletion (`op`); `created`: the zxid of the creation before; `version`: the sets since;
+    `child`: whom a list has from then on, or has no more."""
+
+    zxid: int
+    op: str
+    created: int
+    version: int
+    child: str | None
 
 
 class Changes:
@@ -31,16 +43,30 @@ class Changes:
                     self._add(zxid, op, path)
 
     def _add(self, zxid: int, op: str, path: str) -> None:
-        self._by_path.setdefault(path, []).append((zxid, op))
+        self._append(path, zxid, op)
         if op != "set":
-            self._by_path.setdefault(f"{path}/", []).append((zxid, op))
-            self._by_path.setdefault(f"{parent_of(path)}/", []).append((zxid, "set"))
+            self._append(f"{path}/", zxid, op)
+            self._append(f"{parent_of(path)}/", zxid, "set", name_of(path))
 
-    def state(self, path: str, zxid: int) -> int | None:
-        """The zxid of the znode's last change up to `zxid`; None: there is no such znode then."""
+    def _append(self, path: str, zxid: int, op: str, child: str | None = None) -> None:
+        changes = self._by_path.setdefault(path, [])
+        created, version = (changes[-1].created, changes[-1].version + 1) if changes and op == "set" else (zxid, 0)
+        changes.append(Change(zxid, op, created, version, child))
+
+    def of(self, path: str) -> Sequence[Change]:
+        """All of a znode, in order."""
+        return self._by_path.get(path, [])
+
+    def last(self, path: str, zxid: int) -> Change | None:
+        """The znode's last change up to `zxid`; None: there is no such znode then."""
         changes = self._by_path.get(path, [])
         place = bisect_right(changes, zxid, key=_zxid)
-        return changes[place - 1][0] if place and changes[place - 1][1] != "delete" else None
+        return changes[place - 1] if place and changes[place - 1].op != "delete" else None
+
+    def state(self, path: str, zxid: int) -> int | None:
+        """The zxid of that."""
+        last = self.last(path, zxid)
+        return last.zxid if last is not None else None
 
     def after(self, path: str, zxid: int) -> Change | None:
         """The znode's first change after `zxid`."""
@@ -50,4 +76,4 @@ class Changes:
 
 
 def _zxid(change: Change) -> int:
-    return change[0]
+    return change.zxid

@@ -166,9 +166,9 @@ class Guest:
         """The znodes below it; `watch`: and be told when there are others."""
 
         def heard(result: Any, zxid: Zxid, node: int) -> None:
-            _, stat = result
-            listed = {"path": listing(path), "node": node, "zxid": pair(zxid), "changed": pair(Zxid(stat.pzxid))}
-            self._looked(listed, watch)
+            children, stat = result
+            listed = stat._replace(mzxid=stat.pzxid, version=stat.cversion)
+            self._looked(seen(listing(path), listed, zxid, node) | {"children": children}, watch)
 
         self._look(GetChildren2(path, _nothing if watch else None), listing(path), watch, heard)
 
@@ -303,7 +303,8 @@ def seen(path: str, stat: Any, zxid: Zxid, node: int) -> dict[str, Any]:
     if stat is None:
         return fields
     owner = {"owner": stat.ephemeralOwner} if stat.ephemeralOwner else {}
-    return fields | {"changed": pair(Zxid(stat.mzxid))} | owner
+    times = {"changed": pair(Zxid(stat.mzxid)), "created": pair(Zxid(stat.czxid))}
+    return fields | times | {"version": stat.version} | owner
 
 
 class Guests(BackgroundThread):

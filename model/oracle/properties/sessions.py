@@ -4,10 +4,13 @@ Judged by sessions.jsonl: what clients with sessions were told, in the order in 
 the servers' logs, at which zxid each session ended, and what had become of each znode by then.
 """
 
+from collections import deque
+
 from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
+from zab_chaos.model.oracle.spans import FOREVER
 from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
@@ -18,11 +21,11 @@ class Sessions(Checker):
     """ZooKeeper programmer's guide, "Consistency Guarantees": sequential consistency, and a single system image.
 
     Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
-    server; that a read shows the znode's last change up to the zxid that its answer names, as the history has it; that the
-    history has, at the zxid that was told, each ephemeral znode and each set that was acknowledged, by that session, a set
-    once; that what was refused for the state was refused in such a state; and that a session writes nothing after its end.
-    Does not verify what a run that has not converged may have delivered beyond its records, nor that a session whose client was
-    told that it had expired is over for the servers, too.
+    server; that a read shows the znode's last change up to the zxid that its answer names, its creation, its version, and a
+    list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
+    set that was acknowledged, by that session, a set once; that what was refused for the state was refused in such a state;
+    and that a session writes nothing after its end. Does not verify what a run that has not converged may have delivered beyond
+    its records, nor that a session whose client was told that it had expired is over for the servers, too.
     """
 
     name = "sessions"
@@ -83,6 +86,12 @@ class Sessions(Checker):
         for look in self._looks:
             if packed(look.zxid) <= self.facts.changes.upto:
                 self._shown(look)
+        lists: dict[str, list[Look]] = {}
+        for look in self._looks:
+            if look.children is not None and packed(look.zxid) <= self.facts.changes.upto:
+                lists.setdefault(look.path, []).append(look)
+        for path, looks in lists.items():
+            self._listed(path, looks)
         self._twice([it for it in self._done if packed(it.zxid) <= self.facts.changes.upto and self._there(it)])
         for refused in self._refused:
             if packed(refused.zxid) <= self.facts.changes.upto:
@@ -92,13 +101,35 @@ class Sessions(Checker):
 
     def _shown(self, look: Look) -> None:
         self.checked += 1
-        right = self.facts.changes.state(look.path, packed(look.zxid))
-        if right != (packed(look.changed) if look.changed is not None else None):
+        last = self.facts.changes.last(look.path, packed(look.zxid))
+        right = last.zxid if last is not None else None
+        saw, was = state(look.changed), state(right)
+        if saw == was and last is not None and look.created is not None:
+            saw += f", created at {show(look.created)}, at version {look.version}"
+            was += f", created at {show(last.created)}, at version {last.version}"
+        if saw != was:
             self.found.add(
-                f"client {look.client} looked at {look.path} at {named([look.node])}, at {show(look.zxid)}, and saw "
-                f"{state(look.changed)}; right was {state(right)}",
+                f"client {look.client} looked at {look.path} at {named([look.node])}, at {show(look.zxid)}, and saw {saw}; "
+                f"right was {was}",
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
+
+    def _listed(self, path: str, looks: list[Look]) -> None:
+        """The children at each look. A change of the list takes one in, or out; its creation finds none."""
+        there: set[str] = set()
+        changes = deque(self.facts.changes.of(path))
+        for look in sorted(looks, key=lambda look: packed(look.zxid)):
+            self.checked += 1
+            while changes and changes[0].zxid <= packed(look.zxid):
+                child = changes.popleft().child
+                there = there ^ {child} if child is not None else set()
+            if sorted(look.children or ()) != sorted(there):
+                wrong = ", ".join(sorted(there ^ set(look.children or ()))) or "one of them twice"
+                self.found.add(
+                    f"client {look.client} was shown other children in {path} by {named([look.node])} than it has at "
+                    f"{show(look.zxid)}: {wrong}",
+                    [look],
+                )
 
     def _there(self, line: Made | Wrote) -> bool:
         self.checked += 1
@@ -159,9 +190,9 @@ class Ephemerals(Checker):
     """ZooKeeper programmer's guide, "Ephemeral Nodes": they exist as long as the session that created them is active.
 
     Verifies of every read of an ephemeral znode that it was there from the zxid of its creation to the zxid at which its
-    session ended, at whichever server, and neither before nor after; and that no server has one in the end whose client has
-    closed its session, or was silent for much longer than the session's timeout. Nobody but the end of the session deletes
-    these znodes. Does not verify how soon a silent session ends.
+    session ended, at whichever server, and neither before nor after; that the history deletes it there; and that no server has
+    one in the end whose client has closed its session, or was silent for much longer than the session's timeout. Nobody but the
+    end of the session deletes these znodes. Does not verify how soon a silent session ends.
     """
 
     name = "ephemerals"
@@ -185,15 +216,17 @@ class Ephemerals(Checker):
         self._over[line.session] = line
 
     def on_look(self, line: Look) -> None:
-        if line.owner or line.changed is None:
-            self._looks.append(line)
+        self._looks.append(line)
 
     def at_end(self) -> None:
         for look in self._looks:
-            if look.changed is not None:
+            if look.changed is not None and (look.owner or look.path in self._made):
                 self._present(look)
-            elif look.path in self._made:
+            elif look.changed is None and look.path in self._made:
                 self._absent(look, self._made[look.path])
+        for made in self._made.values():
+            if self.facts.changes.state(made.path, packed(made.zxid)) == packed(made.zxid):
+                self._gone(made)
 
     def _present(self, look: Look) -> None:
         """It is there: its session made it, and has not ended."""
@@ -202,7 +235,8 @@ class Ephemerals(Checker):
         made, ended, over = self._made.get(look.path), self._ended.get(owner), self._over.get(owner)
         where = f"{look.path} is there at {named([look.node])}, at {show(look.zxid)}"
         if made is not None and made.session != owner:
-            self.found.add(f"{where}, as session {owner:#x}'s; session {made.session:#x} has made it", [made, look])
+            whose = f"session {owner:#x}'s" if owner else "one that is not ephemeral"
+            self.found.add(f"{where}, as {whose}; session {made.session:#x} has made it", [made, look])
         elif ended is not None and packed(look.zxid) >= packed(ended.zxid):
             self.found.add(f"{where}, although its session {owner:#x} ended at {show(ended.zxid)}", [ended, look])
         elif look.last and over is not None:
@@ -218,6 +252,19 @@ class Ephemerals(Checker):
                 f"{look.path} is gone at {named([look.node])}, at {show(look.zxid)}; it was made at {show(made.zxid)} by "
                 f"session {made.session:#x}, {why}",
                 [made, look, ended],
+            )
+
+    def _gone(self, made: Made) -> None:
+        """The history deletes it where its session ends."""
+        change, ended = self.facts.changes.after(made.path, packed(made.zxid)), self._ended.get(made.session)
+        end = packed(ended.zxid) if ended is not None else FOREVER
+        gone = change.zxid if change is not None else FOREVER
+        if gone != end and min(gone, end) <= self.facts.ledger.last:
+            self.checked += 1
+            went, over = (f"at {show(at)}" if at != FOREVER else "never" for at in (gone, end))
+            self.found.add(
+                f"{made.path} was made at {show(made.zxid)} by session {made.session:#x}, which ended {over}; it went {went}",
+                [made, ended, self.facts.effects.broadcast(min(gone, end))],
             )
 
 

@@ -139,7 +139,7 @@ class Watches(Checker):
         for watch in self._gone:
             change = self.facts.changes.after(watch.look.path, packed(watch.look.zxid))
             if change is not None:
-                self._changed(watch, *change)
+                self._changed(watch, change.zxid, change.op)
             elif watch.fired is not None and self.facts.changes.upto == FOREVER:
                 self.found.add(
                     f"{_named(watch.look)} was told of a change, and there is none", [watch.look, watch.fired]

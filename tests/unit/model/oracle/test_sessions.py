@@ -15,6 +15,7 @@ ANNE, BOB = 1, 2  # clients
 ANNES, BOBS = 101, 202  # sessions
 PATH = "/sessions/e-1-1"
 ELSEWHERE = "/sessions/z-1"
+BELOW = "/sessions/"  # the list of its children
 
 Line = dict[str, Any]
 
@@ -49,6 +50,10 @@ def wrote(counter: int, value: int = 0, version: int = 1, session: int = BOBS) -
 
 def refused(counter: int, error: str, path: str = PATH) -> Line:
     return {"type": "refused", "client": BOB, "path": path, "error": error, "node": 2, "zxid": [1, counter]}
+
+
+def listed(counter: int, *children: str, client: int = BOB) -> Line:
+    return look(counter, 4 if counter >= 4 else 2, path=BELOW, client=client, children=list(children))
 
 
 def ended(counter: int, session: int = ANNES) -> Line:
@@ -96,8 +101,12 @@ def test_an_ephemeral_is_there_from_its_creation_to_the_end_of_its_session_also_
         ([made(5), over("left"), look(9, 5, last=True, **MINE)], "in the end, although its client's session 0x65 was over"),
         ([look(11, 7, owner=BOBS), ended(9, BOBS)], "although its session 0xca ended at 1:9"),  # nobody heard that it was made
         ([made(5), look(7, 5, owner=BOBS)], "as session 0xca's; session 0x65 has made it"),
+        ([made(5), look(7, 5)], "as one that is not ephemeral; session 0x65 has made it"),
     ],
-    ids=["outlives", "at-the-end-itself", "too-soon", "for-no-reason", "never-goes", "made-afterwards", "somebody-elses"],
+    ids=[
+        "outlives", "at-the-end-itself", "too-soon", "for-no-reason", "never-goes", "made-afterwards", "somebody-elses",
+        "nobodys",
+    ],
 )  # fmt: skip
 def test_an_ephemeral_that_is_there_too_long_or_not_long_enough(lines: list[Line], words: str) -> None:
     violation = the_violation(judged("ephemerals", lines))
@@ -213,11 +222,19 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         ([refused(5, "node exists")], "as 'node exists'; right was that there is none"),
         ([refused(3, "bad version")], "as 'bad version'; right was the state of 1:2"),
         ([look(4, None), refused(3, "node exists")], "client 2 was told 1:3, after its session had been told 1:4"),
+        (
+            [look(5, 5, path=ELSEWHERE, created=[1, 3], version=2)],
+            "saw the state of 1:5, created at 1:3, at version 2; right was the state of 1:5, created at 1:3, at version 1",
+        ),
+        ([look(5, 5, path=ELSEWHERE, created=[1, 5], version=1)], "created at 1:5, at version 1; right was"),
+        ([listed(3)], "client 2 was shown other children in /sessions/ by node 2 than it has at 1:3: e-1-1"),
+        ([listed(4, "e-1-1")], "than it has at 1:4: e-1-1"),
+        ([listed(3, "e-1-1", "e-1-1")], "than it has at 1:3: one of them twice"),
     ],
     ids=[
         "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number",
         "not-written", "to-a-version", "to-a-value", "written-by-another", "written-back", "done-and-refused", "refused",
-        "refused-as-there", "refused-baselessly", "refused-back",
+        "refused-as-there", "refused-baselessly", "refused-back", "version", "creation", "not-listed", "listed", "twice",
     ],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
@@ -228,10 +245,35 @@ def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words
 def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:
     lines = [
         look(1, None), refused(1, "no node"), wrote(3), refused(3, "node exists"), refused(4, "node exists"),
-        refused(4, "no node"), wrote(5, 7, 2),
+        refused(4, "no node"), listed(5), listed(3, "e-1-1", client=ANNE), wrote(5, 7, 2),
+        look(5, 5, path=ELSEWHERE, created=[1, 3], version=1), look(4, 4, path=BELOW, created=[1, 2], version=1, client=3),
     ]  # fmt: skip
     found = judged_by_history("sessions", lines)
-    assert (found.verdict, found.checked) == (Judgement.PASS, 7), found.violations
+    assert (found.verdict, found.checked) == (Judgement.PASS, 13), found.violations
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([made(2), ended(5)], "was made at 1:2 by session 0x65, which ended at 1:5; it went at 1:4"),
+        ([made(2)], "was made at 1:2 by session 0x65, which ended never; it went at 1:4"),
+        ([made(2), ended(3)], "was made at 1:2 by session 0x65, which ended at 1:3; it went at 1:4"),
+    ],
+)
+def test_an_ephemeral_that_nobody_looks_at_goes_with_its_session(lines: list[Line], words: str) -> None:
+    assert words in the_violation(judged_by_history("ephemerals", lines)).words
+
+
+@pytest.mark.parametrize("lines", [[made(2), ended(4)], [made(3), ended(9)], [made(9)]])
+def test_of_an_ephemeral_that_the_history_does_not_have_so_nothing_is_said(lines: list[Line]) -> None:
+    assert judged_by_history("ephemerals", lines).violations == []
+
+
+def test_an_ephemeral_whose_end_the_history_does_not_have_yet() -> None:
+    history: list[Txn] = [(ANNES, [CREATED]), (BOBS, [OTHER])]
+    assert judged_by_history("ephemerals", [made(1), ended(9)], whole=False, history=history).violations == []
+    lasting = the_violation(judged_by_history("ephemerals", [made(1), ended(2)], history=history))
+    assert "which ended at 1:2; it went never" in lasting.words
 
 
 def test_a_set_that_was_acknowledged_once_is_done_once() -> None:
@@ -295,9 +337,6 @@ def test_what_happens_after_a_connection_is_no_business_of_its_watches(gone: Lin
 def test_a_change_that_a_run_which_is_not_whole_does_not_show_may_have_been() -> None:
     lines = [ask(), look(5, None, watch=True), telling("created")]
     assert judged_by_history("watches", lines, whole=False).violations == []
-
-
-BELOW = "/sessions/"  # the list of its children
 
 
 def test_the_list_of_a_znodes_children_is_watched_like_a_znode() -> None:

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 from kazoo.protocol.serialization import Exists, Sync, Watch
-from kazoo.protocol.states import EVENT_TYPE_MAP, EventType
+from kazoo.protocol.states import EVENT_TYPE_MAP, EventType, ZnodeStat
 
 from zab_chaos.harness.backends.zookeeper import client, sessions
 from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
@@ -131,6 +131,22 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
         {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4},
         {"type": "refused", **common, "error": "no node", "node": 2},
         {"type": "made", **common, "session": None, "path": "/elsewhere"},
+    ]
+
+
+def test_what_a_read_shows_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guest, ledger, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
+    guest.look("/a", watch=False)
+    guest.list("/a", watch=False)
+    stat = ZnodeStat(1 << 32 | 2, 1 << 32 | 4, 0, 0, 3, 6, 0, 77, 0, 2, 1 << 32 | 5)
+    for (_, _, answer), result in zip(kazoo.asked, (stat, (["c", "b"], stat)), strict=True):
+        answer.set(result)
+    ledger.close()
+    told = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
+    common = {"type": "look", "client": 7, "node": 2, "zxid": [1, 5], "created": [1, 2], "owner": 77}
+    assert [{key: line[key] for key in line if key != "t"} for line in told] == [
+        {**common, "path": "/a", "changed": [1, 4], "version": 3},
+        {**common, "path": "/a/", "changed": [1, 5], "version": 6, "children": ["c", "b"]},
     ]
 
 
