@@ -344,6 +344,8 @@ class _Owners:
         return client, seq
 
     def _of(self, one: Transaction) -> tuple[int, int]:
+        if one.ephemerals:  # no client of ours asks for a znode that goes with its session
+            return one.client, one.zxid
         client = self._clients.get(one.client)
         told = self._told.get(one.zxid)
         if told is not None and (client is None or told[0] == client):

@@ -111,6 +111,14 @@ def test_an_acknowledged_write_that_is_in_no_log_at_the_end_is_lost() -> None:
     assert "committed stays" in found
 
 
+def test_a_znode_that_was_to_stay_and_goes_with_its_session_is_not_what_was_asked_for() -> None:
+    ephemeral = log(BEGIN, replace(ONE, ephemerals=("/a",)), TWO, THREE)
+    assert violated(evidence(lives(ephemeral, ephemeral, ephemeral))) == ["exactly once"]
+    theirs = replace(NEXT, client=4712, steps=(("create", "/b", 0, 1),), ephemerals=("/b",))
+    others = log(*ALL_FOUR, theirs)
+    assert violated(evidence(lives(others, others, others))) == []
+
+
 def test_a_server_that_lacks_a_transaction_between_others_has_skipped_it() -> None:
     assert "total order" in violated(evidence(lives(log(*ALL_FOUR), log(BEGIN, ONE, THREE), log(*ALL_FOUR))))
 
