@@ -66,7 +66,7 @@ class Plan:
 
 SETTINGS = {
     "tickTime": "200",
-    "initLimit": "100",  # ticks; a follower may need so long to take a snapshot over
+    "initLimit": "50",  # ticks; so long one that alone takes itself for the leader waits for followers, too
     "syncLimit": "10",
     "maxSessionTimeout": "60000",
     "maxClientCnxns": "0",
