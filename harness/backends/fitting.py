@@ -11,7 +11,7 @@ from zab_chaos.faults.registry import KINDS, missing
 from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
-from zab_chaos.model.events import HISTORY, TRACES
+from zab_chaos.model.events import TRACES
 from zab_chaos.model.oracle.properties import judged_by
 from zab_chaos.node.crash_points import POINTS
 
@@ -147,8 +147,8 @@ def _expectations(backend: Backend, scenario: Scenario) -> Iterator[str]:
     judged = judged_by(backend.evidence)
     if expected is not None and backend.evidence != TRACES and expected not in judged:
         yield f"[expect] violates = {expected!r} can't be judged on {backend.name}; what can is {', '.join(judged)}"
-    if scenario.expect.answered_within is not None and backend.evidence == HISTORY:
-        yield f"[expect] answered_within can't be judged on {backend.name}: whom its nodes follow is not known"
+    if scenario.expect.answered_within is not None and backend.evidence != TRACES:
+        yield f"[expect] answered_within can't be judged on {backend.name}: when its nodes have a request is not known"
     if scenario.defect is not None and scenario.defect not in backend.defects:
         known = ", ".join(sorted(backend.defects)) or "none"
         yield f"the defect {scenario.defect!r} can't be built into the nodes on {backend.name}; known there: {known}"

@@ -68,7 +68,7 @@ def test_ours_are_found_and_others_by_their_entry_point(monkeypatch: pytest.Monk
         ("[[operation]]\nat = 1\ndo = \"create\"\n", "create can't be asked for on bare"),
         ('[expect]\nstate = { "/a" = "1" }\n', r"\[expect\] state can't be done on bare"),
         ('[expect]\nviolates = "epochs"\n', "'epochs' can't be judged on bare; what can is linearizable keys, durability"),
-        ("[expect]\nanswered_within = 5\n", "answered_within can't be judged on bare: whom its nodes follow is not known"),
+        ("[expect]\nanswered_within = 5\n", "answered_within can't be judged on bare: when its nodes have"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "leader"\n', "target = leader can't be done on bare"),
         ('[[fault]]\nat = 1\ndo = "crash"\ntarget = "one"\nkeeps_cache = true\n', "crash with keeps_cache = True"),
         ('[[fault]]\nat = 1\ndo = "wipe"\ntarget = "one"\ncrash-at = "before-sync:TXN"\n', "wipe with crash-at = before-s"),
@@ -81,6 +81,11 @@ def test_what_it_lacks_is_a_mistake_that_says_why(text: str, words: str) -> None
     with pytest.raises(AssertionError, match=words):
         raise AssertionError("\n".join(found))
     assert mistakes(registry.find("processes"), parse(HEAD + text)) == []
+
+
+def test_whether_requests_are_answered_in_time_is_not_known_of_logs() -> None:
+    (said,) = mistakes(registry.find("zookeeper"), parse(HEAD + "[expect]\nanswered_within = 5\n"))
+    assert said == "[expect] answered_within can't be judged on zookeeper: when its nodes have a request is not known"
 
 
 def test_both_points_of_a_fault_must_be_there() -> None:
