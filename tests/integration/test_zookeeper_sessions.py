@@ -71,7 +71,7 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     lines = [json.loads(line) for line in Path(ran["folder"], "sessions.jsonl").read_text().splitlines()]
     made = {line["session"] for line in lines if line["type"] == "made"}
     assert made & {line["session"] for line in lines if line["type"] == "ended"}
-    assert {"fired", "lost", "over"} <= {line["type"] for line in lines}
+    assert {"fired", "lost", "over", "wrote"} <= {line["type"] for line in lines}
     again = [line for line in lines if line["type"] == "again"]
     assert len(again) > 3
     assert sum(line["type"] == "stand" for line in lines) > 3
@@ -92,6 +92,10 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     wrong = [{**line, "changed": [1, 1]} if line is stale else line for line in lines]
     assert verified(ran["folder"], wrong)["sessions"] == "UNKNOWN"
     assert verified(ran["folder"], [*behind(lines)])["sync"] == "UNKNOWN"
+    emptied = [{**line, "children": []} if line.get("children") else line for line in lines]
+    assert verified(ran["folder"], emptied)["sessions"] == "UNKNOWN"
+    unwritten = [{**line, "value": 0} if line["type"] == "wrote" else line for line in lines]
+    assert verified(ran["folder"], unwritten)["sessions"] == "UNKNOWN"
     shown = Path(ran["folder"], "tree.jsonl")
     shown.write_text(shown.read_text().replace('"children_version":', '"children_version":1', 1))
     assert verified(ran["folder"], lines)["state equality"] == "UNKNOWN"

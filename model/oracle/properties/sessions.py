@@ -153,6 +153,8 @@ class Sessions(Checker):
         told: dict[tuple[int, str, int | None], Wrote] = {
             (line.session, line.path, line.value): line for line in done if isinstance(line, Wrote)
         }
+        if not told:
+            return
         for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
             for _, path, _, value in txn[2] if txn is not None else ():
                 line = told.get((txn[0], path, value)) if txn is not None else None
