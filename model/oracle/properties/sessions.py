@@ -6,7 +6,7 @@ the servers' logs, at which zxid each session ended, and what had become of each
 
 from collections import deque
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Summary, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -21,8 +21,8 @@ class Sessions(Checker):
     """ZooKeeper programmer's guide, "Consistency Guarantees": sequential consistency, and a single system image.
 
     Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
-    server; that a read shows the znode's last change up to the zxid that its answer names, its creation, its version, and a
-    list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
+    server; that a read shows the znode's last change up to the zxid that its answer names, its creation, version and owner, and
+    a list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
     set that was acknowledged, by that session, a set once; that what was refused for the state was refused in such a state;
     and that a session writes nothing after its end. Does not verify what a run that has not converged may have delivered beyond
     its records, nor that a session whose client was told that it had expired is over for the servers, too.
@@ -107,12 +107,19 @@ class Sessions(Checker):
         if saw == was and last is not None and look.created is not None:
             saw += f", created at {show(look.created)}, at version {look.version}"
             was += f", created at {show(last.created)}, at version {last.version}"
+        maker = self._txn(last.created) if last is not None and look.owner else None
+        if maker is not None and maker[0] != look.owner:
+            saw += f", as session {look.owner:#x}'s"
         if saw != was:
             self.found.add(
                 f"client {look.client} looked at {look.path} at {named([look.node])}, at {show(look.zxid)}, and saw {saw}; "
                 f"right was {was}",
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
+
+    def _txn(self, zxid: int) -> Summary | None:
+        index = self.facts.ledger.index(zxid)
+        return self.facts.effects.txns[index] if index is not None else None
 
     def _listed(self, path: str, looks: list[Look]) -> None:
         """The children at each look. A change of the list takes one in, or out; its creation finds none."""
@@ -133,8 +140,7 @@ class Sessions(Checker):
 
     def _there(self, line: Made | Wrote) -> bool:
         self.checked += 1
-        index = self.facts.ledger.index(packed(line.zxid))
-        txn = self.facts.effects.txns[index] if index is not None else None
+        txn = self._txn(packed(line.zxid))
         done: tuple[object, ...] = ("create", line.path)
         if isinstance(line, Wrote):
             done = "set", line.path, line.version, line.value

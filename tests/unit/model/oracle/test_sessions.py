@@ -227,6 +227,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
             "saw the state of 1:5, created at 1:3, at version 2; right was the state of 1:5, created at 1:3, at version 1",
         ),
         ([look(5, 5, path=ELSEWHERE, created=[1, 5], version=1)], "created at 1:5, at version 1; right was"),
+        ([look(5, 5, path=ELSEWHERE, owner=ANNES)], "saw the state of 1:5, as session 0x65's; right was the state of 1:5"),
         ([listed(3)], "client 2 was shown other children in /sessions/ by node 2 than it has at 1:3: e-1-1"),
         ([listed(4, "e-1-1")], "than it has at 1:4: e-1-1"),
         ([listed(3, "e-1-1", "e-1-1")], "than it has at 1:3: one of them twice"),
@@ -234,7 +235,8 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
     ids=[
         "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number",
         "not-written", "to-a-version", "to-a-value", "written-by-another", "written-back", "done-and-refused", "refused",
-        "refused-as-there", "refused-baselessly", "refused-back", "version", "creation", "not-listed", "listed", "twice",
+        "refused-as-there", "refused-baselessly", "refused-back", "version", "creation", "owner", "not-listed", "listed",
+        "twice",
     ],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
