@@ -423,7 +423,7 @@ class Ended(SessionLine, kw_only=True, tag="ended"):
 class Kept(Line, kw_only=True):
     """A line of tree.jsonl: a znode that all servers showed alike in the end, when the last transaction was `zxid`. `value`:
     the CRC-32 of its data; `created`, `changed`, `children_changed`: the zxids of its creation, of its last set, and of the
-    last creation or deletion of a child, of which there were `children_version`."""
+    last creation or deletion of a child, of which there were `children_version`; `owner`: the session of an ephemeral one."""
 
     zxid: Pair
     path: str
@@ -433,6 +433,7 @@ class Kept(Line, kw_only=True):
     changed: Pair
     children_version: int
     children_changed: Pair
+    owner: int = 0
 
     @property
     def file(self) -> str:

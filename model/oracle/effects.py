@@ -43,6 +43,11 @@ class Effects:
         primary = self._author(zxid, self._ledger.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
         return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
 
+    def at(self, zxid: int) -> Summary | None:
+        """A transaction of the ledger; None if it has none there, or nothing says what it does."""
+        index = self._ledger.index(zxid)
+        return self.txns[index] if index is not None else None
+
     def proposed(self) -> Iterator[tuple[Broadcast | None, Summary]]:
         """What was broadcast at the end of its epoch and never delivered, fences left out; with the event that did it."""
         for epoch, primaries in self._broadcasts.epochs.items():

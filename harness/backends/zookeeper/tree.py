@@ -92,7 +92,7 @@ def _line(znode: Znode) -> dict[str, Any]:
     return {
         "value": znode.value, "version": znode.version, "created": pair(Zxid(znode.created)),
         "changed": pair(Zxid(znode.changed)), "children_version": znode.children_version,
-        "children_changed": pair(Zxid(znode.children_changed)),
+        "children_changed": pair(Zxid(znode.children_changed)), "owner": znode.owner,
     }  # fmt: skip
 
 

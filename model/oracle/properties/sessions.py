@@ -6,7 +6,7 @@ the servers' logs, at which zxid each session ended, and what had become of each
 
 from collections import deque
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Summary, Wrote, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -107,7 +107,7 @@ class Sessions(Checker):
         if saw == was and last is not None and look.created is not None:
             saw += f", created at {show(look.created)}, at version {look.version}"
             was += f", created at {show(last.created)}, at version {last.version}"
-        maker = self._txn(last.created) if last is not None and look.owner else None
+        maker = self.facts.effects.at(last.created) if last is not None and look.owner else None
         if maker is not None and maker[0] != look.owner:
             saw += f", as session {look.owner:#x}'s"
         if saw != was:
@@ -116,10 +116,6 @@ class Sessions(Checker):
                 f"right was {was}",
                 [look, self.facts.effects.broadcast(right) if right is not None else None],
             )
-
-    def _txn(self, zxid: int) -> Summary | None:
-        index = self.facts.ledger.index(zxid)
-        return self.facts.effects.txns[index] if index is not None else None
 
     def _listed(self, path: str, looks: list[Look]) -> None:
         """The children at each look. A change of the list takes one in, or out; its creation finds none."""
@@ -140,7 +136,7 @@ class Sessions(Checker):
 
     def _there(self, line: Made | Wrote) -> bool:
         self.checked += 1
-        txn = self._txn(packed(line.zxid))
+        txn = self.facts.effects.at(packed(line.zxid))
         done: tuple[object, ...] = ("create", line.path)
         if isinstance(line, Wrote):
             done = "set", line.path, line.version, line.value

@@ -17,7 +17,7 @@ class StateEquality(Checker):
     Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
     here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; that a snapshot holds
     nothing but delivered transactions (ZOOKEEPER-1549, 4837); and, where the tree itself is on record, that each znode's
-    data, version, zxids and count of changes of its children are what the delivered transactions make of them. Does not
+    data, version, owner, zxids and count of changes of its children are what the delivered transactions make of them. Does not
     compare trees at zxids that only one node reported, nor trees whose digests collide.
     """
 
@@ -111,6 +111,9 @@ class StateEquality(Checker):
             wrong = [
                 f"{name} {shown}, not {right[name]}" for name, shown in _shown(kept).items() if shown != right[name]
             ]
+            maker = self.facts.effects.at(made.created)
+            if kept.owner > 0 and maker is not None and maker[0] != kept.owner:  # below 0 stand containers and TTLs
+                wrong.append(f"owner {kept.owner:#x}, which did not make it,")
             if wrong:
                 by = self.facts.effects.broadcast(made.zxid)
                 self.found.add(f"all servers show {path} with {', '.join(wrong)} as the history makes it", [by, kept])

@@ -50,6 +50,8 @@ def found(tree: dict[str, dict[str, Any]], told: int | None = None) -> list[Viol
 
 def test_a_tree_that_the_history_makes() -> None:
     assert found(TREE) == []
+    for owner in (7, -(1 << 63)):  # its session, or that it is a container
+        assert found({**TREE, "/a/y": {**TREE["/a/y"], "owner": owner}}) == []
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,7 @@ def test_a_tree_that_the_history_makes() -> None:
         ("/a", {"version": 0, "changed": [1, 1]}, "all servers show /a with version 0, not 1, mzxid 1:1, not 1:2 as"),
         ("/a", {"children_version": 2}, "cversion 2, not 3"),
         ("/a", {"children_changed": [1, 2]}, "pzxid 1:2, not 1:3"),
+        ("/a/y", {"owner": 8}, "all servers show /a/y with owner 0x8, which did not make it, as the history makes it"),
         ("/a/y", {"created": [1, 1]}, "czxid 1:1, not 1:2"),
         ("/", {"children_version": 1}, "all servers show / with cversion 1, not 0"),
         ("/a/y", None, "no server shows /a/y in the end, which the history has since 1:2"),
