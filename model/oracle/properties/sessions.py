@@ -158,8 +158,10 @@ class Sessions(Checker):
         if not told:
             return
         for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
-            for _, path, _, value in txn[2] if txn is not None else ():
-                line = told.get((txn[0], path, value)) if txn is not None else None
+            if txn is None:
+                continue
+            for _, path, _, value in txn[2]:
+                line = told.get((txn[0], path, value))
                 if line is not None and zxid != packed(line.zxid):
                     self.found.add(
                         f"session {line.session:#x} wrote {path} once, as it was told at {show(line.zxid)}, and the history "
