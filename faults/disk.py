@@ -45,7 +45,7 @@ class PowerCut(Killed):
         if self.params["variant"] == "plain":
             self.kill(power=True)
         else:
-            self.kill_at_sync(self.nodes, self.params["variant"], self.params["within_ms"])
+            self.kill_at_sync(self.params["variant"], self.params["within_ms"])
 
     def injected(self) -> Confirmation:
         cut, evidence = self.deaths()

@@ -57,9 +57,11 @@ class Killed(NodeDown):
         strike = self.cluster.cut_power if power else self.cluster.kill_all
         self.exits = strike(alive) if alive else {}
 
-    def kill_at_sync(self, nodes: Sequence[int], variant: str, within_ms: int) -> None:
-        """Have each of them die at its next sync that has something to lose (`zab_chaos.node.store.disk_faults.Variant`); one
-        that sleeps dies in its sleep, and one that another fault ends first is gone."""
+    def kill_at_sync(self, variant: str, within_ms: int) -> None:
+        """Have each running target die at its next sync that has something to lose
+        (`zab_chaos.node.store.disk_faults.Variant`); one that sleeps dies in its sleep, and one that another fault ends first
+        is gone."""
+        nodes = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in nodes}
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
@@ -94,7 +96,7 @@ class Crash(Killed):
     def inject(self) -> None:
         asleep = any(self.cluster.paused(node) for node in self.nodes if self.cluster.alive(node))
         if self.params.get("keeps_cache") and self.cluster.faithful and not asleep:
-            self.kill_at_sync([node for node in self.nodes if self.cluster.alive(node)], "killed", WITHIN_MS)
+            self.kill_at_sync("killed", WITHIN_MS)
         else:
             self.kill()
 

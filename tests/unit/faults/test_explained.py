@@ -217,3 +217,15 @@ def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake
     assert scheduler.due(patient.now()) is None
     assert healed(scheduler, cut)
     assert len(cut.recovered.evidence["links"]) == 4
+
+
+@pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN), (PowerCut, {"variant": "plain"})])
+def test_what_kills_leaves_out_who_was_gone_before(
+    sleepers: Callable[..., Any], kind: type[Killed], params: dict[str, Any]
+) -> None:
+    cluster = sleepers(3)
+    cluster.kill(2)
+    fault = kind(Scene(cluster, None, Random(1)), [1, 2, 3], params)
+    fault.inject()
+    assert fault.injected().confirmed
+    assert sorted(fault.injected().evidence) == ["1", "3"]
