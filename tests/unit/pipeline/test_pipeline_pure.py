@@ -59,6 +59,20 @@ def test_a_folder_is_known_by_its_contents_and_looked_at_by_its_stamp(tmp_path: 
     assert (touched.stamp != copy.stamp, touched.fingerprint()) == (True, copy.fingerprint())
 
 
+def test_disks_that_a_run_removes_meanwhile_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble(writes=2).save(tmp_path / "run")
+    (disks := tmp_path / "run" / "data").mkdir()
+    scandir = os.scandir
+
+    def late(path: str) -> object:
+        if Path(path) == disks:
+            disks.rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert [folder.path for folder in find([str(tmp_path)])] == [str(tmp_path / "run")]
+
+
 def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
     ensemble(writes=2).save(tmp_path / "run")
     trace = tmp_path / "run" / "trace" / "node-1-1.jsonl"
