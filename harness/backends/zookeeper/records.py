@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.backends.zookeeper.server_log import Led
-from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Step, Transaction
+from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, SESSION, Log, Step, Transaction
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, Invoke, packed, trace_name
 from zab_chaos.model.oracle.facts import ORDERED
@@ -38,6 +38,7 @@ from zab_chaos.node.core.zxid import Zxid, pair
 
 Event = dict[str, Any]
 NUMBER = re.compile(r"\d{10}$")  # of a sequential znode
+NOBODY = 0  # as in the servers' own transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +250,7 @@ def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
 
 
 def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:
-    owners = _Owners(evidence)
+    owners = _Owners(evidence, _last(evidence, union))
     known: set[tuple[int, int]] = set()
     for epoch, zxids in groupby(union, lambda zxid: zxid >> 32):
         forks = [union[zxid] for zxid in zxids]
@@ -313,9 +314,12 @@ class _Open:
 
 
 class _Owners:
-    """Whose a transaction is: an operation's (client, seq), or, for what nobody asked for in ops.jsonl, its session's."""
+    """Whose a transaction is: an operation's (client, seq), or, for what nobody asked for in ops.jsonl, its session's.
+    `history`: the one that the servers have in the end; it tells when sessions begin and end."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, history: Sequence[Transaction]) -> None:
+        self._began = {one.client: one.zxid for one in reversed(history) if one.type == SESSION}
+        self._ended = {one.client: one.zxid for one in history if one.type == CLOSE}
         self._clients = {session: client for client, sessions in evidence.sessions.items() for session in sessions}
         self._numbers = set(evidence.sessions)
         answers = {(it.client, it.seq): it for it in evidence.operations if isinstance(it, Complete)}
@@ -344,8 +348,10 @@ class _Owners:
         return client, seq
 
     def _of(self, one: Transaction) -> tuple[int, int]:
-        if one.ephemerals:  # no client of ours asks for a znode that goes with its session
-            return one.client, one.zxid
+        if one.zxid < self._began.get(one.client, 0):  # no session has written it
+            return NOBODY, one.zxid
+        if one.ephemerals or one.zxid > self._ended.get(one.client, one.zxid):
+            return one.client, one.zxid  # no client of ours asks for a znode that goes with its session
         client = self._clients.get(one.client)
         told = self._told.get(one.zxid)
         if told is not None and (client is None or told[0] == client):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, Seen, ended, traces
+from zab_chaos.harness.backends.zookeeper.records import NOBODY, Evidence, Life, Seen, ended, traces
 from zab_chaos.harness.backends.zookeeper.server_log import Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
@@ -117,6 +117,32 @@ def test_a_znode_that_was_to_stay_and_goes_with_its_session_is_not_what_was_aske
     theirs = replace(NEXT, client=4712, steps=(("create", "/b", 0, 1),), ephemerals=("/b",))
     others = log(*ALL_FOUR, theirs)
     assert violated(evidence(lives(others, others, others))) == []
+
+
+def close(counter: int, client: int = SESSION_ID) -> Transaction:
+    return replace(txn(1, counter, client=client), type=CLOSE)
+
+
+def test_what_stands_in_the_history_before_its_session_or_after_its_end_is_no_write_of_its_client() -> None:
+    honest = log(*ALL_FOUR, close(5))
+    assert violated(evidence(lives(*[honest] * 3))) == []
+    late = log(txn(1, 1, client=BOB), ONE, TWO, THREE, txn(1, 5))
+    assert violated(evidence(lives(*[late] * 3))) == ["exactly once"]
+    ended_early = log(BEGIN, ONE, close(3), replace(THREE, steps=TWO.steps))
+    acknowledged = [*OPERATIONS[:2], *told(2, THREE, {"op": "set", "path": "/a", "value": 6}, version=1)]
+    assert violated(evidence(lives(*[ended_early] * 3), acknowledged)) == ["exactly once"]
+    others = log(*ALL_FOUR, close(5, BOB))
+    assert violated(evidence(lives(*[others] * 3))) == []
+
+
+def test_a_session_whose_beginning_no_log_has_may_have_begun_in_a_snapshot() -> None:
+    rest = log(replace(BEGIN, client=BOB), ONE, TWO, THREE)
+    assert violated(evidence(lives(*[rest] * 3))) == []
+
+
+def test_what_a_session_of_nobody_wrote_before_it_began_is_not_its() -> None:
+    early = log(BEGIN, txn(1, 2, ("set", "/b", 1, 1), client=ANNE), txn(1, 3, client=ANNE))
+    assert [it["txns"][0][0] for it in events_of(evidence(lives(early), []), "broadcast")] == [SESSION_ID, NOBODY, ANNE]
 
 
 def test_a_server_that_lacks_a_transaction_between_others_has_skipped_it() -> None:
