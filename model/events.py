@@ -414,10 +414,11 @@ class Stand(SessionLine, kw_only=True, tag="stand"):
 
 
 class Ended(SessionLine, kw_only=True, tag="ended"):
-    """The servers' logs have the end of a session at this zxid. `client`: 0."""
+    """The servers' logs have the end of a session at this zxid. `client`: 0. `asked`: somebody has asked for it."""
 
     session: int
     zxid: Pair
+    asked: bool = False
 
 
 class Kept(Line, kw_only=True):

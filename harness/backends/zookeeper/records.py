@@ -223,9 +223,9 @@ def _union(lives: Iterable[Life]) -> dict[int, list[Transaction]]:
     return union
 
 
-def ended(evidence: Evidence) -> dict[int, int]:
-    """The sessions that have ended, and at which zxid, in the history that the servers have in the end."""
-    return {one.client: one.zxid for one in _last(evidence, _union(evidence.lives)) if one.type == CLOSE}
+def ended(evidence: Evidence) -> dict[int, Transaction]:
+    """The sessions that have ended, and by which transaction, in the history that the servers have in the end."""
+    return {one.client: one for one in _last(evidence, _union(evidence.lives)) if one.type == CLOSE}
 
 
 def _last(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Transaction]:

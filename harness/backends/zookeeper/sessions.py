@@ -426,6 +426,7 @@ def write_ended(file: Path, evidence: Evidence) -> None:
     if not file.exists():
         return
     ledger = Ledger(file)
-    for session, zxid in sorted(ended(evidence).items()):
-        ledger.write("ended", 0, session=session, zxid=pair(Zxid(zxid)))
+    for session, end in sorted(ended(evidence).items()):
+        # The leader ends a silent session by itself: no request has the number 0.
+        ledger.write("ended", 0, session=session, zxid=pair(Zxid(end.zxid)), asked=end.cxid != 0)
     ledger.close()

@@ -24,8 +24,10 @@ class Sessions(Checker):
     server; that a read shows the znode's last change up to the zxid that its answer names, its creation, version and owner, and
     a list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
     set that was acknowledged, by that session, a set once; that what was refused for the state was refused in such a state;
-    and that a session writes nothing after its end. Does not verify what a run that has not converged may have delivered beyond
-    its records, nor that a session whose client was told that it had expired is over for the servers, too.
+    that a session writes nothing after its end; and that none ends by a request whose client was told that it had expired, or
+    was to fall silent. Does not verify what a run that has not converged may have delivered beyond its records, nor that a
+    session whose client was told that it had expired is over for the servers, too, nor that a session which ends by itself was
+    silent.
     """
 
     name = "sessions"
@@ -43,6 +45,7 @@ class Sessions(Checker):
         self._done: list[Made | Wrote] = []
         self._refused: list[Refused] = []
         self._ended: dict[int, Ended] = {}
+        self._over: dict[int, Over] = {}
 
     def on_began(self, line: Began) -> None:
         self.checked += 1
@@ -60,6 +63,9 @@ class Sessions(Checker):
     def on_refused(self, line: Refused) -> None:
         self._refused.append(line)
         self._told(line)
+
+    def on_over(self, line: Over) -> None:
+        self._over[line.session] = line
 
     def on_look(self, line: Look) -> None:
         self._looks.append(line)
@@ -98,6 +104,13 @@ class Sessions(Checker):
                 self._baseless(refused)
         if self._ended:
             self._after_the_end()
+        for ended in self._ended.values():
+            over = self._over.get(ended.session)
+            if ended.asked and over is not None and over.why != "closed":
+                self.found.add(
+                    f"session {ended.session:#x} ended at {show(ended.zxid)}, by a request that its client has not made",
+                    [over, ended],
+                )
 
     def _shown(self, look: Look) -> None:
         self.checked += 1

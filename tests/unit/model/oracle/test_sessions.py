@@ -56,8 +56,8 @@ def listed(counter: int, *children: str, client: int = BOB) -> Line:
     return look(counter, 4 if counter >= 4 else 2, path=BELOW, client=client, children=list(children))
 
 
-def ended(counter: int, session: int = ANNES) -> Line:
-    return {"type": "ended", "client": 0, "session": session, "zxid": [1, counter]}
+def ended(counter: int, session: int = ANNES, *, asked: bool = False) -> Line:
+    return {"type": "ended", "client": 0, "session": session, "zxid": [1, counter], "asked": asked}
 
 
 def look(
@@ -211,6 +211,8 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         ([made(2, session=BOBS)], "session 0xca was told that it made /sessions/e-1-1 at 1:2"),
         ([made(9)], "at 1:9, and the history does not have that there"),
         ([ended(4, BOBS)], "session 0xca wrote 1:5, and had ended at 1:4"),
+        ([over("expired"), ended(4, asked=True)], "session 0x65 ended at 1:4, by a request that its client has not made"),
+        ([over("left"), ended(4, asked=True)], "session 0x65 ended at 1:4, by a request that its client has not made"),
         ([began(ANNE, ANNES), began(BOB, ANNES)], "session 0x65 began a second time"),
         ([wrote(4)], "session 0xca was told that it wrote /sessions/z-1 at 1:4, and the history does not have that there"),
         ([wrote(3, version=2)], "it wrote /sessions/z-1 at 1:3, and the history does not have that there"),
@@ -233,7 +235,8 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         ([listed(3, "e-1-1", "e-1-1")], "than it has at 1:3: one of them twice"),
     ],
     ids=[
-        "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead", "number",
+        "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead",
+        "ended", "ended-in-silence", "number",
         "not-written", "to-a-version", "to-a-value", "written-by-another", "written-back", "done-and-refused", "refused",
         "refused-as-there", "refused-baselessly", "refused-back", "version", "creation", "owner", "not-listed", "listed",
         "twice",
@@ -242,6 +245,15 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
     violation = the_violation(judged_by_history("sessions", lines))
     assert words in violation.words
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[over("closed"), ended(4, asked=True)], [over("left"), ended(4)], [ended(4, asked=True)]],
+    ids=["closed", "expired", "open-at-a-kill"],
+)
+def test_a_session_that_its_client_closes_or_leaves_may_end(lines: list[Line]) -> None:
+    assert judged_by_history("sessions", lines).verdict is not Judgement.VIOLATION
 
 
 def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:

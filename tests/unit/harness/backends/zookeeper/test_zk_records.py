@@ -412,4 +412,4 @@ def test_an_end_of_a_session_that_only_a_deposed_leader_has_logged_is_none() -> 
     right = log(BEGIN, first, close, last, epochs=(2, 2))
     stale = log(BEGIN, first, late, last, snapshots=(close.zxid,), epochs=(2, 2))
     for order in ((right, stale), (stale, right)):
-        assert ended(evidence(lives(*order), [])) == {ANNE: close.zxid}
+        assert ended(evidence(lives(*order), [])) == {ANNE: close}

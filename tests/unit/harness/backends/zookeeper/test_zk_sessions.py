@@ -18,16 +18,19 @@ from zab_chaos.harness.backends.zookeeper.records import Evidence, Life
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, Log, Transaction
 
 ENDED = Transaction(1 << 32 | 5, 77, 1, 100, CLOSE, 0)
-EVIDENCE = Evidence(nodes=1, lives=[Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED,)))])
+EXPIRED = Transaction(1 << 32 | 6, 78, 0, 100, CLOSE, 1)
+EVIDENCE = Evidence(nodes=1, lives=[Life(node=1, life=1, began=0, ended=9, before=Log(), after=Log((ENDED, EXPIRED)))])
 
 
 def test_the_ends_of_sessions_are_added_to_what_clients_were_told(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text('{"type": "began"}\n')
     sessions.write_ended(file, EVIDENCE)
-    told, ended = map(json.loads, file.read_text().splitlines())
+    told, *ended = map(json.loads, file.read_text().splitlines())
     assert told == {"type": "began"}
-    assert (ended["type"], ended["session"], ended["zxid"]) == ("ended", 77, [1, 5])
+    assert [(it["type"], it["session"], it["zxid"], it["asked"]) for it in ended] == [
+        ("ended", 77, [1, 5], True), ("ended", 78, [1, 6], False)
+    ]  # fmt: skip
 
 
 def test_watches_are_set_again_by_zookeepers_own_request() -> None:
