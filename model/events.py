@@ -72,13 +72,15 @@ class Boot(TraceEvent, kw_only=True, tag="boot"):
 
 
 class Left(TraceEvent, kw_only=True, tag="left"):
-    """What a life left on its disk, as others have read it there. `log`: the first and the last of consecutive zxids."""
+    """What a life left on its disk, as others have read it there. `log`: the first and the last of consecutive zxids; `damage`:
+    what could not be read of it, and so counts as missing."""
 
     accepted_epoch: U32
     current_epoch: U32
     last_zxid: Pair
     log: list[tuple[Pair, Pair]] = []
     snapshots: list[Pair] = []
+    damage: list[str] = []
 
 
 class Role(TraceEvent, kw_only=True, tag="role"):

@@ -65,13 +65,13 @@ def logs(folder: RunFolder) -> list[str]:
         found for path in folder.file("trace").glob("*.jsonl") for found in folder.lines(f"trace/{path.name}", Left)
     )
     last = {one.node: one for one in sorted(left, key=lambda one: (one.node, one.life))}
-    return [f"  node {node}: {_held(one)}" for node, one in last.items() if one.log or one.snapshots]
+    return [f"  node {node}: {_held(one)}" for node, one in last.items() if one.log or one.snapshots or one.damage]
 
 
 def _held(left: Left) -> str:
     taken = ", ".join(f"{epoch}:{counter}" for epoch, counter in left.snapshots) or "none"
     epochs = f"f.p = {left.accepted_epoch}, f.a = {left.current_epoch}"
-    return f"{transactions(left.log) or 'nothing'}; snapshots {taken}; {epochs}"
+    return "; ".join([transactions(left.log) or "nothing", f"snapshots {taken}", epochs, *left.damage])
 
 
 def faults(folder: RunFolder) -> list[str]:

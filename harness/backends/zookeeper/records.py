@@ -138,11 +138,12 @@ def _held(log: Log) -> Event:
 
 
 def _files(log: Log) -> Event:
-    """What its transactions are, the first and the last of consecutive ones, and which snapshots it has."""
+    """What its transactions are, the first and the last of consecutive ones, which snapshots it has, and what is damaged."""
     runs = [(batch[0].zxid, batch[-1].zxid) for batch in _batches(log.transactions)]
     return {
         "log": [[pair(Zxid(zxid)) for zxid in run] for run in runs],
         "snapshots": [pair(Zxid(zxid)) for zxid in sorted(log.snapshots)],
+        "damage": list(log.damage),
     }
 
 

@@ -145,13 +145,15 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
     write_lines(run, "trace/node-1-2.jsonl", [left(1, 2, [[1, 1], [1, 4]], [[2, 1], [2, 1]], snapshots=[[0, 0]])])
     write_lines(run, "trace/node-2-1.jsonl", [left(2, 1, *[[[at, 1], [at, 2]] for at in range(1, 15)])])
     write_lines(run, "trace/node-3-1.jsonl", [left(3, 1), {"event": "left"}, {"event": "exit"}])
+    write_lines(run, "trace/node-4-1.jsonl", [left(4, 1, damage=["log.1 is no transaction log"])])
     judge(run)
     assert "Logs in the end" not in shown(run)
     judge(run, verdict="VIOLATION", exit=1, properties=[broken("durability", 1)])
     lines = [line for line in shown(run).splitlines() if line.startswith("  node ") and "f.p" in line]
     assert lines[0] == "  node 1: 1:1 to 1:4, 2:1; snapshots 0:0; f.p = 2, f.a = 1"
     assert lines[1].startswith("  node 2: and 2 more, 3:1 to 3:2, 4:1 to 4:2, ")
-    assert len(lines) == 2
+    assert lines[2] == "  node 4: nothing; snapshots none; f.p = 2, f.a = 1; log.1 is no transaction log"
+    assert len(lines) == 3
     verdict = run.read_verdict()
     assert verdict is not None
     assert "Logs in the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.story(run, verdict, None)

@@ -392,6 +392,13 @@ def test_a_hole_in_a_log_is_left_as_two_runs_of_transactions() -> None:
     assert events_of(evidence(lives(log()), []), "left")[0]["log"] == []
 
 
+def test_what_cannot_be_read_of_a_log_is_left_as_damage_and_missing() -> None:
+    rotten = replace(log(BEGIN, ONE, THREE), damage=("log.1: the transaction at byte 16 can't be read",))
+    given = evidence(lives(rotten, log(*ALL_FOUR), log(*ALL_FOUR)))
+    assert [it["damage"] for it in events_of(given, "left")] == [list(rotten.damage), [], []]
+    assert "agreement" in violated(given)
+
+
 def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:
     """As ZOOKEEPER-4643: node 1 has written epoch 2, and has not been sent what epoch 1 acknowledged last."""
     early, behind = log(*ALL_FOUR[:3], epochs=(2, 2)), log(*ALL_FOUR[:3])

@@ -106,6 +106,14 @@ def test_a_wrong_checksum_ends_the_reading_and_is_told() -> None:
     assert "checksum" in log.damage[0]
 
 
+def test_a_transaction_that_a_server_has_logged_again_counts_once(tmp_path: Path) -> None:
+    """As a server of 3.8.4 has done, of what a leader has sent it twice."""
+    log = tmp_path / "version-2" / "log.5"
+    log.parent.mkdir()
+    log.write_bytes(HEAD + b"".join(record(body(at)) for at in (5, 6, 5, 6, 7)) + ZEROS)
+    assert zxids(txnlog.read_disk(tmp_path)) == [5, 6, 7]
+
+
 def test_a_transaction_that_is_shorter_than_it_says_is_told() -> None:
     cut = body(6, txnlog.SET, struct.pack("!i", 400) + b"/a")
     log = read(HEAD + record(cut) + ZEROS, "log.6")
