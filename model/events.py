@@ -346,13 +346,15 @@ class Made(SessionLine, kw_only=True, tag="made"):
 
 
 class Wrote(SessionLine, kw_only=True, tag="wrote"):
-    """The session's set of a znode was acknowledged. `value`: the CRC-32 of data that no other set of the session has."""
+    """The session's set of a znode was acknowledged. `value`: the CRC-32 of data that no other set of the session has;
+    `changed`: the zxid of the znode's last change, as it was told."""
 
     session: int
     path: str
     value: int
     version: int
     zxid: Pair
+    changed: Pair | None = None
 
 
 class Refused(SessionLine, kw_only=True, tag="refused"):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from zab_chaos.harness.extras import extra
-from zab_chaos.node.core.zxid import Zxid
+from zab_chaos.node.core.zxid import ZERO, Zxid
 from zab_chaos.node.tree import refusal
 from zab_chaos.node.tree import requests as ours
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Stat, Unknown
@@ -53,7 +53,7 @@ def answered(request: ours.Request, result: Any, zxid: Zxid) -> Outcome:
     if isinstance(request, ours.Create):
         return Ok(zxid, 0, str(result))
     if isinstance(request, ours.Set):
-        return Ok(Zxid(result.mzxid), result.version)
+        return Ok(_agreed(zxid, [result]), result.version)
     if isinstance(request, ours.Delete):
         return Ok(zxid)
     if isinstance(request, ours.Exists):
@@ -93,7 +93,13 @@ def _together(request: ours.Multi | ours.Check, results: Sequence[Any], zxid: Zx
     if len(results) != len(steps) or any(isinstance(result, Exception) for result in results):
         return Unknown(f"{len(results)} answers to {len(steps)} steps, and none says why")
     told = [_stat(step, result) for step, result in zip(steps, results, strict=True)]
-    return Ok(zxid, steps=told) if isinstance(request, ours.Multi) else Ok(zxid, told[0].version)
+    at = _agreed(zxid, results)
+    return Ok(at, steps=told) if isinstance(request, ours.Multi) else Ok(at, told[0].version)
+
+
+def _agreed(zxid: Zxid, results: Sequence[Any]) -> Zxid:
+    """A write's zxid; none if the header and the stat of what it set name two."""
+    return zxid if all(result.mzxid == zxid for result in results if isinstance(result, ZnodeStat)) else ZERO
 
 
 def _stat(step: ours.Step, result: Any) -> Stat:

@@ -139,8 +139,8 @@ class Guest:
         data, session = b"%d of %d" % (self._writes, self.number), self._session
 
         def heard(stat: Any, zxid: Zxid, _node: int) -> None:
-            value = crc32(data)
-            self._write("wrote", session=session, path=path, value=value, version=stat.version, zxid=pair(zxid))
+            told = {"version": stat.version, "changed": pair(Zxid(stat.mzxid)), "zxid": pair(zxid)}
+            self._write("wrote", session=session, path=path, value=crc32(data), **told)
 
         self._ask(SetData(path, data, -1), heard)
 

@@ -127,7 +127,7 @@ class ExactlyOnce(Checker):
     def _acknowledged(self, request: Request, complete: Complete, effect: int | None) -> None:
         """A write was acknowledged: at its transaction's zxid, and not before the node had delivered it?"""
         told = request.zxid
-        if told is None:
+        if not told:  # 0:0 is no transaction's
             self.found.add(f"{_name(request)} was acknowledged without a zxid", [request.invoke, complete])
             return
         node = self.facts.nodes.get(complete.node or 0)

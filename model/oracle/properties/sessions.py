@@ -58,7 +58,14 @@ class Sessions(Checker):
         self._done.append(line)
         self._told(line)
 
-    on_wrote = on_made
+    def on_wrote(self, line: Wrote) -> None:
+        if line.changed not in (None, line.zxid):
+            self.found.add(
+                f"session {line.session:#x} was told that it wrote {line.path} at {show(line.zxid)}, and that the last change "
+                f"was at {show(line.changed)}",
+                [line],
+            )
+        self.on_made(line)
 
     def on_refused(self, line: Refused) -> None:
         self._refused.append(line)

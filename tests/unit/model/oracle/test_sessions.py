@@ -218,6 +218,7 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
         ([wrote(3, version=2)], "it wrote /sessions/z-1 at 1:3, and the history does not have that there"),
         ([wrote(3, value=7)], "it wrote /sessions/z-1 at 1:3, and the history does not have that there"),
         ([wrote(3, session=ANNES)], "session 0x65 was told that it wrote /sessions/z-1 at 1:3"),
+        ([{**wrote(3), "changed": [1, 2]}], "wrote /sessions/z-1 at 1:3, and that the last change was at 1:2"),
         ([look(4, None), wrote(3)], "client 2 was told 1:3, after its session had been told 1:4"),
         ([refused(2, "node exists")], "was refused /sessions/e-1-1, at 1:2, as 'node exists'; right was the state of 1:2"),
         ([refused(2, "no node")], "as 'no node'; right was the state of 1:2"),
@@ -237,9 +238,9 @@ def test_a_session_is_shown_the_history_at_each_zxid_and_a_new_one_may_begin_fur
     ids=[
         "missed", "stale", "zxid", "back-elsewhere", "back", "not-made", "by-another", "lost", "undead",
         "ended", "ended-in-silence", "number",
-        "not-written", "to-a-version", "to-a-value", "written-by-another", "written-back", "done-and-refused", "refused",
-        "refused-as-there", "refused-baselessly", "refused-back", "version", "creation", "owner", "not-listed", "listed",
-        "twice",
+        "not-written", "to-a-version", "to-a-value", "written-by-another", "of-two-zxids",
+        "written-back", "done-and-refused", "refused", "refused-as-there",
+        "refused-baselessly", "refused-back", "version", "creation", "owner", "not-listed", "listed", "twice",
     ],
 )  # fmt: skip
 def test_a_session_that_is_shown_or_does_what_it_cannot(lines: list[Line], words: str) -> None:
@@ -258,8 +259,8 @@ def test_a_session_that_its_client_closes_or_leaves_may_end(lines: list[Line]) -
 
 def test_what_a_session_wrote_or_was_refused_is_what_the_history_has() -> None:
     lines = [
-        look(1, None), refused(1, "no node"), wrote(3), refused(3, "node exists"), refused(4, "node exists"),
-        refused(4, "no node"), listed(5), listed(3, "e-1-1", client=ANNE), wrote(5, 7, 2),
+        look(1, None), refused(1, "no node"), {**wrote(3), "changed": [1, 3]}, refused(3, "node exists"),
+        refused(4, "node exists"), refused(4, "no node"), listed(5), listed(3, "e-1-1", client=ANNE), wrote(5, 7, 2),
         look(5, 5, path=ELSEWHERE, created=[1, 3], version=1), look(4, 4, path=BELOW, created=[1, 2], version=1, client=3),
     ]  # fmt: skip
     found = judged_by_history("sessions", lines)

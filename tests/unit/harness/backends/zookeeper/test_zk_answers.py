@@ -8,7 +8,7 @@ from kazoo.protocol import serialization as theirs
 from kazoo.protocol.states import ZnodeStat
 
 from zab_chaos.harness.backends.zookeeper.answers import answered, asked, refused
-from zab_chaos.node.core.zxid import zxid
+from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.tree import refusal
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, Unknown
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
@@ -36,7 +36,7 @@ def test_requests_are_what_zookeeper_calls_them() -> None:
     ("request_", "result", "outcome"),
     [
         (Create("/a-", sequential=True), "/a-0000000001", Ok(AT, 0, "/a-0000000001")),
-        (Set("/a", b"x"), stat(3, zxid(2, 6)), Ok(zxid(2, 6), 3)),
+        (Set("/a", b"x"), stat(3), Ok(AT, 3)),
         (Delete("/a"), True, Ok(AT)),
         (Check("/a", 5), [True], Ok(AT, 5)),
         (Check("/a", ANY), [True], Ok(AT)),
@@ -53,6 +53,12 @@ def test_requests_are_what_zookeeper_calls_them() -> None:
 )
 def test_what_was_done_is_told_with_its_zxid(request_: Request, result: Any, outcome: Ok) -> None:
     assert answered(request_, result, AT) == outcome
+
+
+def test_a_write_whose_header_and_stat_name_two_zxids_has_none() -> None:
+    assert answered(Set("/a", b"x"), stat(3, zxid(2, 6)), AT) == Ok(ZERO, 3)
+    assert answered(Multi([Set("/a", b"x")]), [stat(3, zxid(2, 8))], AT) == Ok(ZERO, steps=[Stat("/a", 3)])
+    assert answered(Get("/a"), (b"x", stat(2, zxid(2, 6))), AT) == Ok(AT, 2, data=b"x")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,15 @@ def test_a_znode_that_was_to_stay_and_goes_with_its_session_is_not_what_was_aske
     assert violated(evidence(lives(others, others, others))) == []
 
 
+def test_a_write_that_is_acknowledged_without_a_zxid_is_a_violation() -> None:
+    """As where the header and the stat of the answer name two."""
+    without = told(1, ONE, {"op": "create", "path": "/a", "value": 5}, version=0, path="/a", zxid=(0, 0))
+    verdict = judge(evidence(lives(*[log(*ALL_FOUR)] * 3), [*without, *OPERATIONS[2:]]))
+    assert verdict.violated == ["durability", "client order", "exactly once"]
+    (words,) = (it.words for one in verdict.properties if one.name == "exactly once" for it in one.violations)
+    assert words == "the create of client 9, seq 1, was acknowledged without a zxid"
+
+
 def close(counter: int, client: int = SESSION_ID) -> Transaction:
     return replace(txn(1, counter, client=client), type=CLOSE)
 

@@ -123,7 +123,7 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     guest.make()
     (_, first, done), (_, second, refused), (_, _, lost), (_, _, made) = kazoo.asked
     assert first.data != second.data
-    done.set(SimpleNamespace(version=4))
+    done.set(SimpleNamespace(version=4, mzxid=1 << 32 | 6))
     refused.set_exception(NoNodeError())
     lost.set_exception(ConnectionLoss())
     made.set("/elsewhere")
@@ -131,7 +131,7 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     told = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
     common = {"client": 7, "path": "/a", "zxid": [1, 5]}
     assert [{key: line[key] for key in line if key != "t"} for line in told] == [
-        {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4},
+        {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4, "changed": [1, 6]},
         {"type": "refused", **common, "error": "no node", "node": 2},
         {"type": "made", **common, "session": None, "path": "/elsewhere"},
     ]
