@@ -50,10 +50,15 @@ class NodeDown(Fault):
 class Killed(NodeDown):
     """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
 
-    def kill(self, *, power: bool = False) -> None:
-        """Kill the running targets at one instant; with `power`, what they have not synced is lost on any disk."""
+    def note_running(self) -> list[int]:
+        """The targets that run, and from now on their process ids."""
         alive = [node for node in self.nodes if self.cluster.alive(node)]
         self.pids = {node: self.cluster.pid(node) for node in alive}
+        return alive
+
+    def kill(self, *, power: bool = False) -> None:
+        """Kill the running targets at one instant; with `power`, what they have not synced is lost on any disk."""
+        alive = self.note_running()
         strike = self.cluster.cut_power if power else self.cluster.kill_all
         self.exits = strike(alive) if alive else {}
 
@@ -61,8 +66,7 @@ class Killed(NodeDown):
         """Have each running target die at its next sync that has something to lose
         (`zab_chaos.node.store.disk_faults.Variant`); one that sleeps dies in its sleep, and one that another fault ends first
         is gone."""
-        nodes = [node for node in self.nodes if self.cluster.alive(node)]
-        self.pids = {node: self.cluster.pid(node) for node in nodes}
+        nodes = self.note_running()
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
             told = {"variant": variant, "seed": seed, "within_ms": within_ms}

@@ -25,7 +25,7 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
     Raises BadInput for a wrong run or file name, HarnessError if the file can't be written.
     """
     several = Path(run)
-    if not several.joinpath("run.json").exists() and stored.below(several):
+    if not several.joinpath("run.json").exists() and any(stored.runs(several)):
         return _campaign(several.resolve(), out, pages=pages, json=json)
     if pages:
         raise BadInput(f"--pages is for a folder of runs; {run} is one run. Leave it out.")

@@ -153,9 +153,14 @@ def _point_latest(results: Path, run: Path) -> None:
     beside.replace(link)
 
 
+def runs(root: Path) -> Iterator[Path]:
+    """The folder of every run at any depth below `root`, as they are found."""
+    return (path.parent for path in files.below(root, [RUN]))
+
+
 def below(root: Path) -> set[Path]:
-    """The folder of every run at any depth below `root`; one that links lead to is there once."""
-    return {path.parent.resolve() for path in files.below(root, [RUN])}
+    """All of them; one that links lead to is there once."""
+    return {folder.resolve() for folder in runs(root)}
 
 
 def find(results: Path, name: str) -> RunFolder:
@@ -163,6 +168,6 @@ def find(results: Path, name: str) -> RunFolder:
     for path in (Path(name), results / name):
         if path.joinpath(RUN).is_file():
             return RunFolder(path.resolve())
-    known = sorted(str(run.parent.relative_to(results)) for run in files.below(results, [RUN]))
+    known = sorted(str(folder.relative_to(results)) for folder in runs(results))
     some = "\n".join(f"  {run}" for run in known[-5:]) or "  (none yet)"
     raise BadInput(f"no run at {name}: there is no run.json. The newest runs in {results}:\n{some}")

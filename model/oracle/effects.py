@@ -27,9 +27,7 @@ class Effects:
         self.txns: list[Summary | None] = self._contents() if self.recorded else [None] * len(ledger)
         self.first: dict[tuple[int, int], int] = {}
         self.fences: set[int] = set()
-        for zxid, txn in zip(ledger.zxids, self.txns, strict=True):
-            if txn is None:
-                continue
+        for zxid, txn in self.known():
             if _is_fence(txn):
                 self.fences.add(zxid)
             else:
@@ -42,6 +40,12 @@ class Effects:
             return None
         primary = self._author(zxid, self._ledger.digests[index], self._broadcasts.epochs.get(zxid >> 32, []))
         return None if primary is None else primary.event_of(zxid & 0xFFFFFFFF)
+
+    def known(self) -> Iterator[tuple[int, Summary]]:
+        """The ledger's transactions of which something says what they do."""
+        for zxid, txn in zip(self._ledger.zxids, self.txns, strict=True):
+            if txn is not None:
+                yield zxid, txn
 
     def at(self, zxid: int) -> Summary | None:
         """A transaction of the ledger; None if it has none there, or nothing says what it does."""

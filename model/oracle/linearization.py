@@ -230,9 +230,9 @@ class _Search(Struct, gc=False):
             for one in self._steps((state, done, used), writing):
                 heappush(ahead, (len(one[2]), next(order), one))
         self.possible = left
-        del self.outstanding[number]
-        for showing in self.reads.values():
-            showing.discard(number)
+        answer = self.outstanding.pop(number).answer
+        if answer is not None and answer.value in self.reads:
+            self.reads[answer.value].discard(number)
         return bool(left)
 
     def _ability(self, number: int) -> tuple[bool, int]:

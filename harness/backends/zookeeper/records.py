@@ -98,10 +98,11 @@ class Evidence:
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     """The trace of each life, by (node, life): events in time, numbered."""
     union = _union(evidence.lives)
-    _tell_ends(union, evidence)
+    history = _last(evidence, union)
+    _tell_ends(union, history)
     events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
     events += _established(evidence)
-    events += _broadcasts(evidence, union)
+    events += _broadcasts(evidence, union, history)
     events += _deliveries(evidence, union)
     found: dict[tuple[int, int], list[Event]] = {(life.node, life.life): [] for life in evidence.lives}
     for event in sorted(events, key=_when):
@@ -235,10 +236,10 @@ def _last(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> list[Tr
     return _history(life, evidence, union) if life is not None else []
 
 
-def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
+def _tell_ends(union: dict[int, list[Transaction]], history: Sequence[Transaction]) -> None:
     """Before 3.6 the end of a session does not say which ephemeral znodes go with it: those that are left of what it made."""
     owners: dict[str, int] = {}  # by path
-    for one in _last(evidence, union):
+    for one in history:
         steps = one.steps
         if one.type == CLOSE and not steps:
             left = [path for path, owner in owners.items() if owner == one.client]
@@ -250,8 +251,10 @@ def _tell_ends(union: dict[int, list[Transaction]], evidence: Evidence) -> None:
         owners.update(dict.fromkeys(one.ephemerals, one.client))
 
 
-def _broadcasts(evidence: Evidence, union: Mapping[int, list[Transaction]]) -> Iterator[Event]:
-    owners = _Owners(evidence, _last(evidence, union))
+def _broadcasts(
+    evidence: Evidence, union: Mapping[int, list[Transaction]], history: Sequence[Transaction]
+) -> Iterator[Event]:
+    owners = _Owners(evidence, history)
     known: set[tuple[int, int]] = set()
     for epoch, zxids in groupby(union, lambda zxid: zxid >> 32):
         forks = [union[zxid] for zxid in zxids]

@@ -126,10 +126,7 @@ class ClientOrder(Checker):
         """The delivered transactions of each client ascend with its seq, and stay behind its fences."""
         last: dict[int, tuple[int, int, bool]] = {}  # of each client: seq, zxid, and whether that was a fence
         effects = self.facts.effects
-        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
-            if txn is None:
-                continue
-            client, seq, _ = txn
+        for zxid, (client, seq, _) in effects.known():
             fence, before = zxid in effects.fences, last.get(client)
             if before is None or seq > before[0] or (fence and seq == before[0]):
                 last[client] = (seq, zxid, fence)

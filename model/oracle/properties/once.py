@@ -38,9 +38,7 @@ class ExactlyOnce(Checker):
             self.unknown.append(f"exactly once can't be judged: nothing says what {show(hole)} does")
         first, requests = effects.first, self.facts.requests
         self._connected = {client for _, client in self.facts.visits}  # those that some node knew
-        for zxid, txn in zip(self.facts.ledger.zxids, effects.txns, strict=True):
-            if txn is None:
-                continue
+        for zxid, txn in effects.known():
             self.checked += 1
             key = (txn[0], txn[1])
             request = requests.get(key)

@@ -5,6 +5,8 @@ the servers' logs, at which zxid each session ended, and what had become of each
 """
 
 from collections import deque
+from collections.abc import Iterator
+from typing import TypeVar
 
 from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
@@ -15,6 +17,7 @@ from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 
 GUIDE = "ZooKeeper programmer's guide"
 Told = Look | Made | Wrote | Refused | Stand
+_Told = TypeVar("_Told", bound=Told)
 
 
 class Sessions(Checker):
@@ -96,21 +99,27 @@ class Sessions(Checker):
             self._latest[line.client] = line
 
     def at_end(self) -> None:
-        for look in self._looks:
-            if packed(look.zxid) <= self.facts.changes.upto:
-                self._shown(look)
         lists: dict[str, list[Look]] = {}
-        for look in self._looks:
-            if look.children is not None and packed(look.zxid) <= self.facts.changes.upto:
+        for look in self._in_history(self._looks):
+            self._shown(look)
+            if look.children is not None:
                 lists.setdefault(look.path, []).append(look)
         for path, looks in lists.items():
             self._listed(path, looks)
-        self._twice([it for it in self._done if packed(it.zxid) <= self.facts.changes.upto and self._there(it)])
-        for refused in self._refused:
-            if packed(refused.zxid) <= self.facts.changes.upto:
-                self._baseless(refused)
+        self._twice([line for line in self._in_history(self._done) if self._there(line)])
+        for refused in self._in_history(self._refused):
+            self._baseless(refused)
         if self._ended:
             self._after_the_end()
+            self._asked_for()
+
+    def _in_history(self, lines: list[_Told]) -> Iterator[_Told]:
+        """Those that were told a zxid up to which the history is known."""
+        upto = self.facts.changes.upto
+        return (line for line in lines if packed(line.zxid) <= upto)
+
+    def _asked_for(self) -> None:
+        """Nobody but its client asks for the end of a session."""
         for ended in self._ended.values():
             over = self._over.get(ended.session)
             if ended.asked and over is not None and over.why != "closed":
@@ -177,11 +186,9 @@ class Sessions(Checker):
         }
         if not told:
             return
-        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
-            if txn is None:
-                continue
-            for _, path, _, value in txn[2]:
-                line = told.get((txn[0], path, value))
+        for zxid, (session, _, steps) in self.facts.effects.known():
+            for _, path, _, value in steps:
+                line = told.get((session, path, value))
                 if line is not None and zxid != packed(line.zxid):
                     self.found.add(
                         f"session {line.session:#x} wrote {path} once, as it was told at {show(line.zxid)}, and the history "
@@ -203,11 +210,11 @@ class Sessions(Checker):
             )
 
     def _after_the_end(self) -> None:
-        for zxid, txn in zip(self.facts.ledger.zxids, self.facts.effects.txns, strict=True):
-            ended = self._ended.get(txn[0]) if txn is not None and txn[2] else None
-            if ended is not None and txn is not None and zxid > packed(ended.zxid):
+        for zxid, (session, _, steps) in self.facts.effects.known():
+            ended = self._ended.get(session)
+            if ended is not None and steps and zxid > packed(ended.zxid):
                 self.found.add(
-                    f"session {txn[0]:#x} wrote {show(zxid)}, and had ended at {show(ended.zxid)}",
+                    f"session {session:#x} wrote {show(zxid)}, and had ended at {show(ended.zxid)}",
                     [ended, self.facts.effects.broadcast(zxid)],
                 )
 

@@ -116,6 +116,13 @@ def begun(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[sessions.Guest, 
     return guest, ledger, kazoo
 
 
+def recorded(ledger: sessions.Ledger, file: Path) -> list[dict[str, Any]]:
+    """The lines, without their times."""
+    ledger.close()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return [{key: line[key] for key in line if key != "t"} for line in lines]
+
+
 def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guest, ledger, kazoo = begun(tmp_path / "sessions.jsonl", monkeypatch)
     for _ in range(3):
@@ -127,10 +134,8 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     refused.set_exception(NoNodeError())
     lost.set_exception(ConnectionLoss())
     made.set("/elsewhere")
-    ledger.close()
-    told = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
     common = {"client": 7, "path": "/a", "zxid": [1, 5]}
-    assert [{key: line[key] for key in line if key != "t"} for line in told] == [
+    assert recorded(ledger, tmp_path / "sessions.jsonl") == [
         {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4, "changed": [1, 6]},
         {"type": "refused", **common, "error": "no node", "node": 2},
         {"type": "made", **common, "session": None, "path": "/elsewhere"},
@@ -144,10 +149,8 @@ def test_what_a_read_shows_is_on_record(tmp_path: Path, monkeypatch: pytest.Monk
     stat = ZnodeStat(1 << 32 | 2, 1 << 32 | 4, 0, 0, 3, 6, 0, 77, 0, 2, 1 << 32 | 5)
     for (_, _, answer), result in zip(kazoo.asked, (stat, (["c", "b"], stat)), strict=True):
         answer.set(result)
-    ledger.close()
-    told = [json.loads(line) for line in (tmp_path / "sessions.jsonl").read_text().splitlines()]
     common = {"type": "look", "client": 7, "node": 2, "zxid": [1, 5], "created": [1, 2], "owner": 77}
-    assert [{key: line[key] for key in line if key != "t"} for line in told] == [
+    assert recorded(ledger, tmp_path / "sessions.jsonl") == [
         {**common, "path": "/a", "changed": [1, 4], "version": 3},
         {**common, "path": "/a/", "changed": [1, 5], "version": 6, "children": ["c", "b"]},
     ]
