@@ -53,7 +53,7 @@ def test_crash_pause_and_partition_are_survived(environment: dict[str, str], tmp
     assert zab(environment, tmp_path, "verify", "latest")[1]["runs"][0]["properties"] == answer["properties"]
 
 
-@pytest.mark.parametrize(("scenario", "bug"), [("hard-times", "early-ack"), ("slow-links", "no-write-back")])
+@pytest.mark.parametrize(("scenario", "bug"), [("cut-off", "early-ack"), ("slow-links", "no-write-back")])
 def test_its_bugs_are_found(environment: dict[str, str], tmp_path: Path, scenario: str, bug: str) -> None:
     words = ["run", str(EXAMPLE / "scenarios" / f"{scenario}.toml"), "--on", "examplekv", "--defect", bug]
     code, answer, _ = zab(environment, tmp_path, *words)
