@@ -264,9 +264,10 @@ def _broadcasts(
             if not owners.ours(client) and (client, life.node) not in known:
                 known.add((client, life.node))
                 yield _event(life, t, "client", state="connected", client=client)
+            does = [[client, seq, [_effect(step) for step in one.steps]]] if one.obscure is None else []
             yield _event(
                 life, t, "broadcast", epoch=epoch, first=one.zxid & 0xFFFFFFFF, digests=dg.show(one.digest),
-                delivered=[0, 0], txns=[[client, seq, [_effect(step) for step in one.steps]]],
+                delivered=[0, 0], txns=does,
             )  # fmt: skip
 
 

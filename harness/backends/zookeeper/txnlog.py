@@ -48,7 +48,7 @@ class Transaction:
     """One of the log. `client` is a session, `cxid` the number of the request in its connection, `time` milliseconds of the
     leader's clock. `digest`: 64 bits of its bytes, without the digest of the tree that a server adds. `steps`: what it does
     to znodes (not to their lists of rights); none for a session that begins and for what failed. `ephemerals`: the paths of
-    those that it creates for as long as the session is there."""
+    those that it creates for as long as the session is there. `obscure`: why it is not known what it does; None: it is."""
 
     zxid: int
     client: int
@@ -58,13 +58,14 @@ class Transaction:
     digest: int
     steps: tuple[Step, ...] = ()
     ephemerals: tuple[str, ...] = ()
+    obscure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     """What a server's disk holds. `transactions` by zxid, ascending; `snapshots` are the zxids of whole ones' names; `torn`:
-    bytes of an incomplete end; `damage`, in words: after it nothing of a file was read. `epochs` are (accepted, current),
-    None where there is no such file."""
+    bytes of an incomplete end; `damage`, in words: where reading a file ended too soon, and what is obscure in it. `epochs`
+    are (accepted, current), None where there is no such file."""
 
     transactions: tuple[Transaction, ...] = ()
     snapshots: tuple[int, ...] = ()
@@ -148,29 +149,33 @@ def read(data: bytes, name: str = "log") -> Log:
     if magic != MAGIC:
         return Log(damage=(f"{name} begins with {magic!r}, and is no transaction log",))
     found: list[Transaction] = []
+    damage: list[str] = []
     at = _FILE.size
     while (record := _record(data, at)) is not None:
         checksum, body = record
-        try:
-            if adler32(body) != checksum:
-                raise ValueError("its checksum is another one")
-            found.append(decode(body))
-        except ValueError as error:
-            return Log(tuple(found), damage=(f"{name}: the transaction at byte {at} can't be read: {error}",))
+        if adler32(body) != checksum or len(body) < _HEADER.size:
+            damage.append(f"{name}: the transaction at byte {at} can't be read: its checksum or its length is wrong")
+            return Log(tuple(found), damage=tuple(damage))
+        found.append(decode(body))
+        if found[-1].obscure is not None:
+            damage.append(f"{name}: what the transaction at byte {at} does is not known: {found[-1].obscure}")
         at += _RECORD.size + len(body) + 1
-    return Log(tuple(found), torn=_written(data, at))
+    return Log(tuple(found), torn=_written(data, at), damage=tuple(damage))
 
 
 def decode(body: bytes) -> Transaction:
-    """A transaction's bytes. Raises ValueError."""
+    """A transaction's bytes, those of its header at least. What comes behind that may be of a kind that is not known here."""
+    client, cxid, zxid, time, kind = _HEADER.unpack_from(body)
+    reader = _Reader(body, _HEADER.size)
     try:
-        client, cxid, zxid, time, kind = _HEADER.unpack_from(body)
-        reader = _Reader(body, _HEADER.size)
         steps = tuple(_steps(kind, reader))
-    except (struct.error, IndexError) as error:
-        raise ValueError(str(error)) from error
-    # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
-    meant = _HEADER.size if kind == MULTI and not steps else reader.at
+        # A server that refuses a multi rewrites its steps while it logs them: which bytes are there is chance.
+        refused = kind == MULTI and not steps
+        if not refused and reader.left not in (0, DIGEST_BYTES):
+            raise ValueError(f"{reader.left} bytes follow what one of type {kind} has")
+    except (struct.error, IndexError, ValueError) as error:
+        return Transaction(zxid, client, cxid, time, kind, blake2b(body), obscure=str(error))
+    meant = _HEADER.size if refused else reader.at
     return Transaction(zxid, client, cxid, time, kind, blake2b(body[:meant]), steps, tuple(reader.ephemerals))
 
 
@@ -268,6 +273,8 @@ def _steps(kind: int, reader: _Reader) -> Iterator[Step]:
         reader.number()
     elif kind in (SESSION, ERROR):
         reader.number()
+    elif kind != CLOSE:
+        raise ValueError(f"type {kind} is not known")
 
 
 def _created(kind: int, reader: _Reader) -> Step:

@@ -11,7 +11,7 @@ from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.oracle.properties import ALL
 from zab_chaos.model.oracle.properties.logs import NOT_SHOWN
-from zab_chaos.model.verdict import Judgement, Verdict
+from zab_chaos.model.verdict import Judgement, Outcome, Verdict
 
 SESSION_ID, MS = 77, 1_000_000
 ANNE, BOB = 101, 202  # sessions of nobody whose records are kept
@@ -406,6 +406,13 @@ def test_what_cannot_be_read_of_a_log_is_left_as_damage_and_missing() -> None:
     given = evidence(lives(rotten, log(*ALL_FOUR), log(*ALL_FOUR)))
     assert [it["damage"] for it in events_of(given, "left")] == [list(rotten.damage), [], []]
     assert "agreement" in violated(given)
+
+
+def test_a_transaction_of_an_unknown_kind_leaves_open_what_is_true_and_accuses_nobody() -> None:
+    given = evidence(lives(*[log(BEGIN, ONE, replace(TWO, steps=(), obscure="type 99 is not known"), THREE)] * 3))
+    verdict = judge(given)
+    assert (verdict.verdict, verdict.violated) == (Outcome.UNKNOWN, [])
+    assert "exactly once can't be judged: nothing says what 1:3 does" in verdict.reasons
 
 
 def test_an_epoch_before_its_history_is_told_where_a_server_dies_between_the_two() -> None:

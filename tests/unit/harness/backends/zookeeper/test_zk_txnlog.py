@@ -74,7 +74,7 @@ def test_a_bit_that_has_rotted_in_the_middle_is_damage_or_ends_the_log_as_it_doe
     data[first] ^= 1
     log = read(bytes(data), "log.1")
     assert zxids(log) == []
-    assert log.damage == ("log.1: the transaction at byte 16 can't be read: its checksum is another one",)
+    assert log.damage == ("log.1: the transaction at byte 16 can't be read: its checksum or its length is wrong",)
 
 
 def creation(path: str, kept: int) -> bytes:
@@ -114,10 +114,40 @@ def test_a_transaction_that_a_server_has_logged_again_counts_once(tmp_path: Path
     assert zxids(txnlog.read_disk(tmp_path)) == [5, 6, 7]
 
 
-def test_a_transaction_that_is_shorter_than_it_says_is_told() -> None:
-    cut = body(6, txnlog.SET, struct.pack("!i", 400) + b"/a")
-    log = read(HEAD + record(cut) + ZEROS, "log.6")
-    assert log.damage == ("log.6: the transaction at byte 16 can't be read: it is shorter than it says",)
+SAME_TEXT = struct.pack("!i", 2) + b"/a" + struct.pack("!i", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "why"),
+    [
+        (txnlog.SET, struct.pack("!i", 400) + b"/a", "it is shorter than it says"),
+        (
+            txnlog.SET,
+            struct.pack("!i", 2) + b"/\xff" + SAME_TEXT[-4:] + bytes(4),
+            "'utf-8' codec can't decode byte 0xff",
+        ),
+        (txnlog.SET, SAME_TEXT + struct.pack("!i", 1) + bytes(5), "5 bytes follow what one of type 5 has"),
+        (txnlog.DELETE, SAME_TEXT, "4 bytes follow what one of type 2 has"),
+        (99, bytes(8), "type 99 is not known"),
+        (txnlog.MULTI, struct.pack("!iii", 1, 99, 0), "type 99 is not known"),
+    ],
+)
+def test_of_a_transaction_of_an_unknown_kind_it_is_said_that_it_is_there(kind: int, rest: bytes, why: str) -> None:
+    log = read(HEAD + record(body(6, kind, rest)) + record(body(7)) + ZEROS, "log.6")
+    assert zxids(log) == [6, 7]
+    (told,) = log.damage
+    assert told.startswith("log.6: what the transaction at byte 16 does is not known: ")
+    assert why in told
+    assert [one.obscure is None for one in log.transactions] == [False, True]
+    assert log.transactions[0] != read(HEAD + record(body(6, kind, rest + b"\0"))).transactions[0]
+
+
+def test_a_transaction_without_a_header_ends_the_reading() -> None:
+    log = read(HEAD + record(bytes(31)) + record(body(7)) + ZEROS, "log.6")
+    assert (zxids(log), log.damage) == (
+        [],
+        ("log.6: the transaction at byte 16 can't be read: its checksum or its length is wrong",),
+    )
 
 
 def test_a_file_of_something_else_is_told() -> None:
