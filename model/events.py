@@ -337,6 +337,15 @@ class Over(SessionLine, kw_only=True, tag="over"):
     why: Literal["closed", "left", "expired"]
 
 
+class Write(SessionLine, kw_only=True, tag="write"):
+    """The creation of an ephemeral znode or a set of another one is on its way. `value`: the CRC-32 of its data. No client
+    asks for the same a second time."""
+
+    op: Literal["create", "set"]
+    path: str
+    value: int
+
+
 class Made(SessionLine, kw_only=True, tag="made"):
     """The session's creation of an ephemeral znode was acknowledged. A path is used once."""
 
@@ -538,7 +547,7 @@ def trace_name(node: int, life: int) -> str:
     return f"trace/node-{node}-{life}.jsonl"
 
 
-OfSession = Began | Lost | Over | Made | Wrote | Refused | Ask | Look | Synced | Fired | Again | Stand | Ended
+OfSession = Began | Lost | Over | Write | Made | Wrote | Refused | Ask | Look | Synced | Fired | Again | Stand | Ended
 _json_event: "msgspec.json.Decoder[Judged]" = msgspec.json.Decoder(Judged)
 _json_other = msgspec.json.Decoder(Other)
 _json_operation: "msgspec.json.Decoder[Invoke | Complete]" = msgspec.json.Decoder(Invoke | Complete)

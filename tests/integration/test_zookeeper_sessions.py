@@ -94,6 +94,8 @@ def test_a_crash_and_a_partition_break_no_promise(tmp_path: Path, version: str) 
     assert verified(ran["folder"], [*behind(lines)])["sync"] == "UNKNOWN"
     emptied = [{**line, "children": []} if line.get("children") else line for line in lines]
     assert verified(ran["folder"], emptied)["sessions"] == "UNKNOWN"
+    first = next(line for line in lines if line["type"] == "write" and line["path"] == made_one["path"])
+    assert verified(ran["folder"], [line for line in lines if line is not first])["sessions"] == "UNKNOWN"
     unwritten = [{**line, "value": 0} if line["type"] == "wrote" else line for line in lines]
     assert verified(ran["folder"], unwritten)["sessions"] == "UNKNOWN"
     shown = Path(ran["folder"], "tree.jsonl")

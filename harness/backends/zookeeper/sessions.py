@@ -131,7 +131,7 @@ class Guest:
             self._write("made", session=session, path=str(result), zxid=pair(zxid))
             self._made(path)
 
-        self._ask(Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), heard)
+        self._change("create", Create(path, b"", OPEN_ACL_UNSAFE, EPHEMERAL), heard)
 
     def write(self, path: str) -> None:
         """Data that it writes nowhere else."""
@@ -142,7 +142,7 @@ class Guest:
             told = {"version": stat.version, "changed": pair(Zxid(stat.mzxid)), "zxid": pair(zxid)}
             self._write("wrote", session=session, path=path, value=crc32(data), **told)
 
-        self._ask(SetData(path, data, -1), heard)
+        self._change("set", SetData(path, data, -1), heard)
 
     def look(self, path: str, *, watch: bool) -> None:
         """Whether it is there, and since when; `watch`: and be told when that changes."""
@@ -171,6 +171,10 @@ class Guest:
             self._looked(seen(listing(path), listed, zxid, node) | {"children": children}, watch)
 
         self._look(GetChildren2(path, _nothing if watch else None), listing(path), watch, heard)
+
+    def _change(self, op: str, request: Any, heard: Callable[[Any, Zxid, int], None]) -> None:
+        self._write("write", op=op, path=request.path, value=crc32(request.data))
+        self._ask(request, heard)
 
     def _look(self, request: Any, path: str, watch: bool, heard: Callable[[Any, Zxid, int], None]) -> None:
         if watch:

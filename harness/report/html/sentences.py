@@ -118,6 +118,7 @@ SESSIONS: dict[str, Callable[[Line], str]] = {
     "began": lambda line: f"began session {line['session']:#x}",
     "lost": lambda line: "lost its connection",
     "over": lambda line: f"had session {line['session']:#x} no more: {line['why']}",
+    "write": lambda line: f"sent {line['op']} {line['path']}",
     "made": lambda line: f"made {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "wrote": lambda line: f"wrote {line['path']} at {_zxid(line['zxid'])}, in session {line['session']:#x}",
     "refused": lambda line: (

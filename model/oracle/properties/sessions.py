@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TypeVar
 
-from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Wrote, packed
+from zab_chaos.model.events import Began, Ended, Look, Made, Over, Pair, Refused, Stand, Write, Wrote, packed
 from zab_chaos.model.oracle.evidence import named, show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.properties.checker import Checker
@@ -18,6 +18,7 @@ from zab_chaos.model.oracle.znodes import NO_NODE, NODE_EXISTS
 GUIDE = "ZooKeeper programmer's guide"
 Told = Look | Made | Wrote | Refused | Stand
 _Told = TypeVar("_Told", bound=Told)
+Wish = tuple[int, str, str, int | None]  # client, op, path, value
 
 
 class Sessions(Checker):
@@ -26,18 +27,19 @@ class Sessions(Checker):
     Verifies that no two sessions have the same number; that a session is told no older zxid than before, also at another
     server; that a read shows the znode's last change up to the zxid that its answer names, its creation, version and owner, and
     a list the children, as the history has them; that the history has, at the zxid that was told, each ephemeral znode and each
-    set that was acknowledged, by that session, a set once; that what was refused for the state was refused in such a state;
-    that a session writes nothing after its end; and that none ends by a request whose client was told that it had expired, or
-    was to fall silent. Does not verify what a run that has not converged may have delivered beyond its records, nor that a
-    session whose client was told that it had expired is over for the servers, too, nor that a session which ends by itself was
-    silent.
+    set that was acknowledged, by that session; that whatever a session did was asked for by its client, and is done once, but
+    for what ends with it; that what was refused for the state was refused in such a state; that a session writes nothing after
+    its end; and that none ends by a request whose client was told that it had expired, or was to fall silent. Does not verify
+    what a run that has not converged may have delivered beyond its records, nor what sessions did that no client on record has
+    begun, nor that a session whose client was told that it had expired is over for the servers, too, nor that a session which
+    ends by itself was silent.
     """
 
     name = "sessions"
     source = GUIDE
     statement = (
         "A session is shown what is true at the zxid of the answer, and never an older state, at whichever server. What it is "
-        "told that it made is there, and it makes nothing after its end."
+        "told that it made is there, and it does what it was asked for, once, and nothing after its end."
     )
 
     def __init__(self, facts: Facts) -> None:
@@ -45,6 +47,7 @@ class Sessions(Checker):
         self._began: dict[int, Began] = {}  # by session
         self._latest: dict[int, Told] = {}  # by client: what its session was told last
         self._looks: list[Look] = []
+        self._asked: dict[Wish, Write] = {}
         self._done: list[Made | Wrote] = []
         self._refused: list[Refused] = []
         self._ended: dict[int, Ended] = {}
@@ -56,6 +59,9 @@ class Sessions(Checker):
         first = self._began.setdefault(line.session, line)
         if first is not line:
             self.found.add(f"session {line.session:#x} began a second time", [first, line])
+
+    def on_write(self, line: Write) -> None:
+        self._asked[line.client, line.op, line.path, line.value] = line
 
     def on_made(self, line: Made | Wrote) -> None:
         self._done.append(line)
@@ -106,19 +112,22 @@ class Sessions(Checker):
                 lists.setdefault(look.path, []).append(look)
         for path, looks in lists.items():
             self._listed(path, looks)
-        self._twice([line for line in self._in_history(self._done) if self._there(line)])
+        for done in self._in_history(self._done):
+            self._there(done)
         for refused in self._in_history(self._refused):
             self._baseless(refused)
+        if self._asked:
+            self._unasked()
         if self._ended:
             self._after_the_end()
-            self._asked_for()
+            self._ended_by_itself()
 
     def _in_history(self, lines: list[_Told]) -> Iterator[_Told]:
         """Those that were told a zxid up to which the history is known."""
         upto = self.facts.changes.upto
         return (line for line in lines if packed(line.zxid) <= upto)
 
-    def _asked_for(self) -> None:
+    def _ended_by_itself(self) -> None:
         """Nobody but its client asks for the end of a session."""
         for ended in self._ended.values():
             over = self._over.get(ended.session)
@@ -163,38 +172,41 @@ class Sessions(Checker):
                     [look],
                 )
 
-    def _there(self, line: Made | Wrote) -> bool:
+    def _there(self, line: Made | Wrote) -> None:
         self.checked += 1
         txn = self.facts.effects.at(packed(line.zxid))
         done: tuple[object, ...] = ("create", line.path)
         if isinstance(line, Wrote):
             done = "set", line.path, line.version, line.value
-        there = txn is not None and txn[0] == line.session and done in [step[: len(done)] for step in txn[2]]
-        if not there:
+        if txn is None or txn[0] != line.session or done not in [step[: len(done)] for step in txn[2]]:
             verb = "made" if isinstance(line, Made) else "wrote"
             self.found.add(
                 f"session {line.session:#x} was told that it {verb} {line.path} at {show(line.zxid)}, and the history does "
                 "not have that there",
                 [line, self.facts.effects.broadcast(packed(line.zxid))],
             )
-        return there
 
-    def _twice(self, done: list[Made | Wrote]) -> None:
-        """No other set has the same data."""
-        told: dict[tuple[int, str, int | None], Wrote] = {
-            (line.session, line.path, line.value): line for line in done if isinstance(line, Wrote)
-        }
-        if not told:
-            return
+    def _unasked(self) -> None:
+        """What a client's session did, that it had not asked for, or again. Its end deletes what goes with it."""
+        done: dict[Wish, int] = {}
         for zxid, (session, _, steps) in self.facts.effects.known():
-            for _, path, _, value in steps:
-                line = told.get((session, path, value))
-                if line is not None and zxid != packed(line.zxid):
-                    self.found.add(
-                        f"session {line.session:#x} wrote {path} once, as it was told at {show(line.zxid)}, and the history "
-                        f"has that at {show(zxid)}",
-                        [line, self.facts.effects.broadcast(zxid)],
-                    )
+            began, ended = self._began.get(session), self._ended.get(session)
+            if began is None or zxid > self.facts.changes.upto or (ended is not None and zxid == packed(ended.zxid)):
+                continue
+            for op, path, _, value in steps:
+                self.checked += 1
+                wish = began.client, op, path, value
+                asked, first = self._asked.get(wish), done.setdefault(wish, zxid)
+                if asked is None:
+                    wrong = f"and client {began.client} had not asked for it"
+                elif first != zxid:
+                    wrong = f"which it had done at {show(first)} already, and client {began.client} had asked for once"
+                else:
+                    continue
+                self.found.add(
+                    f"session {session:#x} did a {op} of {path} at {show(zxid)}, {wrong}",
+                    [asked or began, self.facts.effects.broadcast(zxid)],
+                )
 
     def _baseless(self, refused: Refused) -> None:
         """Nothing that such a client asks for depends on a version, or on children."""

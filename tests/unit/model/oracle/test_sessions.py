@@ -291,10 +291,65 @@ def test_an_ephemeral_whose_end_the_history_does_not_have_yet() -> None:
     assert "which ended at 1:2; it went never" in lasting.words
 
 
-def test_a_set_that_was_acknowledged_once_is_done_once() -> None:
-    history: list[Txn] = [(BOBS, [OTHER]), (BOBS, [["set", "/sessions/z-1", 2, 0]]), (ANNES, [OTHER])]
-    violation = the_violation(judged_by_history("sessions", [wrote(1)], history=history))
-    assert "wrote /sessions/z-1 once, as it was told at 1:1, and the history has that at 1:2" in violation.words
+def write(client: int, op: str, path: str, value: int) -> Line:
+    return {"type": "write", "client": client, "op": op, "path": path, "value": value}
+
+
+WISHES = [
+    began(ANNE, ANNES), began(BOB, BOBS), write(ANNE, "create", PATH, 0), write(BOB, "set", ELSEWHERE, 0),
+    write(BOB, "set", ELSEWHERE, 7), ended(4),
+]  # fmt: skip
+
+
+def test_what_sessions_did_was_asked_for_or_is_their_end() -> None:
+    found = judged_by_history("sessions", [*WISHES, write(ANNE, "create", "/sessions/e-1-2", 0)])
+    assert (found.verdict, found.checked) == (Judgement.PASS, 5), found.violations
+
+
+@pytest.mark.parametrize("lines", [WISHES[1:], [WISHES[0], *WISHES[2:]], [*WISHES[:2], WISHES[5]]])
+def test_of_sessions_that_nobody_began_and_of_clients_that_record_no_writes_nothing_is_said(lines: list[Line]) -> None:
+    assert judged_by_history("sessions", lines).violations == []
+
+
+@pytest.mark.parametrize(
+    ("at", "other", "words"),
+    [
+        (
+            2,
+            write(ANNE, "set", PATH, 0),
+            "session 0x65 did a create of /sessions/e-1-1 at 1:2, and client 1 had not asked",
+        ),
+        (
+            2,
+            write(ANNE, "create", PATH, 1),
+            "session 0x65 did a create of /sessions/e-1-1 at 1:2, and client 1 had not asked",
+        ),
+        (
+            3,
+            write(ANNE, "set", ELSEWHERE, 0),
+            "session 0xca did a set of /sessions/z-1 at 1:3, and client 2 had not asked",
+        ),
+        (
+            4,
+            write(BOB, "set", ELSEWHERE, 8),
+            "session 0xca did a set of /sessions/z-1 at 1:5, and client 2 had not asked",
+        ),
+        (5, ended(9), "session 0x65 did a delete of /sessions/e-1-1 at 1:4, and client 1 had not asked for it"),
+    ],
+)
+def test_what_a_session_did_that_its_client_had_not_asked_for(at: int, other: Line, words: str) -> None:
+    lines = [*WISHES[:at], other, *WISHES[at + 1 :]]
+    assert words in the_violation(judged_by_history("sessions", lines)).words
+
+
+def test_what_was_asked_for_once_is_done_once() -> None:
+    history: list[Txn] = [(BOBS, [OTHER]), (BOBS, [["set", ELSEWHERE, 2, 0]])]
+    violation = the_violation(judged_by_history("sessions", WISHES, history=history))
+    assert violation.words == (
+        "session 0xca did a set of /sessions/z-1 at 1:2, which it had done at 1:1 already, and client 2 had asked for once"
+    )
+    asked, done = violation.evidence
+    assert (asked.event, done.event["event"]) == ({"t": 4, **WISHES[3]}, "broadcast")
 
 
 def test_a_watch_fires_before_a_write_or_a_refusal_is_answered_that_is_as_new() -> None:

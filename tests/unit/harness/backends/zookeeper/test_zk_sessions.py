@@ -135,7 +135,11 @@ def test_writes_and_refusals_are_on_record(tmp_path: Path, monkeypatch: pytest.M
     lost.set_exception(ConnectionLoss())
     made.set("/elsewhere")
     common = {"client": 7, "path": "/a", "zxid": [1, 5]}
+    sent = {"type": "write", "client": 7, "op": "set", "path": "/a"}
+    values = [crc32(request.data) for _, request, _ in kazoo.asked]
     assert recorded(ledger, tmp_path / "sessions.jsonl") == [
+        *({**sent, "value": value} for value in values[:3]),
+        {**sent, "op": "create", "path": "/sessions/e-7-1", "value": 0},
         {"type": "wrote", **common, "session": None, "value": crc32(first.data), "version": 4, "changed": [1, 6]},
         {"type": "refused", **common, "error": "no node", "node": 2},
         {"type": "made", **common, "session": None, "path": "/elsewhere"},
