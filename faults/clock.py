@@ -1,13 +1,16 @@
 """Clock faults: a node's clock runs at another rate, or jumps. Zab's safety does not depend on clocks."""
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
+from zab_chaos.faults.cluster import Cluster
 from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
-from zab_chaos.faults.process import answered, named, tell_all, tell_if_up
+from zab_chaos.faults.process import answered, named, tell_all, tell_if_awake, tell_if_up
 from zab_chaos.faults.rules import number, whole
 
 NANO = 1_000_000_000
+Tell = Callable[[Cluster, int, str, Mapping[str, Any]], dict[str, Any] | None]
 # Nanoseconds that what passed may be off: of either clock two readings are rounded, and the rate is at most 2.
 ROUNDED = 4
 
@@ -27,12 +30,12 @@ class ClockRate(Fault):
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
         for node in self.nodes:
-            self._set(node, self.params["rate"], self.begun)
+            self._set(tell_if_awake, node, self.params["rate"], self.begun)
 
-    def _set(self, node: int, rate: float, readings: dict[int, _Reading]) -> None:
-        """Unless it has ended meanwhile, or has been read before."""
+    def _set(self, tell: Tell, node: int, rate: float, readings: dict[int, _Reading]) -> None:
+        """Unless it can't be told any more, or has been read before."""
         asked = self._now()
-        answer = tell_if_up(self.cluster, node, "clock-rate", {"rate": rate})
+        answer = tell(self.cluster, node, "clock-rate", {"rate": rate})
         if answer is not None:
             readings.setdefault(node, _Reading(answer, asked, self._now()))
 
@@ -45,7 +48,7 @@ class ClockRate(Fault):
     def heal(self) -> None:
         for node in self.nodes:
             if self.cluster.alive(node):  # a new life has a right clock
-                self._set(node, 1.0, self.lifted)
+                self._set(tell_if_up, node, 1.0, self.lifted)
 
     def recovered(self) -> Confirmation:
         passed = {node: self._passed(node) for node in self.lifted if self._comparable(node)}

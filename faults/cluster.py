@@ -101,5 +101,10 @@ class Contained(Cluster, Protocol):
         """The number of scheduling periods in which the kernel has throttled it."""
 
 
+def asleep(cluster: Cluster, node: int) -> bool:
+    """Whether its process is there, and paused."""
+    return cluster.alive(node) and cluster.paused(node)
+
+
 class ClusterError(Exception):
     """The ensemble could not do what a fault asked for."""

@@ -6,7 +6,7 @@ from signal import SIGKILL
 from typing import Any, get_args
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import ClusterError
+from zab_chaos.faults.cluster import ClusterError, asleep
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
 from zab_chaos.faults.process import (
@@ -20,6 +20,7 @@ from zab_chaos.faults.process import (
     named,
     start_dead,
     tell_all,
+    tell_if_awake,
     tell_if_up,
 )
 from zab_chaos.faults.rules import choice, truth
@@ -53,7 +54,7 @@ class CrashAt(NodeDown):
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            tell_if_up(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
+            tell_if_awake(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
 
     def _what(self, node: int) -> dict[str, Any]:
         """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
@@ -114,7 +115,7 @@ class CrashAt(NodeDown):
         """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more. Nor
         does one that another fault has paused since it said that it is armed."""
         self.note_exits()
-        if node in self.exits or (self.cluster.alive(node) and self.cluster.paused(node)):
+        if node in self.exits or asleep(self.cluster, node):
             return True
         status = self.cluster.status(node)
         if status is not None:
@@ -253,7 +254,7 @@ class PauseAt(Fault):
         return Confirmation(told.confirmed, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
-        self.reached.update(node for node in self.nodes if self.cluster.alive(node) and self.cluster.paused(node))
+        self.reached.update(node for node in self.nodes if asleep(self.cluster, node))
         return None
 
     def heal(self) -> None:

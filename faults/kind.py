@@ -57,6 +57,7 @@ class Scene:
 
     `explained`: whether another fault that is or was there at the same time explains that the node's process ended with this
     exit status. `note_exits`: let all active faults see which nodes have ended, before one of these is started again.
+    `drawn`: the schedule is; by chance other faults may take all nodes from this one in the moment in which it is injected.
     """
 
     cluster: Cluster
@@ -66,6 +67,7 @@ class Scene:
     host: Host = THIS_HOST
     explained: Callable[[int, int], bool] = lambda node, status: False
     note_exits: Callable[[], None] = lambda: None
+    drawn: bool = False
 
     @property
     def links(self) -> Network:

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.cluster import Cluster, ClusterError, asleep
 from zab_chaos.faults.crashpoints import DrawnPoint, point
 from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Momentary, Need, Scene
 from zab_chaos.faults.rules import choice, truth
@@ -70,12 +70,12 @@ class Killed(NodeDown):
         for node in nodes:
             seed = self.scene.random.getrandbits(32)
             told = {"variant": variant, "seed": seed, "within_ms": within_ms}
-            tell_if_up(self.cluster, node, "power-cut", told)
+            tell_if_awake(self.cluster, node, "power-cut", told)
         seconds = within_ms / 1000 + self.scene.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
-        asleep = [node for node in nodes if self.cluster.alive(node) and self.cluster.paused(node)]
-        self.exits |= self.cluster.kill_all(asleep) if asleep else {}
+        sleeping = [node for node in nodes if asleep(self.cluster, node)]
+        self.exits |= self.cluster.kill_all(sleeping) if sleeping else {}
 
     def killed(self, node: int) -> bool:
         """Whether the process ended as it was to, or its disk had failed just before: what it had in memory is gone."""
@@ -98,8 +98,8 @@ class Crash(Killed):
     """
 
     def inject(self) -> None:
-        asleep = any(self.cluster.paused(node) for node in self.nodes if self.cluster.alive(node))
-        if self.params.get("keeps_cache") and self.cluster.faithful and not asleep:
+        awake = not any(asleep(self.cluster, node) for node in self.nodes)
+        if self.params.get("keeps_cache") and self.cluster.faithful and awake:
             self.kill_at_sync("killed", WITHIN_MS)
         else:
             self.kill()
@@ -151,7 +151,7 @@ class Pause(Fault):
 
     def heal(self) -> None:
         for node in self.nodes:
-            if self.cluster.alive(node) and self.cluster.paused(node):
+            if asleep(self.cluster, node):
                 self.cluster.resume(node)
 
     def injected(self) -> Confirmation:
@@ -167,7 +167,7 @@ class Pause(Fault):
         return Confirmation(awake, by_node(states, "state"))
 
     def over(self) -> bool:
-        return not any(self.cluster.alive(node) and self.cluster.paused(node) for node in self.nodes)
+        return not any(asleep(self.cluster, node) for node in self.nodes)
 
     def describe(self) -> str:
         return f"{named(self.nodes)} paused"
@@ -217,19 +217,31 @@ def tell_if_up(
         return None
 
 
+def tell_if_awake(cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Give a node a command; None if it has ended meanwhile, or another fault has paused it. Raises ClusterError."""
+    try:
+        return tell_if_up(cluster, node, command, arguments)
+    except ClusterError:
+        if not asleep(cluster, node):
+            raise
+        return None
+
+
 def tell_all(
     cluster: Cluster, nodes: Iterable[int], command: str, arguments: Mapping[str, Any]
 ) -> dict[int, dict[str, Any]]:
-    """Give each node a command; the answers of those that have not ended meanwhile. Raises ClusterError."""
-    answers = {node: tell_if_up(cluster, node, command, arguments) for node in nodes}
+    """Give each node a command; the answers of those that have not ended or been paused meanwhile. Raises ClusterError."""
+    answers = {node: tell_if_awake(cluster, node, command, arguments) for node in nodes}
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 
 def answered(scene: Scene, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
-    """Whether all have answered what they were told, but for those that another fault had ended before; and what."""
+    """Whether all have answered what they were told, but for those that another fault had ended or paused before, which must
+    not be all of them unless the schedule was drawn; and what they answered."""
     others = [node for node in nodes if node not in answers]
-    gone = all(ended_beside(scene, node) for node in others)
-    return Confirmation(bool(answers) and gone, {"answers": {str(node): answers[node] for node in answers}})
+    taken = all(asleep(scene.cluster, node) or ended_beside(scene, node) for node in others)
+    told = {"answers": {str(node): answers[node] for node in answers}}
+    return Confirmation(taken and (scene.drawn or bool(answers)), told)
 
 
 def ended_beside(scene: Scene, node: int) -> bool:

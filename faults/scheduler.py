@@ -16,7 +16,7 @@ from signal import SIGKILL
 from types import TracebackType
 from typing import Any
 
-from zab_chaos.faults.cluster import Cluster, ClusterError
+from zab_chaos.faults.cluster import Cluster, ClusterError, asleep
 from zab_chaos.faults.host import THIS_HOST, Host
 from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Kind, Need, Scene
 from zab_chaos.faults.nemesis import LOSSES, cost, is_exclusive
@@ -216,9 +216,7 @@ class Scheduler:
 
     def _sleeps(self, run: FaultRun) -> bool:
         """Whether healing must wait: a node that another fault has paused does not take commands before it wakes up."""
-        return run.kind.order > HealOrder.PAUSE and any(
-            self.cluster.alive(node) and self.cluster.paused(node) for node in run.nodes
-        )
+        return run.kind.order > HealOrder.PAUSE and any(asleep(self.cluster, node) for node in run.nodes)
 
     def _start(self, step: FaultStep, now: float) -> bool:
         """Inject. False if it is put off: there is no leader yet, or the ensemble has not recovered enough."""
@@ -277,7 +275,7 @@ class Scheduler:
         run = FaultRun(number, step, nodes, Confirmation(False, {}), injected_at=now, beside=self.active)
         explained = partial(self._explained, run)
         scene = Scene(
-            self.cluster, self.network, random, self.patience, self.host, explained, note_exits=self._note_exits
+            self.cluster, self.network, random, self.patience, self.host, explained, self._note_exits, self.drawn
         )
         fault = run.fault = kind.make(scene, nodes, step.params)
         self._open.append(run)
@@ -370,7 +368,7 @@ class Scheduler:
 
     def _bring_back(self, node: int) -> None:
         try:
-            if self.cluster.alive(node) and self.cluster.paused(node):
+            if asleep(self.cluster, node):
                 self.cluster.resume(node)
             elif not self.cluster.alive(node):
                 self._note_exits()

@@ -87,27 +87,75 @@ TOLD: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("do", "params"), TOLD, ids=[do for do, _ in TOLD])
-@pytest.mark.parametrize("other", [True, False])
-@pytest.mark.parametrize("rest", [(1,), ()])
-def test_a_target_that_another_fault_ended_before_it_was_told_leaves_the_others(
-    scheduler: Any, monkeypatch: pytest.MonkeyPatch, do: str, params: dict[str, Any], other: bool, rest: tuple[int, ...]
-) -> None:
-    """Whatever ended it; and of some target it must be known that it was told."""
+def told_too_late(
+    scheduler: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    strike: str,
+    fault: tuple[str, dict[str, Any]],
+    rest: tuple[int, ...],
+) -> FaultRun:
+    """The fault on these nodes and node 2, which is killed or paused just before it is told."""
     cluster, control = scheduler.cluster, scheduler.cluster.control
 
     def too_late(node: int, command: str, **arguments: Any) -> dict[str, Any]:
         if node == 2 and cluster.alive(2):
-            cluster.kill(2)
+            getattr(cluster, strike)(2)
+            raise ClusterError("node 2 did not answer")
         answer: dict[str, Any] = control(node, command, **arguments)
         return answer
 
+    monkeypatch.setattr(cluster, "control", too_late)
+    do, params = fault
+    targets = tuple(f"node-{node}" for node in (*rest, 2))
+    run: FaultRun = scheduler.inject(replace(step(do, **params), target=targets))
+    return run
+
+
+OTHERS = pytest.mark.parametrize("rest", [(1,), ()])
+
+
+@pytest.mark.parametrize("fault", TOLD, ids=[do for do, _ in TOLD])
+@pytest.mark.parametrize("other", [True, False])
+@OTHERS
+def test_a_target_that_another_fault_ended_before_it_was_told_leaves_the_others(
+    scheduler: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: tuple[str, dict[str, Any]],
+    other: bool,
+    rest: tuple[int, ...],
+) -> None:
+    """Whatever ended it; and of some target it must be known that it was told."""
     if other:
         scheduler.inject(step("crash-at", point="before-send:ACK"))
-    monkeypatch.setattr(cluster, "control", too_late)
-    targets = tuple(f"node-{node}" for node in (*rest, 2))
-    told = scheduler.inject(replace(step(do, **params), target=targets)).injected
-    assert told.confirmed is (other and bool(rest))
+    told = told_too_late(scheduler, monkeypatch, "kill", fault, rest)
+    assert told.injected.confirmed is (other and bool(rest))
+
+
+@pytest.mark.parametrize("fault", TOLD, ids=[do for do, _ in TOLD])
+@OTHERS
+def test_a_target_that_another_fault_paused_before_it_was_told_leaves_the_others(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, dict[str, Any]], rest: tuple[int, ...]
+) -> None:
+    told = told_too_late(scheduler, monkeypatch, "pause", fault, rest)
+    assert told.injected.confirmed is bool(rest)
+
+
+@pytest.mark.parametrize("fault", [*TOLD, ("crash-at", {"point": "before-send:ACK"})], ids=lambda fault: fault[0])
+@pytest.mark.parametrize("strike", ["kill", "pause"])
+def test_other_faults_may_take_all_nodes_from_one_that_was_drawn(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, fault: tuple[str, dict[str, Any]], strike: str
+) -> None:
+    scheduler.drawn = True
+    scheduler.inject(step("crash-at", point="before-send:ACK"))
+    assert told_too_late(scheduler, monkeypatch, strike, fault, ()).injected.confirmed
+
+
+@pytest.mark.parametrize("strike", ["kill", "status"])
+def test_of_one_that_was_drawn_a_node_must_not_end_without_a_reason_nor_be_silent(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, strike: str
+) -> None:
+    scheduler.drawn = True
+    assert not told_too_late(scheduler, monkeypatch, strike, TOLD[0], (1,)).injected.confirmed
 
 
 def test_what_was_over_before_explains_nothing(scheduler: Any) -> None:
