@@ -170,6 +170,12 @@ class Snapshot(TraceEvent, kw_only=True, tag="snapshot"):
     tree: Hex64 | None = None
 
 
+class Differs(TraceEvent, kw_only=True, tag="differs"):
+    """A server has found that its tree is another one than its leader had after `zxid`."""
+
+    zxid: Pair
+
+
 class Link(TraceEvent, kw_only=True, tag="link"):
     """A node's side of the link to a peer."""
 
@@ -243,6 +249,7 @@ Judged = (
     | Deliver
     | Truncate
     | Snapshot
+    | Differs
     | Link
     | Channel
     | Member

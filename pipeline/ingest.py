@@ -21,7 +21,7 @@ Run = dict[str, Any]  # a row of `runs`
 Said = Callable[[str], None]
 _EVENTS = (
     "boot", "left", "role", "phase", "vote", "accepted_epoch", "current_epoch", "established", "member", "confirmed",
-    "truncate", "snapshot", "refused", "recovery", "work", "fault", "client", "abort", "exit",
+    "truncate", "snapshot", "differs", "refused", "recovery", "work", "fault", "client", "abort", "exit",
 )  # fmt: skip
 
 

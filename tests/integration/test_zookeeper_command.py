@@ -72,3 +72,14 @@ def test_a_scenario_is_run_and_judged_and_its_folder_says_the_same(tmp_path: Pat
     again, verified = zab("verify", ran["folder"])
     assert again == 0
     assert verified["runs"][0]["properties"] == ran["properties"]
+
+
+def test_a_server_that_finds_its_tree_to_be_another_one_than_its_leaders_is_heard(tmp_path: Path) -> None:
+    """It says so when it applies the next transaction, long before the trees are compared."""
+    release("3.9.5")
+    code, ran = zab("run", "zookeeper/1549", "--zookeeper", "3.9.5", "--results", str(tmp_path))
+    assert (code, ran["verdict"]) == (1, "VIOLATION"), ran["reasons"]
+    (found,) = [one for one in ran["properties"] if one["name"] == "state equality"]
+    first = found["violations"][0]
+    assert first["words"] == "node 3 has itself found its tree to be another one than its leader's at 2:1"
+    assert [line["event"]["event"] for line in first["evidence"]] == ["differs"]

@@ -19,7 +19,7 @@ from zab_chaos.harness.backends.zookeeper import four_letter_words, points, serv
 from zab_chaos.harness.backends.zookeeper.links import Meter
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
 from zab_chaos.harness.backends.zookeeper.server import CRASHED, HOST, Plan, Server
-from zab_chaos.harness.backends.zookeeper.server_log import Led
+from zab_chaos.harness.backends.zookeeper.server_log import Differs, Led
 from zab_chaos.harness.backends.zookeeper.txnlog import LogEnd, read_disk
 from zab_chaos.harness.results.run_folder import RunFolder
 
@@ -70,7 +70,11 @@ class Servers(Lives):
 
     def led(self, life: PastLife) -> list[Led]:
         """The epochs for which a life was established as the leader, by its log."""
-        return list(server_log.read(self.log(life.node, life.life), life.node, life.life))
+        return list(server_log.led(self.log(life.node, life.life), life.node, life.life))
+
+    def differs(self, life: PastLife) -> list[Differs]:
+        """What a life has found to be different in its tree from its leader's, by its log."""
+        return list(server_log.differs(self.log(life.node, life.life), life.node, life.life))
 
     def data(self, node: int) -> Path:
         """Where its disk is."""

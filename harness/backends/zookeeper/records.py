@@ -12,6 +12,7 @@ A server writes no trace. What can be said of it all the same:
 - `truncate`: what a log held at one time and holds no more, on the same disk.
 - `role`, `phase`: as they were seen; `member`: a server whose disk was lost was seen to serve again.
 - `established`: as the leader says in its log; the history that it led with is what its disk has of the epochs before.
+- `differs`: as the server says in its log, where its releases compare their trees.
 
 Nothing is said of promises, of other acknowledgements between servers, of when something became durable, of what was in flight.
 """
@@ -28,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.backends.zookeeper.server_log import Led
+from zab_chaos.harness.backends.zookeeper.server_log import Differs, Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, SESSION, Log, Step, Transaction
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.events import Complete, Invoke, packed, trace_name
@@ -73,9 +74,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Of a whole run. `sessions`: client number to the sessions that it had. `led`: what the servers' logs say of the epochs
-    that they led. `clock`: what is to be added to nanoseconds of the wall clock to have monotonic ones. `nodes`: of the
-    ensemble."""
+    """Of a whole run. `sessions`: client number to the sessions that it had. `led`, `differs`: what the servers say in their
+    logs of the epochs that they led, and of trees that are not as their leader's. `clock`: what is to be added to nanoseconds
+    of the wall clock to have monotonic ones. `nodes`: of the ensemble."""
 
     nodes: int
     lives: Sequence[Life]
@@ -83,6 +84,7 @@ class Evidence:
     sessions: Mapping[int, Sequence[int]] = field(default_factory=dict)
     seen: Sequence[Seen] = ()
     led: Sequence[Led] = ()
+    differs: Sequence[Differs] = ()
     clock: int = 0
 
     def monotonic(self, milliseconds: int) -> int:
@@ -91,8 +93,12 @@ class Evidence:
 
     def leaders(self) -> list[tuple[Led, Life]]:
         """Who was established as a leader, in time."""
-        lives = {(life.node, life.life): life for life in self.lives}
+        lives = self.numbered()
         return [(led, lives[_life_of(led)]) for led in sorted(self.led, key=attrgetter("time"))]
+
+    def numbered(self) -> dict[tuple[int, int], Life]:
+        """The lives by (node, life)."""
+        return {(life.node, life.life): life for life in self.lives}
 
 
 def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
@@ -101,7 +107,7 @@ def traces(evidence: Evidence) -> dict[tuple[int, int], list[Event]]:
     history = _last(evidence, union)
     _tell_ends(union, history)
     events = [*_boots(evidence), *_roles(evidence), *_members(evidence), *_truncations(evidence)]
-    events += _established(evidence)
+    events += [*_established(evidence), *_differs(evidence)]
     events += _broadcasts(evidence, union, history)
     events += _deliveries(evidence, union)
     found: dict[tuple[int, int], list[Event]] = {(life.node, life.life): [] for life in evidence.lives}
@@ -172,7 +178,7 @@ def _truncations(evidence: Evidence) -> Iterator[Event]:
 
 
 def _roles(evidence: Evidence) -> Iterator[Event]:
-    lives = {(life.node, life.life): life for life in evidence.lives}
+    lives = evidence.numbered()
     for key, samples in groupby(sorted(evidence.seen, key=lambda one: (one.node, one.life, one.t)), _life_of):
         role: tuple[str, int | None] | None = None
         phase: tuple[bool, int] | None = None
@@ -195,7 +201,7 @@ def _members(evidence: Evidence) -> Iterator[Event]:
             yield _event(life, served[0].t, "member", epoch=served[0].epoch, quorum=[])
 
 
-def _life_of(seen: Seen | Led) -> tuple[int, int]:
+def _life_of(seen: Seen | Led | Differs) -> tuple[int, int]:
     return seen.node, seen.life
 
 
@@ -206,6 +212,14 @@ def _established(evidence: Evidence) -> Iterator[Event]:
         if t <= life.ended:
             last = Zxid(life.after.last_before(led.epoch))
             yield _event(life, t, "established", epoch=led.epoch, last_zxid=pair(last), quorum=list(led.quorum))
+
+
+def _differs(evidence: Evidence) -> Iterator[Event]:
+    lives = evidence.numbered()
+    for one in evidence.differs:
+        life, t = lives[_life_of(one)], evidence.monotonic(one.time)
+        if t <= life.ended:
+            yield _event(life, t, "differs", zxid=pair(Zxid(one.zxid)))
 
 
 # What was broadcast

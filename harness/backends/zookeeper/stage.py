@@ -170,6 +170,7 @@ class Stage(ProcessDeployment):
             sessions=self._sessions(),
             seen=self._sampler.seen,
             led=[led for life in lives for led in self.cluster.led(life)],
+            differs=[differs for life in lives for differs in self.cluster.differs(life)],
             clock=time.monotonic_ns() - time.time_ns(),
         )
         write_traces(evidence, self.folder)

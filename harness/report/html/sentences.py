@@ -86,6 +86,7 @@ EVENTS: dict[str, Callable[[Line], str]] = {
     "deliver": lambda line: f"delivered {_batch(line)}",
     "truncate": lambda line: f"truncated its log from {_zxid(line['last'])} to {_zxid(line['keep'])}",
     "snapshot": lambda line: f"snapshot {line['kind']} at {_zxid(line['zxid'])}",
+    "differs": lambda line: f"found its tree to be another one than its leader's at {_zxid(line['zxid'])}",
     "confirmed": lambda line: f"confirmed to node {line['leader']} that it follows epoch {line['epoch']}",
     "member": lambda line: f"counts again since epoch {line['epoch']}: it had lost its disk",
     "link": lambda line: f"link to node {line['peer']} {line['state']}",

@@ -1,6 +1,6 @@
 """Equal histories make equal states (LADIS 2008, section 2: digests as sanity checks)."""
 
-from zab_chaos.model.events import Boot, Deliver, Kept, Snapshot, packed
+from zab_chaos.model.events import Boot, Deliver, Differs, Kept, Snapshot, packed
 from zab_chaos.model.oracle.evidence import show
 from zab_chaos.model.oracle.facts import Facts
 from zab_chaos.model.oracle.ledger import Delivery
@@ -15,7 +15,8 @@ class StateEquality(Checker):
     """LADIS 2008: replicas that have delivered the same messages are in the same state.
 
     Verifies that the running digest which a node reports at a zxid (with a delivery or a snapshot) is the one computed
-    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; that a snapshot holds
+    here from the ledger; that the tree's digest at a zxid is the same wherever it is reported; that no server has itself found
+    its tree to be another one than its leader's; that a snapshot holds
     nothing but delivered transactions (ZOOKEEPER-1549, 4837); and, where the tree itself is on record, that each znode's
     data, version, owner, zxids and count of changes of its children are what the delivered transactions make of them. Does not
     compare trees at zxids that only one node reported, nor trees whose digests collide.
@@ -50,6 +51,13 @@ class StateEquality(Checker):
             self._history(zxid, self.facts.ledger.digest_at(zxid), event.digest, event)
         if event.tree is not None:
             self._tree(zxid, event.tree, event)
+
+    def on_differs(self, event: Differs) -> None:
+        self.checked += 1
+        self.found.add(
+            f"node {event.node} has itself found its tree to be another one than its leader's at {show(event.zxid)}",
+            [event],
+        )
 
     def on_boot(self, event: Boot, known: bool) -> None:
         zxid = packed(event.snapshot_zxid)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from zab_chaos.harness.backends.zookeeper.records import NOBODY, Evidence, Life, Seen, ended, traces
-from zab_chaos.harness.backends.zookeeper.server_log import Led
+from zab_chaos.harness.backends.zookeeper.server_log import Differs, Led
 from zab_chaos.harness.backends.zookeeper.txnlog import CLOSE, CREATE, SESSION, SET, Log, Step, Transaction
 from zab_chaos.model.events import LOGS, Complete, Invoke, Run
 from zab_chaos.model.oracle.oracle import Oracle
@@ -340,6 +340,17 @@ def test_who_says_that_it_leads_is_established_with_what_its_disk_has_of_the_epo
     snapshot = log(NEXT, snapshots=(zxid(1, 9), zxid(2, 1)), epochs=(2, 2))
     (only,) = events_of(evidence(lives(snapshot), [], led=[Led(150, 1, 1, 2, (1,))]), "established")
     assert only["last_zxid"] == [1, 9]
+
+
+def test_a_server_that_has_found_its_own_tree_to_be_another_one_is_believed() -> None:
+    given = evidence(
+        lives(*[log(*ALL_FOUR)] * 3), differs=[Differs(300, 2, 1, zxid(1, 3)), Differs(901, 3, 1, zxid(1, 4))]
+    )
+    assert [(it["node"], it["t"], it["zxid"]) for it in events_of(given, "differs")] == [(2, 300 * MS, [1, 3])]
+    (found,) = [one for one in judge(given).properties if one.verdict is Judgement.VIOLATION]
+    (violation,) = found.violations
+    assert found.name == "state equality"
+    assert violation.words == "node 2 has itself found its tree to be another one than its leader's at 1:3"
 
 
 def test_two_that_say_that_they_lead_the_same_epoch_violate_one_property() -> None:
