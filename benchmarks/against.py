@@ -15,7 +15,7 @@ from benchmarks.ensemble import Ensemble, follower, processor
 from benchmarks.failover import BEFORE, SteadyLoad
 from benchmarks.figures import Figure, Lacking, Scale, median, percentile
 from benchmarks.load import Driven, Loop, create_keys
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
@@ -37,7 +37,7 @@ class Contender(Protocol):
     name: str
 
     @property
-    def cluster(self) -> Lives: ...
+    def cluster(self) -> ProcessCluster: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: Any) -> None: ...
     def start(self) -> None: ...

@@ -16,7 +16,7 @@ from benchmarks.load import Loop, create_keys
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import RunOptions
-from zab_chaos.harness.backends.processes.stage import Stage
+from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Quiet
@@ -50,7 +50,7 @@ def _driven(on: str, folder: Path, scale: Scale) -> Iterator[Loop]:
         options = RunOptions(seed=0, results=Path(root), command="", record=False, on=on)
         deployment = registry.find(on).open(scenario, options, place, Quiet())
         stage = stack.enter_context(deployment)
-        assert isinstance(stage, Stage)
+        assert isinstance(stage, ZabDeployment)
         stage.cluster.start_all(stage.cluster.nodes)
         leader = settle(stage.cluster)
         client = stack.enter_context(Client(stage.addresses, stage.client_keys, leader, timeout=SETTLE_SECONDS))

@@ -14,8 +14,8 @@ from typing import Self
 import psutil
 
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
-from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.ports import free_ports, release_ports
@@ -58,7 +58,7 @@ class Ensemble:
         nodes = range(1, self.size + 1)
         self.addresses = {i: Addresses(*(f"{HOST}:{port}" for port in ports[3 * i - 3 : 3 * i])) for i in nodes}
         links = {(i, j): self.addresses[j].listen for i in nodes for j in nodes if i != j}
-        plan = Plan(
+        plan = ClusterPlan(
             cluster="bench",
             addresses=self.addresses,
             links=links,
@@ -99,7 +99,7 @@ class Ensemble:
         return time.process_time() + processor(self.cluster)
 
 
-def settle(cluster: Lives) -> int:
+def settle(cluster: ProcessCluster) -> int:
     """Wait until every node leads or follows one established leader, all delivered; the leader. Raises HarnessError."""
 
     def apart() -> str | None:
@@ -113,20 +113,20 @@ def settle(cluster: Lives) -> int:
     return leader
 
 
-def follower(cluster: Lives, leader: int) -> int:
+def follower(cluster: ProcessCluster, leader: int) -> int:
     return next(node for node in cluster.nodes if node != leader)
 
 
-def resident(nodes: Lives) -> dict[int, int]:
+def resident(nodes: ProcessCluster) -> dict[int, int]:
     """Resident bytes of each node that is up."""
     return {node: psutil.Process(pid).memory_info().rss for node, pid in _pids(nodes).items()}
 
 
-def processor(nodes: Lives) -> float:
+def processor(nodes: ProcessCluster) -> float:
     """Seconds of processor time that all nodes have used."""
     times = [psutil.Process(pid).cpu_times() for pid in _pids(nodes).values()]
     return float(sum(one.user + one.system for one in times))
 
 
-def _pids(nodes: Lives) -> dict[int, int]:
+def _pids(nodes: ProcessCluster) -> dict[int, int]:
     return {node: pid for node in nodes.nodes if (pid := nodes.pid(node)) is not None}

@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, Scale, median
 from zab_chaos.harness.client.session import Failed, Unknown
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.live import Ensemble
-from zab_chaos.harness.runs.walk import Unfinished
+from zab_chaos.harness.runs.phases import Unfinished
 
 WORLDS = ("processes", "sim")
 

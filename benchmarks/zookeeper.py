@@ -21,7 +21,7 @@ from benchmarks.figures import Scale
 from benchmarks.load import Driven, path
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.life import ProcessLife, launch
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.zookeeper import four_letter_words, releases
 from zab_chaos.harness.backends.zookeeper.server import MAIN
 from zab_chaos.harness.backends.zookeeper.tree import silent
@@ -49,7 +49,7 @@ SETTINGS = {  # of conf/zoo_sample.cfg; the others are not about speed
 SESSION_SECONDS = 10.0
 
 
-class Servers(Lives):
+class Servers(ProcessCluster):
     """The processes. A server says with a four-letter word what it is."""
 
     start_seconds = SETTLE_SECONDS

@@ -28,8 +28,8 @@ from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
 from zab_chaos.harness.backends.processes.life import write_config
 from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_whole
 from zab_chaos.harness.runs.options import RunOptions
+from zab_chaos.harness.runs.phases import FINISHED
 from zab_chaos.harness.runs.run import facts_of, utc
-from zab_chaos.harness.runs.walk import FINISHED
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import NEWEST

@@ -22,7 +22,7 @@ from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Line
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.report.progress import Display
-from zab_chaos.harness.results.final_state import Held, judge_records
+from zab_chaos.harness.results.final_state import StateByNode, judge_records
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
 from zab_chaos.model.events import TRACES
@@ -50,7 +50,7 @@ class RunOptions:
         return self.defect[1] if self.defect is not None else None
 
 
-class Ensemble(Cluster, Protocol):
+class RunCluster(Cluster, Protocol):
     """A cluster that can say what a node said before it ended."""
 
     def last_words(self, node: int) -> str: ...
@@ -66,18 +66,18 @@ class Load(Protocol):
     @property
     def answered(self) -> frozenset[str]: ...
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None: ...
-    def held(self, paths: Sequence[str]) -> Held: ...
+    def held(self, paths: Sequence[str]) -> StateByNode: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
 
-class Records(Protocol):
+class MilestoneLog(Protocol):
     """Where a run's milestones go."""
 
     def milestone(self, event: str, **fields: Any) -> None: ...
 
 
 class Monitor(Protocol):
-    """Whom the run tells how far it is: see `zab_chaos.harness.backends.processes.monitor.Watch`."""
+    """Whom the run tells how far it is: see `zab_chaos.harness.backends.processes.monitor.RunMonitor`."""
 
     phase: str
     begun: float | None
@@ -102,11 +102,11 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     beginning; the other attributes once it is entered.
     """
 
-    cluster: Ensemble
+    cluster: RunCluster
     network: Network | None = None
     host: Host = THIS_HOST
     monitor: Monitor
-    records: Records
+    records: MilestoneLog
     outcomes: OutcomeCounts  # of hand-held clients
 
     @property

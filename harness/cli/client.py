@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.client.client import Client, PolledClient
-from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.client.session import Session
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
@@ -34,7 +34,7 @@ def client_command(
     # A single request goes to the named node only; a shell may move to another one.
     nodes = target.nodes if request is None else {target.first: target.nodes[target.first]}
     client = _client(target, nodes, timeout)
-    book = Book(target.ops) if target.ops is not None else None
+    book = SharedOpsFile(target.ops) if target.ops is not None else None
     with Session(SocketLine(client, book, own=True)) as session:
         if not client.connect(min(CONNECT_SECONDS, timeout)):
             raise HarnessError(_silent(target, client.last_trouble or "no answer", alone=request is not None))

@@ -14,12 +14,12 @@ from zab_chaos.harness.errors import BadInput, HarnessError
 from zab_chaos.harness.live.address_file import opened
 from zab_chaos.harness.live.control import ControlServer
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
+from zab_chaos.harness.live.status_table import Row, StatusReader, in_a_line, table
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.report import terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.runs.walk import Unfinished
+from zab_chaos.harness.runs.phases import Unfinished
 from zab_chaos.node.net import keys
 
 HOST = "127.0.0.1"
@@ -80,7 +80,7 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
             )
         )
         _welcome(ensemble, console)
-        looks, due = Looks(ensemble), 0.0
+        looks, due = StatusReader(ensemble), 0.0
         while not interrupt.asked.is_set():
             server.serve(TURN_SECONDS)
             ensemble.look_after()

@@ -17,7 +17,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
 from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.runs.run import Ran
+from zab_chaos.harness.runs.run import FinishedRun
 
 
 def list_command(*, json: bool) -> int:
@@ -93,7 +93,7 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
     where = f"{place} {row.ticket.id} on {tried.release}"
     with console.status(f"{where}, which {meant}") as status:
 
-        def said(ran: Ran) -> None:
+        def said(ran: FinishedRun) -> None:
             status.update(f"{where}, which {meant}: run {tried.runs + 1} was {ran.verdict.verdict}")
 
         try_release(row, tried, results, times, said)

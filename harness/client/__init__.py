@@ -19,7 +19,7 @@ import zmq.asyncio
 
 from zab_chaos.harness.client.async_session import AsyncSession
 from zab_chaos.harness.client.client import Client
-from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.client.session import ANY, Done, Failed, Pending, Session, Unknown
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.node.net import keys
@@ -81,4 +81,4 @@ def _line(
 ) -> SocketLine:  # fmt: skip
     pair = secret if isinstance(secret, Keys) else keys.load(secret)
     client = Client(dict(addresses), pair, node, timeout=timeout, poller=poller)
-    return SocketLine(client, Book(record) if record is not None else None, own=True)
+    return SocketLine(client, SharedOpsFile(record) if record is not None else None, own=True)

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 class OpsFile:
     """Collects lines; `flush` writes them with one write(2). Raises OSError (ENOSPC, EIO).
 
-    Implements `zab_chaos.harness.workload.open_loop.Ledger`.
+    Implements `zab_chaos.harness.workload.open_loop.OperationLog`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class OpsFile:
             os.close(self._file)
 
 
-class Book:
+class SharedOpsFile:
     """An OpsFile for the clients of several threads, each line written at once. `told` hears invoked and each outcome."""
 
     def __init__(self, path: Path, told: Callable[[str], None] = lambda name: None) -> None:

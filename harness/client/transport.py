@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from zab_chaos.harness.client.client import PolledClient
 from zab_chaos.harness.client.core import Operation
-from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Request
 
@@ -19,7 +19,7 @@ class SocketLine:
     `book`: where its operations are written down; `own`: closed with it.
     """
 
-    def __init__(self, client: PolledClient, book: Book | None, *, own: bool = False) -> None:
+    def __init__(self, client: PolledClient, book: SharedOpsFile | None, *, own: bool = False) -> None:
         self.client = client
         self._book = book
         self._own = own

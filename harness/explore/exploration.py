@@ -21,7 +21,7 @@ from zab_chaos.harness.explore.kept import Elsewhere, Keep, keep_run
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.explore.swarm import EVEN, Weights, draw_swarm
 from zab_chaos.harness.explore.workers import Crew, Workers
-from zab_chaos.harness.runs.run import Ran
+from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.model.coverage import Book, Combination, covering
 from zab_chaos.model.verdict import Verdict
 
@@ -88,7 +88,7 @@ class Explored:
         )
 
     @classmethod
-    def stored(cls, scenario: Scenario, seed: int, ran: Ran) -> Self:
+    def stored(cls, scenario: Scenario, seed: int, ran: FinishedRun) -> Self:
         """What a run with a folder says of its seed."""
         metrics = ran.verdict.metrics
         return cls.judged(

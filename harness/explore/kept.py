@@ -10,7 +10,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.options import RunOptions, options_for
-from zab_chaos.harness.runs.run import Ran, Run, live, run_quietly
+from zab_chaos.harness.runs.run import FinishedRun, Run, live, run_quietly
 
 ALL, FAILED = "all", "failed"
 SIM = "sim"
@@ -41,7 +41,7 @@ class Elsewhere:
     results: Path
     terminal: Console | None = None
 
-    def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> Ran:
+    def run(self, scenario: Scenario, seed: int, *, drawn: bool) -> FinishedRun:
         """Run the seed. `drawn`: the scenario is the seed's own. Raises BadInput, HarnessError, Interrupted."""
         options = options_of_seed(
             self.name, scenario, seed, self.results, self.nodes, drawn=drawn, on=self.on, release=self.release

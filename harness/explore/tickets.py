@@ -12,7 +12,7 @@ from zab_chaos.faults.scenario import Scenario, Ticket
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import options_for, read
-from zab_chaos.harness.runs.run import Ran, run_quietly
+from zab_chaos.harness.runs.run import FinishedRun, run_quietly
 
 FOLDER = "zookeeper/"
 AGAIN = 2  # a run that could not be judged is repeated, at most so often
@@ -112,7 +112,11 @@ def attempts(row: Row, releases: Sequence[str] = ()) -> Iterator[Tried]:
 
 
 def try_release(
-    row: Row, tried: Tried, results: Path, times: int | None = None, said: Callable[[Ran], None] = lambda ran: None
+    row: Row,
+    tried: Tried,
+    results: Path,
+    times: int | None = None,
+    said: Callable[[FinishedRun], None] = lambda ran: None,
 ) -> None:
     """Run the scenario on the release: as often as the ticket says, and where the bug must show until it does; or exactly so
     many `times`. `said` hears of each run. Raises BadInput, HarnessError, Interrupted."""

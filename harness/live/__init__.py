@@ -2,6 +2,6 @@
 
 from zab_chaos.harness.client.session import Done, Failed, Pending, Session, Unknown
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.live.fault_methods import Broken
+from zab_chaos.harness.live.fault_methods import InjectedFault
 
-__all__ = ["Broken", "Done", "Ensemble", "Failed", "Pending", "Session", "Unknown"]
+__all__ = ["Done", "Ensemble", "Failed", "InjectedFault", "Pending", "Session", "Unknown"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.client.session import Session
-from zab_chaos.harness.results.final_state import Held
+from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import Counters
 
 
@@ -36,7 +36,7 @@ class InteractiveLoad:
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
         """Nobody waits for a fault."""
 
-    def held(self, paths: Sequence[str]) -> Held:
+    def held(self, paths: Sequence[str]) -> StateByNode:
         """Nobody expects anything of the state."""
         return {}
 

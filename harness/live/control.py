@@ -16,7 +16,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.errors import BadInput, check_names, did_you_mean
 from zab_chaos.harness.live.ensemble import Ensemble
-from zab_chaos.harness.live.fault_methods import Broken
+from zab_chaos.harness.live.fault_methods import InjectedFault
 from zab_chaos.node.net.control import ControlError, ControlPort
 from zab_chaos.node.net.keys import Keys
 
@@ -30,7 +30,7 @@ class ControlServer:
         self._ensemble = ensemble
         self._context: zmq.Context[Any] = zmq.Context()
         self._port = ControlPort(self._context, address, keys, self.do)
-        self._faults: list[Broken] = []  # by the number, from 1, that `heal` takes
+        self._faults: list[InjectedFault] = []  # by the number, from 1, that `heal` takes
         self.news: list[str] = []  # what was done since somebody looked
 
     def serve(self, seconds: float) -> None:

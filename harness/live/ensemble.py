@@ -28,16 +28,16 @@ from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
-from zab_chaos.harness.live.fault_methods import Broken, Hand, kind_of, verbs
+from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, verbs
 from zab_chaos.harness.live.scenario import checked, told
-from zab_chaos.harness.live.state import Standing
+from zab_chaos.harness.live.state import EnsembleView
 from zab_chaos.harness.machine.interrupt import Forced, Interrupt
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.options import RunOptions, defect_of, implied
+from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
 from zab_chaos.harness.runs.run import Run, reason, running
-from zab_chaos.harness.runs.walk import FINISHED, INTERRUPTED, Unfinished, Walk
 from zab_chaos.model.verdict import Verdict
 
 SETTLE_SECONDS = 5.0  # for the nodes that are not needed for a quorum: then no first write meets a node that is looking
@@ -46,7 +46,7 @@ OPERATION_SECONDS = 10.0  # after which a client's operation is unknown
 __tracebackhide__ = hidden_for(BadInput, FaultError, TimeoutError)
 
 
-class Ensemble(Standing):
+class Ensemble(EnsembleView):
     """`on`: a world's name; `defect`: a name that `zab defects` lists; `timing`, `limits`: as a scenario's tables.
 
     `zookeeper`: a release of ZooKeeper's servers, which implies `on`. `min_acked`: so many writes must have been
@@ -104,7 +104,7 @@ class Ensemble(Standing):
     # ---- its life ----
 
     def __enter__(self) -> Self:
-        """Raises HarnessError, or `zab_chaos.harness.runs.walk.Unfinished` if no leader was established."""
+        """Raises HarnessError, or `zab_chaos.harness.runs.phases.Unfinished` if no leader was established."""
         self._run = Run(self.scenario, self._options)
         self.folder, self._deployment = self._run.folder, self._run.deployment
         self._open = True
@@ -120,15 +120,15 @@ class Ensemble(Standing):
     def _begin(self) -> None:
         deployment, backend = self._deployment, self._run.backend
         load = InteractiveLoad(deployment.outcomes, self._sessions)
-        self._walk = Walk(
+        self._phases = RunPhases(
             self.scenario, self._options.seed, deployment, Quiet(), Interrupt(), load, abilities=backend.abilities
         )
-        self._walk.birth()
-        self._scheduler = self._walk.begin()
+        self._phases.start_ensemble()
+        self._scheduler = self._phases.start_load()
         self.faults = self._scheduler.runs
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
-        self._hand = Hand(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
+        self._hand = FaultInjector(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
         with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
             self.until_converged(SETTLE_SECONDS)
 
@@ -156,11 +156,11 @@ class Ensemble(Standing):
         outcome, trouble = FINISHED, ""
         try:
             self._deployment.check()
-            self._walk.converge()
+            self._phases.converge()
         except Exception as error:
             outcome, trouble = _outcome(error), traceback.format_exc()
         try:
-            self._walk.close()
+            self._phases.close()
         finally:
             self._open = False
             self._standing.close()
@@ -270,14 +270,14 @@ class Ensemble(Standing):
         """Undo every fault, and start every node that is down."""
         self._scheduler.heal_all()
 
-    def inject(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
-        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `Hand.say`."""
+    def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
+        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `FaultInjector.say`."""
         return self._hand.say(kind, table)
 
-    def __getattr__(self, word: str) -> Callable[..., Broken]:
+    def __getattr__(self, word: str) -> Callable[..., InjectedFault]:
         """A verb for every kind of fault: (target, lasts=, name=, its keys).
 
-        See `zab_chaos.harness.live.fault_methods` and `Hand.do`.
+        See `zab_chaos.harness.live.fault_methods` and `FaultInjector.do`.
         """
         kind = None if word.startswith("_") else kind_of(word)
         if kind is None:

@@ -48,7 +48,7 @@ def verbs() -> list[str]:
     return sorted([*STATES, *(name.replace("-", "_") for name in KINDS)])
 
 
-class Broken:
+class InjectedFault:
     """A fault that was injected. As a context manager it is healed at the end; else by `heal`, or when all is healed."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Broken:
         return self._run.describe()
 
 
-class Hand:
+class FaultInjector:
     """Reads what is said with verbs, and has the scheduler do it."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Hand:
     def do(
         self, kind: Kind, target: Target | None = None, *, lasts: float | None = None, name: str | None = None,
         **params: Any,
-    ) -> Broken:  # fmt: skip
+    ) -> InjectedFault:  # fmt: skip
         """Inject. Raises BadInput for a mistake in the words, FaultError if nobody was hit or nobody shows the effect.
 
         `lasts`: seconds until it heals by itself, while somebody waits; `name`: what later faults may call its nodes.
@@ -129,7 +129,7 @@ class Hand:
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
         return self.say(kind, {key: value for key, value in _spelt(kind, table).items() if value is not None})
 
-    def say(self, kind: Kind, table: Mapping[str, Any]) -> Broken:
+    def say(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
         """Likewise; `table`: as a scenario's [[fault]] has it, whose keys may be any words, but for its time and kind."""
         said = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
         try:
@@ -146,7 +146,7 @@ class Hand:
         if run.fault is not None and not run.fault.settled():
             self._scheduler.host.sleep(ARMED_SECONDS)
         self._names += [step.name] if step.name is not None else []
-        return Broken(run, self._scheduler, self._wait)
+        return InjectedFault(run, self._scheduler, self._wait)
 
 
 def _spelt(kind: Kind, table: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.workload.open_loop import Counters
 
 
-class Standing:
+class EnsembleView:
     """Base of `zab_chaos.harness.live.ensemble.Ensemble`: what can be seen of it. Nothing here lets time pass."""
 
     _options: RunOptions

@@ -32,7 +32,7 @@ class Row:
     hears: list[int] | None = None
 
 
-class Looks:
+class StatusReader:
     """Looks at an ensemble again and again. What a node hears shows only between two looks."""
 
     def __init__(self, ensemble: Ensemble) -> None:

@@ -17,7 +17,7 @@ from zab_chaos.harness.report.html.diagram import Diagram, Step
 from zab_chaos.harness.report.html.evidence import TRACE, ZXID
 from zab_chaos.harness.report.html.sentences import in_words
 from zab_chaos.harness.report.messages import Sent
-from zab_chaos.harness.results.fault_spans import MENDS, Span
+from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
@@ -46,12 +46,12 @@ class Link(NamedTuple):
 class Chain:
     """`fault`: the last one that was injected before the violation; None: there was none. `zxids`: what it is about."""
 
-    fault: Span | None
+    fault: FaultSpan | None
     links: list[Link] = field(default_factory=list)
     zxids: list[int] = field(default_factory=list)
 
 
-def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[Span]) -> Chain | None:
+def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> Chain | None:
     """The chain of the violation that is named first; None if nothing is violated, or no line shows it."""
     broken = earliest(verdict)
     cited = sorted((one for one in broken[1].evidence if _time(one)), key=_time) if broken is not None else []
@@ -83,7 +83,9 @@ class Point(NamedTuple):
 class _Search:
     """One violation's chain. `cited` by time."""
 
-    def __init__(self, diagram: Diagram, spans: Sequence[Span], violation: Violation, cited: list[Evidence]) -> None:
+    def __init__(
+        self, diagram: Diagram, spans: Sequence[FaultSpan], violation: Violation, cited: list[Evidence]
+    ) -> None:
         self._diagram = diagram
         self._cited = cited
         self._end = _time(cited[-1])

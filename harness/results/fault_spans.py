@@ -11,7 +11,7 @@ MENDS = {"restart", "resume"}  # these put something right: a moment, not a stre
 
 
 @dataclass(slots=True)
-class Span:
+class FaultSpan:
     """One fault. Times in nanoseconds; `healed` None: it is over at once, or was never healed."""
 
     id: Any
@@ -48,9 +48,9 @@ class Span:
         return at, None if self.healed is None else (self.healed - zero) / 1e9 - at
 
 
-def read_spans(source: Source) -> list[Span]:
+def read_spans(source: Source) -> list[FaultSpan]:
     """All faults, in the order in which they were injected."""
-    spans: dict[str, Span] = {}
+    spans: dict[str, FaultSpan] = {}
     for number, line in source.lines("faults.jsonl", FaultLine):
         key = repr(line.id)
         if line.type == "inject":
@@ -64,8 +64,8 @@ def read_spans(source: Source) -> list[Span]:
     return sorted(spans.values(), key=lambda span: span.at)
 
 
-def _begun(line: FaultLine) -> Span:
-    return Span(
+def _begun(line: FaultLine) -> FaultSpan:
+    return FaultSpan(
         id=line.id,
         do=line.do,
         target=_target_words(line.target),
@@ -84,7 +84,7 @@ def _target_words(target: Any) -> str:
     return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
-class Touched(NamedTuple):
+class LinkFault(NamedTuple):
     """When a fault touched a link; whether it was cut, or only disturbed."""
 
     begin: int
@@ -92,17 +92,17 @@ class Touched(NamedTuple):
     cut: bool
 
 
-def touched_links(spans: list[Span], end: int) -> dict[tuple[int, int], list[Touched]]:
+def touched_links(spans: list[FaultSpan], end: int) -> dict[tuple[int, int], list[LinkFault]]:
     """For each ordered pair of nodes when a fault touched its link; what was never healed lasts to `end`."""
-    touched: dict[tuple[int, int], list[Touched]] = {}
+    touched: dict[tuple[int, int], list[LinkFault]] = {}
     for span in spans:
         for one, other in span.pairs:
             until = end if span.healed is None else span.healed
-            touched.setdefault((one, other), []).append(Touched(span.at, until, span.do in CUTS))
+            touched.setdefault((one, other), []).append(LinkFault(span.at, until, span.do in CUTS))
     return dict(sorted(touched.items()))
 
 
-def pauses(spans: list[Span], fired: dict[int, list[int]], end: int) -> dict[int, list[tuple[int, int]]]:
+def pauses(spans: list[FaultSpan], fired: dict[int, list[int]], end: int) -> dict[int, list[tuple[int, int]]]:
     """For each node when its process was stopped (SIGSTOP). `fired`: when a `pause-at` caught each node."""
     found: dict[int, list[tuple[int, int]]] = {}
     for span in spans:
@@ -117,6 +117,6 @@ def pauses(spans: list[Span], fired: dict[int, list[int]], end: int) -> dict[int
     return found
 
 
-def _caught(span: Span, fired: list[int]) -> int | None:
+def _caught(span: FaultSpan, fired: list[int]) -> int | None:
     """When a node reached the point at which it was to be stopped; None if it never did while the fault stood."""
     return next((t for t in fired if t >= span.at and (span.healed is None or t <= span.healed)), None)

@@ -10,7 +10,7 @@ from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Evidence, Judgement, Property, Verdict, Violation
 from zab_chaos.node.tree.outcomes import Ok, Outcome
 
-Held = dict[
+StateByNode = dict[
     int, dict[str, str | None]
 ]  # by node and path; None: no such znode; a path that could not be read is left out
 MILESTONE = "state"

@@ -26,7 +26,7 @@ from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import with_replay
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.walk import INTERRUPTED, Walk
+from zab_chaos.harness.runs.phases import INTERRUPTED, RunPhases
 from zab_chaos.harness.workload.thread import WorkloadError
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import Outcome, Verdict
@@ -35,7 +35,7 @@ UNFINISHED = "unfinished"  # the outcome while a run is in progress, and for goo
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class FinishedRun:
     """A run that is over: its folder, and what its judges say."""
 
     folder: RunFolder
@@ -107,15 +107,17 @@ def live(
     abilities = backend.abilities if backend is not None else frozenset(Ability)
     try:
         with running(deployment, seed):
-            walk = Walk(scenario, seed, deployment, screen or Quiet(), interrupt or Interrupt(), abilities=abilities)
-            outcome = walk.whole()
+            phases = RunPhases(
+                scenario, seed, deployment, screen or Quiet(), interrupt or Interrupt(), abilities=abilities
+            )
+            outcome = phases.run_to_end()
         deployment.check()
         return outcome, ""
     except Exception as error:
         return f"harness-error: {reason(error)}", traceback.format_exc()
 
 
-def run(scenario: Scenario, options: RunOptions, screen: Display) -> Ran:
+def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun:
     """Run the scenario and judge it. From the main thread only: nodes die with the thread that spawned them.
 
     Raises as `Run`.
@@ -133,10 +135,10 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> Ran:
             verdict = judge_within(interrupt, one.judge)
         interrupted = interrupt.asked.is_set()
         one.store(verdict, keep=not interrupted)
-    return Ran(one.folder, verdict, interrupted)
+    return FinishedRun(one.folder, verdict, interrupted)
 
 
-def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quiet: bool) -> Ran:
+def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quiet: bool) -> FinishedRun:
     """One run, shown while it goes on. The seed comes first: whatever happens then, it is known how to repeat it."""
     with display(console, quiet=quiet) as screen:
         defect = f", defect {scenario.defect}" if scenario.defect else ""
@@ -144,7 +146,7 @@ def run_shown(scenario: Scenario, options: RunOptions, console: Console, *, quie
         return run(scenario, options, screen)
 
 
-def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | None = None) -> Ran:
+def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | None = None) -> FinishedRun:
     """One run of many, shown by whoever wants it, or on a terminal while it goes on. Raises Interrupted when the user ends it:
     the rest is not begun."""
     ran = run_shown(scenario, options, terminal or Console(quiet=True), quiet=terminal is None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from zab_chaos.faults.kind import REQUIRED
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Scenario
-from zab_chaos.harness.results.fault_spans import Span, read_spans
+from zab_chaos.harness.results.fault_spans import FaultSpan, read_spans
 from zab_chaos.harness.results.fault_timeline import origin
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.results.source import Source
@@ -40,7 +40,7 @@ def _steps(folder: RunFolder) -> Iterator[FaultStep]:
             yield _step(span, round(max(0, span.at - zero) / 1e9, 3), lasts)
 
 
-def _step(span: Span, at: float, lasts: float | None) -> FaultStep:
+def _step(span: FaultSpan, at: float, lasts: float | None) -> FaultStep:
     """Convert a fault of a run; its target becomes the links or nodes that it hit."""
     keys = {key.name: key for key in KINDS[span.do].keys}
     params = {key.name: key.default for key in keys.values() if key.default is not REQUIRED} | span.params

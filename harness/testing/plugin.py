@@ -171,7 +171,7 @@ def _hold(request: pytest.FixtureRequest, make: "Callable[[], tuple[JudgedFixtur
     from zab_chaos.faults.cluster import ClusterError
     from zab_chaos.faults.network import NetworkError
     from zab_chaos.harness.errors import BadInput, HarnessError
-    from zab_chaos.harness.runs.walk import Unfinished
+    from zab_chaos.harness.runs.phases import Unfinished
 
     config = request.config
     trouble = ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from zab_chaos.harness.client.core import ClientCore, Operation, Then
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, nodes_named
+from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NO_LEADER, NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Request
@@ -40,7 +40,7 @@ class Counters:
     p99_ms: float | None = None
 
 
-class Ledger(Protocol):
+class OperationLog(Protocol):
     """Where operations are put on record."""
 
     def invoke(self, client: ClientCore, operation: Operation, due: int) -> None:
@@ -70,7 +70,7 @@ class OpenLoop:
     names of operations that are, for faults that await one. Once it is `stopping`, nothing is asked for.
     """
 
-    def __init__(self, load: Load, seed: int, ledger: Ledger, clients: Sequence[ClientCore]) -> None:
+    def __init__(self, load: LoadParameters, seed: int, ledger: OperationLog, clients: Sequence[ClientCore]) -> None:
         self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.stopping = False
         self.taken: Mapping[str, Sequence[int]] = {}

@@ -26,7 +26,7 @@ ONCE_MORE = 0.2  # how often the child that was deleted last is created or delet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LoadParameters:
     """`rate`: operations a second, of all clients together, of which each has `burst` at once. `mix`: weights of
     `OPERATIONS`. `keys`: znodes that are set and read. `payload_bytes`: bytes of each write's data (more where the mark
     that makes it unique needs it). `max_outstanding`: of one client. `moves`, `visits`: how often a second some client goes
@@ -79,9 +79,9 @@ class Load:
         return int(elapsed_ns / 1e9 * self.rate)
 
 
-def load_of(scenario: Scenario) -> Load:
+def load_parameters(scenario: Scenario) -> LoadParameters:
     """What a scenario's workload asks for."""
-    return Load(**dataclasses.asdict(scenario.workload), nodes=scenario.nodes, operations=scenario.operations)
+    return LoadParameters(**dataclasses.asdict(scenario.workload), nodes=scenario.nodes, operations=scenario.operations)
 
 
 def key_path(key: int) -> str:
@@ -100,7 +100,7 @@ class Draw:
     way.
     """
 
-    def __init__(self, load: Load, seed: int, client: int) -> None:
+    def __init__(self, load: LoadParameters, seed: int, client: int) -> None:
         self._client = client
         self._keys = load.keys
         self._nodes = load.nodes
@@ -274,7 +274,7 @@ def nodes_named(named: int | str | None, hit: Mapping[str, Sequence[int]]) -> Se
 class Agenda:
     """What one client owes, and when. `number` counts from 1."""
 
-    def __init__(self, load: Load, seed: int, number: int) -> None:
+    def __init__(self, load: LoadParameters, seed: int, number: int) -> None:
         self.sent = 0
         self._load = load
         self._number = number
@@ -311,7 +311,7 @@ class Agenda:
         self._draw.learn(request, outcome)
 
 
-def written_out(load: Load, seed: int, seconds: float) -> tuple[Operation, ...]:
+def written_out(load: LoadParameters, seed: int, seconds: float) -> tuple[Operation, ...]:
     """What a drawn load asks for within so long, as operations to write down; its times to a microsecond."""
     found = []
     for number in range(1, load.clients + 1):

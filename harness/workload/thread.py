@@ -11,9 +11,9 @@ import zmq
 
 from zab_chaos.harness.client.client import Client, PolledClient
 from zab_chaos.harness.client.log import OpsFile
-from zab_chaos.harness.results.final_state import Held, text_of
+from zab_chaos.harness.results.final_state import StateByNode, text_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
-from zab_chaos.harness.workload.operations import Load
+from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.node.net.keys import Keys
 
 PUBLISH_NS = 200_000_000
@@ -52,7 +52,7 @@ class ThreadedLoad:
 class LoadThread(ThreadedLoad, ABC):
     """Runs `load` against the nodes at `addresses` in a thread of its own and writes the file `ops`."""
 
-    def __init__(self, addresses: dict[int, str], ops: Path, load: Load, seed: int) -> None:
+    def __init__(self, addresses: dict[int, str], ops: Path, load: LoadParameters, seed: int) -> None:
         if not addresses:
             raise ValueError("a workload needs the address of at least one node")
         super().__init__()
@@ -75,9 +75,9 @@ class LoadThread(ThreadedLoad, ABC):
         """Begin, with the setup."""
         self._thread.start()
 
-    def held(self, paths: Sequence[str]) -> Held:
+    def held(self, paths: Sequence[str]) -> StateByNode:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
-        found: Held = {}
+        found: StateByNode = {}
         for node, address in sorted(self._addresses.items()):
             with self._client({node: address}, node) as client:
                 answers = {path: text_of(client.get(path)) for path in paths}
@@ -151,10 +151,10 @@ class LoadThread(ThreadedLoad, ABC):
         self.counters = loop.counters(time.monotonic_ns())
 
 
-class Workload(LoadThread):
+class ZabLoad(LoadThread):
     """Of our own nodes, over ZeroMQ."""
 
-    def __init__(self, addresses: dict[int, str], keys: Keys, ops: Path, load: Load, seed: int) -> None:
+    def __init__(self, addresses: dict[int, str], keys: Keys, ops: Path, load: LoadParameters, seed: int) -> None:
         super().__init__(addresses, ops, load, seed)
         self._keys = keys
         self._context: zmq.Context[Any] | None = None  # of the load's clients, while it runs

@@ -17,7 +17,7 @@ from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.run import Ran, run
+from zab_chaos.harness.runs.run import FinishedRun, run
 from zab_chaos.node.lockstep import wire
 from zab_chaos.node.net import keys
 
@@ -43,7 +43,7 @@ def wish(folder: Path, seed: int, on: str, defect: str | None = None) -> RunOpti
     return RunOptions(seed=seed, results=folder / on, command=f"on {on}", keep_data=True, on=on, defect=bug)
 
 
-def both(folder: Path, name: str, seed: int, defect: str | None = None) -> tuple[Ran, Ran]:
+def both(folder: Path, name: str, seed: int, defect: str | None = None) -> tuple[FinishedRun, FinishedRun]:
     scenario = light(name)
     simulated = run(scenario, wish(folder, seed, "sim", defect), Quiet())
     return simulated, run(scenario, wish(folder, seed, "lockstep", defect), Quiet())

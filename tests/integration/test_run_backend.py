@@ -11,7 +11,7 @@ import pytest
 
 from zab_chaos.faults.cluster import Cluster, ClusterError
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
-from zab_chaos.harness.backends.processes.ensemble import Addresses, Plan, Processes
+from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
@@ -37,7 +37,7 @@ def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
             for node in range(1, nodes + 1)
         }
         links = {(a, b): own[b].listen for a in own for b in own if a != b}
-        plan = Plan(cluster="backend", addresses=own, links=links, keys=files, record=False)
+        plan = ClusterPlan(cluster="backend", addresses=own, links=links, keys=files, record=False)
         built.append(Processes(folder, plan))
         return built[-1]
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.integration.zookeeper import Recorded, eventually, formed, judged, led, stage
 from zab_chaos.harness.backends.zookeeper.stage import Stage
-from zab_chaos.harness.workload.operations import Agenda, Load, key_path
+from zab_chaos.harness.workload.operations import Agenda, LoadParameters, key_path
 from zab_chaos.node.tree.requests import Create
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.toxiproxy]
 
-LOAD = Load(
+LOAD = LoadParameters(
     clients=3,
     rate=150,
     keys=4,

@@ -13,7 +13,7 @@ from zab_chaos.harness.backends.lockstep.compare import first_difference
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
-from zab_chaos.harness.runs.run import Ran, run
+from zab_chaos.harness.runs.run import FinishedRun, run
 
 SCENARIO = """
 [scenario]
@@ -40,7 +40,7 @@ converges_within = 20
 """
 
 
-def in_both(scenario: str, seed: int, folder: Path, *, keep_data: bool = False) -> list[Ran]:
+def in_both(scenario: str, seed: int, folder: Path, *, keep_data: bool = False) -> list[FinishedRun]:
     """It ran in the simulator, and in lockstep."""
     path = folder / "scenario.toml"
     path.write_text(scenario)

@@ -19,7 +19,7 @@ from zab_chaos.harness.backends.containers.container import ContainerLife
 from zab_chaos.harness.backends.containers.engine import translated
 from zab_chaos.harness.backends.containers.heartbeat import SILENCE_MS
 from zab_chaos.harness.backends.containers.resources import DATA, INSIDE, EngineResources, user
-from zab_chaos.harness.backends.processes.ensemble import Nodes, Plan
+from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, ZabCluster
 from zab_chaos.harness.backends.processes.life import Life
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import NodeConfig
@@ -28,13 +28,13 @@ LISTEN, CLIENT, CONTROL = 7001, 7002, 7003  # inside, every node has the same po
 _T = TypeVar("_T")
 
 
-class Containers(Nodes):
+class Containers(ZabCluster):
     """Every node is a container, a new one for each life, and its disk a volume.
 
     Damage at rest is done to a copy of the disk in the run's folder, which the next life gets.
     """
 
-    def __init__(self, folder: RunFolder, plan: Plan, resources: EngineResources) -> None:
+    def __init__(self, folder: RunFolder, plan: ClusterPlan, resources: EngineResources) -> None:
         self._resources = resources
         self._containers: dict[int, ContainerLife] = {}
         self._lent: set[int] = set()  # nodes whose disk lies in the run's folder

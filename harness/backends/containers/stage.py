@@ -11,7 +11,7 @@ from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.backends.processes.deployment import HOST
 from zab_chaos.harness.backends.processes.ensemble import Addresses
-from zab_chaos.harness.backends.processes.stage import Stage
+from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
 from zab_chaos.node.net import keys
@@ -23,7 +23,7 @@ PROXY = "toxiproxy"
 SYSCTLS = {"net.ipv4.tcp_syn_retries": "1"}
 
 
-class ContainerStage(Stage):
+class ContainerStage(ZabDeployment):
     """Raises HarnessError."""
 
     @staticmethod

@@ -22,7 +22,7 @@ class OutOfStep(HarnessError):
     """A process that did not do what the world asked of it: nothing after that would mean anything."""
 
 
-class Speaking(Protocol):
+class RemoteProcess(Protocol):
     """A process at the other end, and what it said on its stderr."""
 
     node: int
@@ -49,7 +49,7 @@ class Hub(Generic[Answered]):
         self._there: dict[bytes, bytes] = {}  # what came while another was waited for
         self.broken = False  # a process was out of step
 
-    def ask(self, process: Speaking, request: Any) -> Answered:
+    def ask(self, process: RemoteProcess, request: Any) -> Answered:
         """Raises OutOfStep."""
         try:
             self._socket.send_multipart([name_of(process).encode(), _encode(request)])
@@ -61,7 +61,7 @@ class Hub(Generic[Answered]):
             raise self.trouble(process, words) from None
         return self.hear(process)
 
-    def hear(self, process: Speaking) -> Answered:
+    def hear(self, process: RemoteProcess) -> Answered:
         """The next that the process says. Raises OutOfStep."""
         name, deadline = name_of(process).encode(), time.monotonic() + ANSWER_SECONDS
         while name not in self._there:
@@ -77,7 +77,7 @@ class Hub(Generic[Answered]):
         except msgspec.DecodeError as error:
             raise self.trouble(process, f"gave an answer that is none: {error}") from None
 
-    def trouble(self, process: Speaking, what: str) -> OutOfStep:
+    def trouble(self, process: RemoteProcess, what: str) -> OutOfStep:
         """The error to raise when a process did not do as it was told."""
         self.broken = True
         words = process.last_words()
@@ -89,6 +89,6 @@ class Hub(Generic[Answered]):
         self._context.term()
 
 
-def name_of(process: Speaking) -> str:
+def name_of(process: RemoteProcess) -> str:
     """A process's name on the socket."""
     return f"{process.node}-{process.life}"

@@ -24,6 +24,6 @@ class ProcessBackend(ZabBackend):
     abilities = frozenset(Ability) - {Ability.FRAMES, Ability.CONTAINERS}
 
     def open(self, scenario: Scenario, options: RunOptions, folder: RunFolder, display: Display) -> Deployment:
-        from zab_chaos.harness.backends.processes.stage import Stage
+        from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment
 
-        return Stage(folder, scenario, options.defect_path, options.record, display)
+        return ZabDeployment(folder, scenario, options.defect_path, options.record, display)

@@ -12,10 +12,10 @@ from zab_chaos.faults.network import Network
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import FolderDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
-from zab_chaos.harness.backends.processes.lives import Lives
-from zab_chaos.harness.backends.processes.monitor import Watch
+from zab_chaos.harness.backends.processes.monitor import RunMonitor
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.toxiproxy import server as toxiproxy
-from zab_chaos.harness.client.log import Book
+from zab_chaos.harness.client.log import SharedOpsFile
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import file_descriptors
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
@@ -30,8 +30,8 @@ Link = tuple[int, int]  # (from, to)
 class ProcessDeployment(FolderDeployment):
     """Entered, everything but the nodes is up; left, nothing is: no process, no port. Raises HarnessError."""
 
-    cluster: Lives
-    monitor: Watch
+    cluster: ProcessCluster
+    monitor: RunMonitor
     toxiproxy_version: str | None = None
 
     def __init__(self, folder: RunFolder, scenario: Scenario, display: Display) -> None:
@@ -50,7 +50,7 @@ class ProcessDeployment(FolderDeployment):
         with ExitStack() as stack:
             self._build(stack)
             stack.callback(self._end_nodes)
-            watch = Watch(self.cluster, self.folder, self._display, self._scenario.duration)
+            watch = RunMonitor(self.cluster, self.folder, self._display, self._scenario.duration)
             self.monitor = stack.enter_context(watch)
             self._stack = stack.pop_all()
         return self
@@ -78,9 +78,9 @@ class ProcessDeployment(FolderDeployment):
             raise HarnessError(f"the nodes' watch broke off: {self.monitor.error!r}") from self.monitor.error
 
     @cached_property
-    def _book(self) -> Book:
+    def _book(self) -> SharedOpsFile:
         """What hand-held clients ask is written down here."""
-        book = Book(self.folder.file("ops.jsonl"), self.outcomes.add)
+        book = SharedOpsFile(self.folder.file("ops.jsonl"), self.outcomes.add)
         self._stack.callback(book.close)
         return book
 

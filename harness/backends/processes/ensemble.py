@@ -12,7 +12,7 @@ import msgspec
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, spawn, write_config
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.node.config import Limits, NodeConfig, Timing
 from zab_chaos.node.core.digest import NEWEST
@@ -35,7 +35,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterPlan:
     """What the ensemble is built of. `links[i, j]` is where i connects to reach j: j's proxy for i, or j itself."""
 
     cluster: str
@@ -49,10 +49,10 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
 
 
-class Nodes(Lives):
+class ZabCluster(ProcessCluster):
     """Implements `zab_chaos.faults.cluster.Cluster` for our own nodes, but for what they live in."""
 
-    def __init__(self, folder: RunFolder, plan: Plan, disks: Disks | None = None) -> None:
+    def __init__(self, folder: RunFolder, plan: ClusterPlan, disks: Disks | None = None) -> None:
         super().__init__(folder, list(plan.addresses), plan.faithful, disks)
         self._plan = plan
         pair = keys.load(plan.keys.control)
@@ -134,7 +134,7 @@ class Nodes(Lives):
         return killed
 
 
-class Processes(Nodes):
+class Processes(ZabCluster):
     """Every node is a process, and its disk a folder of the run."""
 
     def _node_config(self, node: int) -> NodeConfig:

@@ -7,7 +7,7 @@ from zab_chaos.faults.scenario import FaultStep
 from zab_chaos.faults.scheduler import Scheduler
 from zab_chaos.harness.backends.backend import Load
 from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
-from zab_chaos.harness.backends.processes.lives import Ended, Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster, UnexpectedEnd
 from zab_chaos.harness.machine.background import BackgroundThread
 from zab_chaos.harness.report.progress import Display, Now
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -16,10 +16,10 @@ ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
 STATES = {"": "up", "LOOKING": "looking", "FOLLOWING": "following", "LEADING": "leading"}
 
 
-class Watch(BackgroundThread):
+class RunMonitor(BackgroundThread):
     """The run says what `phase` it is in and sets `scheduler`, `workload` and `begun` as they come into being."""
 
-    def __init__(self, cluster: Lives, folder: RunFolder, display: Display, duration: float) -> None:
+    def __init__(self, cluster: ProcessCluster, folder: RunFolder, display: Display, duration: float) -> None:
         super().__init__("watch")
         self.phase = "starting"
         self.begun: float | None = None  # time.monotonic() at the schedule's zero
@@ -44,7 +44,7 @@ class Watch(BackgroundThread):
                 self.error = error
                 return
 
-    def _report(self, ended: Ended) -> None:
+    def _report(self, ended: UnexpectedEnd) -> None:
         self._folder.milestone("ended", node=ended.node, life=ended.life, code=ended.code, armed=ended.armed)
         self._display.say(f"{ended}{' (a crash point was armed)' if ended.armed else ''}")
 

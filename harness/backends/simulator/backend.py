@@ -17,13 +17,13 @@ from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.processes.backend import ZabBackend
 from zab_chaos.harness.backends.simulator.ensemble import SimCluster, SimHost, SimNetwork
 from zab_chaos.harness.backends.simulator.line import SimLine
-from zab_chaos.harness.backends.simulator.records import Records
+from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.machine.interrupt import Forced, Stopped
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.final_state import with_state
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model import events as ev
 from zab_chaos.model.dump import dump_of
 from zab_chaos.model.verdict import Verdict
@@ -39,7 +39,7 @@ class SimDeployment(Deployment):
     """A world with its machines, all of them down. `plan`: to be built otherwise; `make_node`: of other machines."""
 
     cluster: SimCluster
-    records: Records
+    records: SimRecords
 
     def __init__(
         self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
@@ -47,7 +47,7 @@ class SimDeployment(Deployment):
     ) -> None:  # fmt: skip
         self.world = World(seed)
         self.folder = folder
-        self.records = Records(self.world, folder.path if folder is not None else None, record)
+        self.records = SimRecords(self.world, folder.path if folder is not None else None, record)
         make_node = make_node or (TriedNode if scenario.crash_states and scenario.faithful else SimNode)
         net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
@@ -72,7 +72,7 @@ class SimDeployment(Deployment):
         return self.records.fault
 
     def workload(self, seed: int) -> SimLoad:
-        return SimLoad(self.world, self._ordered(), self.records, load_of(self._scenario), seed)
+        return SimLoad(self.world, self._ordered(), self.records, load_parameters(self._scenario), seed)
 
     def line(self, number: int, node: int, timeout: float) -> SimLine:
         return SimLine(self.world, self._ordered(), self.records, self.outcomes, number, node, timeout)

@@ -16,7 +16,7 @@ from zab_chaos.faults.network import Network
 from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.ensemble import CONTROL_SECONDS, DEADLY
-from zab_chaos.harness.backends.processes.lives import START_SECONDS, STOP_SECONDS
+from zab_chaos.harness.backends.processes.process_cluster import START_SECONDS, STOP_SECONDS
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet, Toxic, Wire
 from zab_chaos.model.world.server import SimServer

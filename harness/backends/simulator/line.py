@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.simulator.client import SimClient
-from zab_chaos.harness.backends.simulator.records import Records
+from zab_chaos.harness.backends.simulator.records import SimRecords
 from zab_chaos.harness.client.core import Operation
 from zab_chaos.harness.client.transport import CLOSED, Then
 from zab_chaos.model.world.machine import SimNode
@@ -17,7 +17,7 @@ class SimLine:
     """A simulated client: whoever waits lets the world go on. Implements `zab_chaos.harness.client.session.Line`."""
 
     def __init__(
-        self, world: World, machines: list[SimNode], records: Records, outcomes: OutcomeCounts, number: int, node: int,
+        self, world: World, machines: list[SimNode], records: SimRecords, outcomes: OutcomeCounts, number: int, node: int,
         timeout: float,
     ) -> None:  # fmt: skip
         self._world = world

@@ -40,8 +40,8 @@ class _Recorded(Recording):
             self._file.close()
 
 
-class Records:
-    """Implements `zab_chaos.model.world.world.Sink`, and `zab_chaos.harness.workload.open_loop.Ledger`.
+class SimRecords:
+    """Implements `zab_chaos.model.world.world.Sink`, and `zab_chaos.harness.workload.open_loop.OperationLog`.
 
     `folder`: a run's folder, or None to write nothing; `record`: also recordings.
     """

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from zab_chaos.harness.backends.simulator.client import SimClient
-from zab_chaos.harness.backends.simulator.records import Records
-from zab_chaos.harness.results.final_state import Held, text_of
+from zab_chaos.harness.backends.simulator.records import SimRecords
+from zab_chaos.harness.results.final_state import StateByNode, text_of
 from zab_chaos.harness.workload.open_loop import Counters, OpenLoop
-from zab_chaos.harness.workload.operations import Load
+from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.world import World
 from zab_chaos.node.tree.requests import Get
@@ -17,9 +17,11 @@ READERS = 2**40  # the numbers of the clients that read the state at the end beg
 
 
 class SimLoad:
-    """Implements `zab_chaos.harness.runs.walk.Load`."""
+    """Implements `zab_chaos.harness.backends.backend.Load`."""
 
-    def __init__(self, world: World, machines: Sequence[SimNode], records: Records, load: Load, seed: int) -> None:
+    def __init__(
+        self, world: World, machines: Sequence[SimNode], records: SimRecords, load: LoadParameters, seed: int
+    ) -> None:
         self._world = world
         self._machines = machines
         self._load = load
@@ -64,7 +66,7 @@ class SimLoad:
         self._loop.taken = faults
         self._turn()
 
-    def held(self, paths: Sequence[str]) -> Held:
+    def held(self, paths: Sequence[str]) -> StateByNode:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
         return {
             machine.id: self._held_at(machine, number, paths) for number, machine in enumerate(self._machines, READERS)

@@ -17,14 +17,14 @@ from zab_chaos.harness.backends.ensemble_state import names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.system.clients import SystemLine
 from zab_chaos.harness.backends.system.history import History
 from zab_chaos.harness.backends.system.workload import SystemLoad
 from zab_chaos.harness.machine import die_with_parent
 from zab_chaos.harness.report.progress import Display
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.operations import key_path, load_of
+from zab_chaos.harness.workload.operations import key_path, load_parameters
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome
 from zab_chaos.node.tree.refusal import NO_NODE
 from zab_chaos.node.tree.requests import Get, Set
@@ -37,7 +37,7 @@ MOST = 200  # keys of the workload that are written at the end, and others that 
 AT_THE_END = 1_000_000  # the numbers of the clients that ask at the end begin here
 
 
-class SystemCluster(Lives):
+class SystemCluster(ProcessCluster):
     """Its nodes: each a process that the backend's command starts."""
 
     def __init__(
@@ -130,7 +130,7 @@ class SystemDeployment(ProcessDeployment):
         return SystemLine(connect, number, node, timeout, self._history)
 
     def workload(self, seed: int) -> SystemLoad:
-        nodes, load = self.cluster.nodes, load_of(self._scenario)
+        nodes, load = self.cluster.nodes, load_parameters(self._scenario)
 
         def line(number: int) -> SystemLine:
             return self.line(number, nodes[(number - 1) % len(nodes)], load.timeout)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
 from zab_chaos.harness.backends.system.clients import SystemLine
-from zab_chaos.harness.results.final_state import Held
+from zab_chaos.harness.results.final_state import StateByNode
 from zab_chaos.harness.workload.open_loop import AGAIN_NS, Counters
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, key_path, nodes_named
+from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, key_path, nodes_named
 from zab_chaos.harness.workload.thread import ThreadedLoad
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.refusal import NODE_EXISTS
@@ -28,7 +28,13 @@ class SystemLoad(ThreadedLoad):
     """
 
     def __init__(
-        self, line: Callable[[int], SystemLine], load: Load, seed: int, outcomes: OutcomeCounts, *, creates: bool
+        self,
+        line: Callable[[int], SystemLine],
+        load: LoadParameters,
+        seed: int,
+        outcomes: OutcomeCounts,
+        *,
+        creates: bool,
     ) -> None:
         super().__init__()
         self._line = line
@@ -52,7 +58,7 @@ class SystemLoad(ThreadedLoad):
         for thread in self._threads:
             thread.start()
 
-    def held(self, paths: Sequence[str]) -> Held:
+    def held(self, paths: Sequence[str]) -> StateByNode:
         """Nobody can ask one node alone."""
         return {}
 

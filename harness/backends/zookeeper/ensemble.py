@@ -14,7 +14,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.process import CORRUPT_EXIT
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life
-from zab_chaos.harness.backends.processes.lives import Lives
+from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.backends.zookeeper import four_letter_words, points, server_log
 from zab_chaos.harness.backends.zookeeper.links import Meter
 from zab_chaos.harness.backends.zookeeper.records import Life as PastLife
@@ -28,7 +28,7 @@ LOG_LINES = 200
 ASKED = 128 + signal.SIGTERM  # the exit status of a JVM that ends because of SIGTERM
 
 
-class Servers(Lives):
+class Servers(ProcessCluster):
     """Each server is a process, and its disk a folder of the run.
 
     `meter`: how many bytes have come through to a server from each other one, for `Status.frames`. A server says little of

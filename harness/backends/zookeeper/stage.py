@@ -33,7 +33,7 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.workload.open_loop import Counters
-from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.harness.workload.thread import LoadThread, WorkloadError
 from zab_chaos.model.events import operation_from_json
 
@@ -208,7 +208,7 @@ class _Workload(LoadThread):
     """The scenario's load, against the servers themselves."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
-        ops, load = stage.folder.file("ops.jsonl"), load_of(stage._scenario)
+        ops, load = stage.folder.file("ops.jsonl"), load_parameters(stage._scenario)
         super().__init__(stage.addresses, ops, load, seed)
         self._stage = stage
         self._guests = (

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from zab_chaos.harness.results.fault_spans import KILLS, Span
+from zab_chaos.harness.results.fault_spans import KILLS, FaultSpan
 from zab_chaos.harness.results.source import MilestoneLine, Source, TraceLine
 from zab_chaos.node.core import digest as dg
 
@@ -61,7 +61,7 @@ def _read(source: Source, node: int, number: int) -> Life | None:
     return life
 
 
-def settle_ends(lives: list[Life], spans: list[Span], milestones: list[MilestoneLine]) -> None:
+def settle_ends(lives: list[Life], spans: list[FaultSpan], milestones: list[MilestoneLine]) -> None:
     """Find out when and why each life ended; to be called once, with all lives."""
     for life in lives:
         following = [one.begin for one in lives if one.node == life.node and one.number > life.number]
@@ -88,7 +88,7 @@ def _end(life: Life, deaths: list[tuple[int, str]], limit: int | None) -> None:
         life.end, life.why = life.last, f"killed at {last.detail} (crash-at)"
 
 
-def _deaths(node: int, spans: list[Span], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
+def _deaths(node: int, spans: list[FaultSpan], milestones: list[MilestoneLine]) -> list[tuple[int, str]]:
     """What may have ended a process of this node: when, and in words."""
     faults = [
         (span.at, f"{span.do} (fault {span.id})")

@@ -12,7 +12,7 @@ from zab_chaos.harness.report.html.lanes import Stretch, stretches
 from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_ends
 from zab_chaos.harness.report.html.operations import Operations, read_operations
 from zab_chaos.harness.report.html.sentences import in_words
-from zab_chaos.harness.results.fault_spans import MENDS, Span, Touched, pauses, read_spans, touched_links
+from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan, LinkFault, pauses, read_spans, touched_links
 from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.harness.results.source import MilestoneLine, Source
 from zab_chaos.node.core import zxid as zx
@@ -33,8 +33,8 @@ class RunData:
     judged: Judged
     lives: list[Life]
     lanes: list[Stretch]
-    spans: list[Span]
-    links: dict[tuple[int, int], list[Touched]]
+    spans: list[FaultSpan]
+    links: dict[tuple[int, int], list[LinkFault]]
     pauses: dict[int, list[tuple[int, int]]]
     operations: Operations
     windows: list[tuple[int, int]]
@@ -192,13 +192,13 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
     )
 
 
-def have_own_clocks(facts: dict[str, Any], spans: list[Span]) -> bool:
+def have_own_clocks(facts: dict[str, Any], spans: list[FaultSpan]) -> bool:
     """Whether the clocks of the run's nodes may differ from the host's."""
     return facts.get("backend") not in REAL or any(span.do.startswith("clock") for span in spans)
 
 
 def _times(
-    milestones: list[MilestoneLine], spans: list[Span], lives: list[Life], operations: Operations
+    milestones: list[MilestoneLine], spans: list[FaultSpan], lives: list[Life], operations: Operations
 ) -> tuple[int, int, int]:
     """Zero, begin and end of the run: it begins with the first process, not while the harness fetches or builds things."""
     known = [line.t for line in milestones] + [span.at for span in spans] + [span.end or span.at for span in spans]

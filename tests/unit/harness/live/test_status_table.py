@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zab_chaos.harness.cli.up import screen
 from zab_chaos.harness.live import Ensemble
-from zab_chaos.harness.live.status_table import Looks, Row, in_a_line, table
+from zab_chaos.harness.live.status_table import Row, StatusReader, in_a_line, table
 
 
 def shown(rows: list[Row], broken: list[str]) -> str:
@@ -23,7 +23,7 @@ def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> No
         client = cluster.client(node=leader)
         client.create("/a")
         first, second = (node for node in cluster.nodes if node != leader)
-        looks = Looks(cluster)
+        looks = StatusReader(cluster)
         assert {row.hears for row in looks.look() if row.hears is not None} == set()
         cluster.sleep(1)
         rows = {row.node: row for row in looks.look()}

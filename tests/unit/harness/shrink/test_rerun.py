@@ -12,7 +12,7 @@ from zab_chaos.harness.backends.backend import RunOptions
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.results import run_folder
-from zab_chaos.harness.runs.run import Ran
+from zab_chaos.harness.runs.run import FinishedRun
 from zab_chaos.harness.shrink import rerun
 from zab_chaos.harness.shrink.failure import Culprit
 from zab_chaos.harness.shrink.rerun import Rerun
@@ -58,7 +58,7 @@ fails = ["3.9.4"]
 passes = []
 """
 DURABILITY = Failure(verdict="VIOLATION", property="durability")
-Runs = Callable[[Scenario, RunOptions], Ran]
+Runs = Callable[[Scenario, RunOptions], FinishedRun]
 
 
 def verdict(*violated: str) -> Verdict:
@@ -80,11 +80,11 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Scenario],
     def pretend(violated: Callable[[Scenario], tuple[str, ...]]) -> list[RunOptions]:
         asked: list[RunOptions] = []
 
-        def run(scenario: Scenario, options: RunOptions) -> Ran:
+        def run(scenario: Scenario, options: RunOptions) -> FinishedRun:
             asked.append(options)
             folder = run_folder.create(options.results, scenario.name, options.seed)
             folder.file("ops.jsonl").write_text("")
-            return Ran(folder, verdict(*violated(scenario)), interrupted=False)
+            return FinishedRun(folder, verdict(*violated(scenario)), interrupted=False)
 
         monkeypatch.setattr(rerun, "run_quietly", run)
         return asked

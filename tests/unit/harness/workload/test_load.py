@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import OPERATIONS, Operation
-from zab_chaos.harness.workload.operations import Agenda, Draw, Load, nodes_named, written_out
+from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, nodes_named, written_out
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
 from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
@@ -15,32 +15,32 @@ from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi,
 EVERYTHING = dict.fromkeys(OPERATIONS, 1.0)
 
 
-def draw(load: Load, seed: int = 1, client: int = 1, count: int = 400) -> list[Request]:
+def draw(load: LoadParameters, seed: int = 1, client: int = 1, count: int = 400) -> list[Request]:
     drawn = Draw(load, seed, client)
     return [drawn.request(drawn.choose()) for _ in range(count)]
 
 
 def test_one_seed_one_sequence_for_each_client() -> None:
-    load = Load(mix=EVERYTHING)
+    load = LoadParameters(mix=EVERYTHING)
     assert draw(load) == draw(load)
-    assert draw(load) == draw(Load(mix=dict(reversed(EVERYTHING.items()))))
+    assert draw(load) == draw(LoadParameters(mix=dict(reversed(EVERYTHING.items()))))
     assert draw(load) != draw(load, seed=2)
     assert draw(load) != draw(load, client=2)
 
 
 def test_the_mix_is_what_is_asked_for() -> None:
     counts = collections.Counter(
-        type(request).__name__.lower() for request in draw(Load(mix={"set": 3, "get": 1}), count=4000)
+        type(request).__name__.lower() for request in draw(LoadParameters(mix={"set": 3, "get": 1}), count=4000)
     )
     assert set(counts) == {"set", "get"}
     assert 2800 < counts["set"] < 3200
-    drawn = Draw(Load(mix=EVERYTHING), 1, 1)
+    drawn = Draw(LoadParameters(mix=EVERYTHING), 1, 1)
     assert {drawn.choose().do for _ in range(400)} == set(OPERATIONS)
 
 
 @pytest.mark.parametrize("size", [0, 3, 100])
 def test_every_payload_is_unique_and_padded(size: int) -> None:
-    load = Load(payload_bytes=size)
+    load = LoadParameters(payload_bytes=size)
     payloads = [d.payload() for d in (Draw(load, 1, 1), Draw(load, 1, 2), Draw(load, 1, 11)) for _ in range(200)]
     assert len(set(payloads)) == 600
     assert all(len(payload) == 100 for payload in payloads) or size < 100
@@ -48,7 +48,7 @@ def test_every_payload_is_unique_and_padded(size: int) -> None:
 
 
 def test_deletes_take_the_clients_own_children_oldest_first() -> None:
-    requests = draw(Load(mix={"create": 1, "delete": 1}))
+    requests = draw(LoadParameters(mix={"create": 1, "delete": 1}))
     assert {request.version for request in requests if isinstance(request, Delete)} == {ANY, 0, 1}
     created = [request.path for request in requests if isinstance(request, Create)]
     deleted = [request.path for request in requests if isinstance(request, Delete)]
@@ -60,7 +60,7 @@ def test_deletes_take_the_clients_own_children_oldest_first() -> None:
 def test_the_child_that_was_deleted_last_is_now_and_then_deleted_or_created_once_more() -> None:
     last, again = None, collections.Counter[type]()
     seen = set()
-    for request in draw(Load(mix={"create": 1, "delete": 1})):
+    for request in draw(LoadParameters(mix={"create": 1, "delete": 1})):
         assert isinstance(request, Create | Delete)
         if request.path in seen and isinstance(request, Create):
             assert request.path == last
@@ -75,7 +75,7 @@ def test_the_child_that_was_deleted_last_is_now_and_then_deleted_or_created_once
 
 
 def test_a_check_asks_for_the_version_that_was_seen() -> None:
-    drawn = Draw(Load(mix={"check": 1}, keys=1), 1, 1)
+    drawn = Draw(LoadParameters(mix={"check": 1}, keys=1), 1, 1)
     assert drawn.request(drawn.choose()) == Check("/key-0", ANY)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
     drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2)))
@@ -84,7 +84,7 @@ def test_a_check_asks_for_the_version_that_was_seen() -> None:
 
 
 def test_a_condition_names_what_was_seen_or_what_is_over() -> None:
-    drawn = Draw(Load(mix={"cas": 1}, keys=1), 1, 1)
+    drawn = Draw(LoadParameters(mix={"cas": 1}, keys=1), 1, 1)
     drawn.learn(Set("/key-0", b""), Ok(Zxid(1), 4))
     requests = [drawn.request(drawn.choose()) for _ in range(200)]
     versions = collections.Counter(request.version for request in requests if isinstance(request, Set))
@@ -93,7 +93,7 @@ def test_a_condition_names_what_was_seen_or_what_is_over() -> None:
 
 
 def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -> None:
-    drawn = Draw(Load(mix={"sequential": 1}, keys=1), 1, 7)
+    drawn = Draw(LoadParameters(mix={"sequential": 1}, keys=1), 1, 7)
     asked = drawn.request(drawn.choose())
     assert isinstance(asked, Create)
     assert asked.sequential
@@ -104,7 +104,7 @@ def test_sequential_children_are_deleted_under_the_name_that_the_answer_told() -
 
 
 def test_some_sequential_children_are_called_by_their_number_alone() -> None:
-    drawn = draw(Load(mix={"sequential": 1}, keys=1), client=7)
+    drawn = draw(LoadParameters(mix={"sequential": 1}, keys=1), client=7)
     paths = collections.Counter(request.path for request in drawn if isinstance(request, Create))
     assert set(paths) == {"/key-0/7-", "/key-0/"}
     assert 80 < paths["/key-0/"] < 160
@@ -112,7 +112,7 @@ def test_some_sequential_children_are_called_by_their_number_alone() -> None:
 
 def test_some_multis_are_made_of_any_steps() -> None:
     """So that the creation of a child comes first, or alone, or twice, and what is refused comes behind it or not at all."""
-    multis = [request for request in draw(Load(mix={"multi": 1}, keys=8)) if isinstance(request, Multi)]
+    multis = [request for request in draw(LoadParameters(mix={"multi": 1}, keys=8)) if isinstance(request, Multi)]
     composed = [multi for multi in multis if len({step.path.split("/")[1] for step in multi.steps}) > 2]
     assert len(composed) > 60
     assert {type(multi.steps[0]) for multi in composed} == {Create, Delete, Set, Check}
@@ -122,13 +122,13 @@ def test_some_multis_are_made_of_any_steps() -> None:
 
 
 def test_a_multi_teaches_the_versions_of_its_steps() -> None:
-    drawn = Draw(Load(keys=1), 1, 1)
+    drawn = Draw(LoadParameters(keys=1), 1, 1)
     drawn.learn(Multi([Set("/key-0", b"")]), Ok(Zxid(2), steps=[Stat("/key-0", 9)]))
     assert drawn.request(Operation(at=0, do="check")) == Check("/key-0", 9)
 
 
 def test_some_multis_must_be_refused_behind_their_first_step() -> None:
-    drawn = draw(Load(mix={"multi": 1}, keys=2), count=800)
+    drawn = draw(LoadParameters(mix={"multi": 1}, keys=2), count=800)
     multis = [request for request in drawn if isinstance(request, Multi)]
     assert {len(multi.steps) for multi in multis} == set(range(1, 10))
     refused = [
@@ -143,31 +143,31 @@ def test_some_multis_must_be_refused_behind_their_first_step() -> None:
 
 def test_multis_ask_for_what_only_the_steps_before_decide() -> None:
     """That a znode's last child is gone, that one has come, that its version is another one, that it has no parent."""
-    multis = [request for request in draw(Load(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
+    multis = [request for request in draw(LoadParameters(mix={"multi": 1}, keys=2)) if isinstance(request, Multi)]
     kinds = {tuple(type(step).__name__[0] for step in multi.steps if step.path.count("/") > 1) for multi in multis}
     assert {("C", "C", "D", "D"), ("C", "C", "S", "D"), ("C", "S", "D")} <= kinds
     assert any(step.path.endswith("/none/none") for multi in multis for step in multi.steps)
 
 
 def test_clients_move_as_often_as_they_should() -> None:
-    load = Load(rate=100, moves=10, nodes=3, mix={"get": 1})
+    load = LoadParameters(rate=100, moves=10, nodes=3, mix={"get": 1})
     drawn = Draw(load, 1, 1)
     nodes = collections.Counter(drawn.choose().node for _ in range(3000))
     assert set(nodes) == {None, 1, 2, 3}
     assert 220 < 3000 - nodes[None] < 380
-    still = Draw(Load(rate=100, nodes=3, mix={"get": 1}), 1, 1)
+    still = Draw(LoadParameters(rate=100, nodes=3, mix={"get": 1}), 1, 1)
     assert {still.choose().node for _ in range(100)} == {None}
 
 
 def test_clients_come_anew_as_often_as_they_should_and_at_any_node() -> None:
-    drawn = Draw(Load(rate=100, visits=10, nodes=3, mix={"get": 1}), 1, 1)
+    drawn = Draw(LoadParameters(rate=100, visits=10, nodes=3, mix={"get": 1}), 1, 1)
     visits = [asked.node for asked in (drawn.choose() for _ in range(3000)) if asked.anew]
     assert 220 < len(visits) < 380
     assert set(visits) == {1, 2, 3}
 
 
 def test_a_burst_is_due_at_once() -> None:
-    load = Load(clients=2, rate=10, keys=1, mix={"get": 1}, burst=2)
+    load = LoadParameters(clients=2, rate=10, keys=1, mix={"get": 1}, burst=2)
     agenda = Agenda(load, 1, 1)
     due = []
     for _ in range(5):
@@ -182,7 +182,7 @@ def test_what_is_written_down_is_what_is_asked_for() -> None:
         Operation(at=0.1, do="cas", version=4),
         Operation(at=0.2, do="set", awaits="X", node="Z"),
     )
-    agenda = Agenda(Load(keys=1, payload_bytes=0, operations=operations), 1, 1)
+    agenda = Agenda(LoadParameters(keys=1, payload_bytes=0, operations=operations), 1, 1)
     assert agenda.take() == (Set("/key-0", b"hello", 3), operations[0])
     assert not agenda.held({})
     assert agenda.take() == (Set("/key-0", b"1.1.", 4), operations[1])
@@ -196,9 +196,9 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(
         ValueError, match=r"clients is 0.*rate is 0.*payload_bytes is -1.*'sett'; allowed are create, sequential"
     ):
-        Load(**wrong)
+        LoadParameters(**wrong)
     with pytest.raises(ValueError, match="one above 0"):
-        Load(mix={"set": 0})
+        LoadParameters(mix={"set": 0})
 
 
 WRITTEN = (
@@ -209,7 +209,7 @@ WRITTEN = (
 )
 
 
-def taken(load: Load, client: int) -> list[tuple[int, Request]]:
+def taken(load: LoadParameters, client: int) -> list[tuple[int, Request]]:
     """What a client owes and when, as long as it owes anything, or three times."""
     agenda, found = Agenda(load, 1, client), []
     while len(found) < 3 and (due := agenda.due_ns) is not None:
@@ -218,7 +218,7 @@ def taken(load: Load, client: int) -> list[tuple[int, Request]]:
 
 
 def test_written_operations_are_all_that_is_asked_for() -> None:
-    load = Load(clients=3, keys=2, payload_bytes=0, operations=WRITTEN)
+    load = LoadParameters(clients=3, keys=2, payload_bytes=0, operations=WRITTEN)
     created = Create("/key-0/1-1", b"1.1.")
     assert taken(load, 1) == [(1_000_000_000, created), (2_000_000_000, Delete(created.path))]
     assert taken(load, 2) == [(500_000_000, Set("/key-1", b"2.1.")), (3_000_000_000, Get("/key-0"))]
@@ -227,19 +227,19 @@ def test_written_operations_are_all_that_is_asked_for() -> None:
 
 
 def test_a_drawn_load_comes_around() -> None:
-    load = Load(clients=2, rate=10, keys=1, mix={"get": 1})
+    load = LoadParameters(clients=2, rate=10, keys=1, mix={"get": 1})
     assert [due for due, _ in taken(load, 1)] == [0, 200_000_000, 400_000_000]
     assert [due for due, _ in taken(load, 2)] == [100_000_000, 300_000_000, 500_000_000]
     assert load.due_by(1_000_000_000) == 10
 
 
 def test_a_drawn_load_written_out_asks_for_the_same() -> None:
-    drawn = Load(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
+    drawn = LoadParameters(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
     written = written_out(drawn, 7, 2.0)
     assert len(written) == 60
     assert [one.at for one in written] == sorted(one.at for one in written)
     assert any(one.anew for one in written)
-    again = Load(clients=3, keys=4, operations=written)
+    again = LoadParameters(clients=3, keys=4, operations=written)
     for client in (1, 2, 3):
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
         assert [before.take()[0] for _ in range(20)] == [after.take()[0] for _ in range(20)]

@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.harness.client.fake_ensemble import FakeEnsemble
 from zab_chaos.faults.scenario import BAD_PATH, OPERATIONS, Operation
-from zab_chaos.harness.workload.operations import Load, key_path
-from zab_chaos.harness.workload.thread import Workload, WorkloadError
+from zab_chaos.harness.workload.operations import LoadParameters, key_path
+from zab_chaos.harness.workload.thread import WorkloadError, ZabLoad
 from zab_chaos.node.events import ClientRequests
 from zab_chaos.node.tree.outcomes import Ok
 from zab_chaos.node.tree.requests import Get
@@ -48,8 +48,8 @@ def split(path: Path) -> tuple[dict[tuple[int, int], Any], dict[tuple[int, int],
 
 
 def test_clients_move_with_operations_outstanding(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=1, rate=1000, keys=2, burst=10, moves=100, nodes=3)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    load = LoadParameters(clients=1, rate=1000, keys=2, burst=10, moves=100, nodes=3)
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     until(lambda: workload.counters.ok > 200 and workload.counters.unknown > 0)
@@ -61,8 +61,8 @@ def test_clients_move_with_operations_outstanding(ensemble: FakeEnsemble, tmp_pa
 
 def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     operations = (Operation(at=0.0), Operation(at=0.0, do="get", awaits="X"), Operation(at=0.0, do="get", client=2))
-    load = Load(clients=2, keys=1, operations=operations)
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    load = LoadParameters(clients=2, keys=1, operations=operations)
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     until(lambda: workload.counters.ok == 3)  # the key's creation, and what waits for nothing
@@ -77,8 +77,8 @@ def test_an_operation_waits_for_the_fault_that_it_awaits(ensemble: FakeEnsemble,
 
 def test_everything_is_on_record_and_agrees_with_the_tree(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     kinds = set(OPERATIONS) - {"multi", BAD_PATH}  # of multis only one step is told by path and value
-    load = Load(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    load = LoadParameters(clients=3, rate=2000, keys=5, payload_bytes=64, mix=dict.fromkeys(kinds, 1.0))
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     until(lambda: workload.counters.ok > 300)
@@ -117,17 +117,17 @@ def test_what_arrives_at_a_node_is_on_record_already(ensemble: FakeEnsemble, tmp
                 missing.append((event.client, seq))
 
     ensemble.witness = witness
-    load = Load(clients=2, rate=500, keys=1, mix={"set": 1})
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    load = LoadParameters(clients=2, rate=500, keys=1, mix={"set": 1})
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     until(lambda: sum(arrived) > 50)
     workload.stop()
     assert missing == []
 
 
-def stalled(ensemble: FakeEnsemble, load: Load, folder: Path) -> Workload:
+def stalled(ensemble: FakeEnsemble, load: LoadParameters, folder: Path) -> ZabLoad:
     """It has begun, and now the nodes deliver nothing."""
-    workload = Workload(ensemble.addresses, ensemble.keys, folder / "ops.jsonl", load, seed=1)
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, folder / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     for node in ensemble.nodes.values():
@@ -137,7 +137,7 @@ def stalled(ensemble: FakeEnsemble, load: Load, folder: Path) -> Workload:
 
 def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     """While the nodes deliver nothing the client fills up; what it owes is sent later, due at its time."""
-    load = Load(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
+    load = LoadParameters(clients=1, rate=200, keys=1, mix={"set": 1}, max_outstanding=20, timeout=60)
     workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.owed > 20)
     assert workload.counters.invoked - workload.counters.ok <= 20
@@ -153,8 +153,8 @@ def test_a_stall_shows_in_due_and_nothing_is_left_out(ensemble: FakeEnsemble, tm
 
 
 def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=3, rate=1000, keys=3, mix={"set": 1})
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
+    load = LoadParameters(clients=3, rate=1000, keys=3, mix={"set": 1})
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", load, seed=1)
     workload.start()
     assert workload.wait_begun(20)
     until(lambda: workload.counters.ok > 20)
@@ -174,7 +174,7 @@ def test_a_node_that_goes_away_makes_unknown_and_its_clients_go_on(ensemble: Fak
 
 
 def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=1, rate=1000, keys=1, mix={"set": 1}, timeout=0.3)
+    load = LoadParameters(clients=1, rate=1000, keys=1, mix={"set": 1}, timeout=0.3)
     workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.unknown > 0)
     workload.stop()
@@ -183,7 +183,7 @@ def test_an_operation_is_given_up_when_its_time_is_up(ensemble: FakeEnsemble, tm
 
 
 def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> None:
-    load = Load(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3, timeout=600)
+    load = LoadParameters(clients=2, rate=1000, keys=1, mix={"set": 1}, max_outstanding=3, timeout=600)
     workload = stalled(ensemble, load, tmp_path)
     until(lambda: workload.counters.owed > 10)
     counters = workload.stop(grace=0.05)
@@ -196,7 +196,7 @@ def test_stop_does_not_wait_for_ever(ensemble: FakeEnsemble, tmp_path: Path) -> 
 def test_without_nodes_the_setup_waits_and_can_be_stopped(
     ensemble: FakeEnsemble, tmp_path: Path, unused_address: str
 ) -> None:
-    workload = Workload({1: unused_address}, ensemble.keys, tmp_path / "ops.jsonl", Load(), seed=1)
+    workload = ZabLoad({1: unused_address}, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(), seed=1)
     workload.start()
     assert not workload.wait_begun(0.05)
     assert workload.stop(grace=0).invoked == 0
@@ -206,7 +206,7 @@ def test_without_nodes_the_setup_waits_and_can_be_stopped(
 def test_the_setup_survives_a_leader_that_comes_late(ensemble: FakeEnsemble, tmp_path: Path) -> None:
     for node in ensemble.nodes.values():
         node.leaderless = True
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", Load(keys=3), seed=1)
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(keys=3), seed=1)
     workload.start()
     until(lambda: (tmp_path / "ops.jsonl").read_text().count("no leader") > 3)
     for node in ensemble.nodes.values():
@@ -218,7 +218,7 @@ def test_the_setup_survives_a_leader_that_comes_late(ensemble: FakeEnsemble, tmp
 def test_an_error_in_the_thread_reaches_the_caller(
     ensemble: FakeEnsemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = Workload(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", Load(), seed=1)
+    workload = ZabLoad(ensemble.addresses, ensemble.keys, tmp_path / "ops.jsonl", LoadParameters(), seed=1)
 
     def full() -> None:
         raise OSError(28, "No space left on device")

@@ -11,7 +11,7 @@ from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs.run import live
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
-from zab_chaos.harness.workload.operations import load_of
+from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.node.config import Limits
 from zab_chaos.node.tree import outcomes
@@ -24,7 +24,7 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
     machines[0].spawn()
     deployment.world.pass_time(1_000_000_000)
-    load = SimLoad(deployment.world, machines, deployment.records, load_of(scenario), 1)
+    load = SimLoad(deployment.world, machines, deployment.records, load_parameters(scenario), 1)
     load.start()
     deployment.world.pass_time(20 * AGAIN_NS)
     assert 0 < load.counters.failed <= 20 * 4
@@ -89,7 +89,7 @@ def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
     machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
     for machine in machines:
         machine.spawn()
-    load = SimLoad(deployment.world, machines, deployment.records, load_of(scenario), 1)
+    load = SimLoad(deployment.world, machines, deployment.records, load_parameters(scenario), 1)
     load.start()
 
     def between() -> bool:

@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.system import Client, Create, Failed, Get, Reque
 from zab_chaos.harness.backends.system.clients import SystemLine, Then
 from zab_chaos.harness.backends.system.history import History
 from zab_chaos.harness.backends.system.workload import SystemLoad
-from zab_chaos.harness.workload.operations import Load
+from zab_chaos.harness.workload.operations import LoadParameters
 from zab_chaos.model.oracle.oracle import judge
 
 ENOUGH = 300  # answers
@@ -60,7 +60,7 @@ def run(folder: Path, store: Store) -> list[dict[str, object]]:
     """Has some hundred operations done; what was asked."""
     history = History(folder / "ops.jsonl", OutcomeCounts())
     connect = {1: lambda: OfStore(store.ask)}
-    work = Load(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
+    work = LoadParameters(clients=3, rate=1000.0, keys=2, mix={"create": 1, "get": 2})
     load = SystemLoad(
         lambda number: SystemLine(connect, number, 1, 10.0, history), work, 1, OutcomeCounts(), creates=True
     )

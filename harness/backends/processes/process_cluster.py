@@ -24,7 +24,7 @@ STOP_SECONDS = 10.0  # what a node gets to end by itself
 
 _T = TypeVar("_T")
 
-EXITS = {
+EXIT_MEANINGS = {
     0: "it was asked to",
     65: "its disk is corrupt",
     70: "a sanity check failed",
@@ -35,7 +35,7 @@ EXITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UnexpectedEnd:
     """A node that ended by itself."""
 
     node: int
@@ -46,10 +46,10 @@ class Ended:
     def __str__(self) -> str:
         if self.code < 0:
             return f"node-{self.node} was killed by {signal.Signals(-self.code).name}"
-        return f"node-{self.node} ended by itself with exit code {self.code}: {EXITS.get(self.code, 'see its log')}"
+        return f"node-{self.node} ended by itself with exit code {self.code}: {EXIT_MEANINGS.get(self.code, 'see its log')}"
 
 
-class Lives(ABC):
+class ProcessCluster(ABC):
     """Implements the half of `zab_chaos.faults.cluster.Cluster` that is about processes, and disks that are folders.
 
     The main thread drives it; any thread may ask how it is.
@@ -66,7 +66,7 @@ class Lives(ABC):
         self._disks = disks
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
-        self._unasked: list[Ended] = []  # nodes that ended without being told to, until somebody asks
+        self._unasked: list[UnexpectedEnd] = []  # nodes that ended without being told to, until somebody asks
         self._one_asks = Lock()
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Lives(ABC):
     def leader(self) -> int | None:
         return cluster.leader_of(cluster.statuses(self), len(self.nodes))
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[UnexpectedEnd]:
         """Nodes that ended without being told to, since this was last asked, whether or not they are up again."""
         for life in self._lives.copy().values():
             self._note_end(life)
@@ -111,7 +111,7 @@ class Lives(ABC):
                 return
             self._reported.add((life.node, life.life))
             armed = life.crash_at is not None and code == self.crashed
-            self._unasked.append(Ended(life.node, life.life, code, armed))
+            self._unasked.append(UnexpectedEnd(life.node, life.life, code, armed))
         life.release()
 
     def last_words(self, node: int) -> str:

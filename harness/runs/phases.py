@@ -28,7 +28,7 @@ class Unfinished(Exception):
     """The run cannot go on, which is nobody's mistake. The text is the outcome."""
 
 
-class Walk:
+class RunPhases:
     """One run: `whole` is called once, from the main thread.
 
     Whoever holds the ensemble in their own hands (`zab_chaos.harness.live`) calls the parts instead: `birth`, `begin`, then
@@ -63,11 +63,11 @@ class Walk:
         self._awaiting = any(one.needs for one in scenario.operations)
         self._taken: dict[str, tuple[int, ...]] = {}
 
-    def whole(self) -> str:
+    def run_to_end(self) -> str:
         """The outcome: finished, interrupted, or why it could not go on. Nothing stays broken, and no load runs on."""
         try:
-            self.birth()
-            self.begin()
+            self.start_ensemble()
+            self.start_load()
             self._safety()
             self.converge()
             return FINISHED
@@ -84,7 +84,7 @@ class Walk:
         if self._watch.scheduler is not None:
             self._watch.scheduler.close(heal=not self._interrupt.asked.is_set())
 
-    def birth(self) -> None:
+    def start_ensemble(self) -> None:
         """A new ensemble: all nodes up, a leader established, and with it whom the backend wants there."""
         for disk in self._scenario.disks:
             folder = Path(self._cluster.disk_folder(disk.node))
@@ -104,7 +104,7 @@ class Walk:
         status = self._cluster.status(leader) if leader is not None else None
         self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)
 
-    def begin(self) -> Scheduler:
+    def start_load(self) -> Scheduler:
         """The load runs; from now on faults may come, and this is who carries them out."""
         self._phase("creating keys")
         self._workload.start()

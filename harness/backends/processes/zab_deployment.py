@@ -9,21 +9,21 @@ from contextlib import ExitStack
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
-from zab_chaos.harness.backends.processes.ensemble import Addresses, Nodes, Plan, Processes
+from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes, ZabCluster
 from zab_chaos.harness.backends.processes.stale_files import held
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.report.progress import Display, Quiet
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.workload.operations import load_of
-from zab_chaos.harness.workload.thread import Workload
+from zab_chaos.harness.workload.operations import load_parameters
+from zab_chaos.harness.workload.thread import ZabLoad
 from zab_chaos.node.net import keys
 
 
-class Stage(ProcessDeployment):
+class ZabDeployment(ProcessDeployment):
     """`client_keys` is there once it is entered."""
 
-    cluster: Nodes
+    cluster: ZabCluster
     client_keys: keys.Keys
 
     def __init__(
@@ -43,9 +43,11 @@ class Stage(ProcessDeployment):
         client = Client(self.addresses, self.client_keys, node, number=number, timeout=timeout)
         return SocketLine(client, self._book)
 
-    def workload(self, seed: int) -> Workload:
+    def workload(self, seed: int) -> ZabLoad:
         """The scenario's load, against the nodes themselves."""
-        return Workload(self.addresses, self.client_keys, self.folder.file("ops.jsonl"), load_of(self._scenario), seed)
+        return ZabLoad(
+            self.addresses, self.client_keys, self.folder.file("ops.jsonl"), load_parameters(self._scenario), seed
+        )
 
     def _build(self, stack: ExitStack) -> None:
         for path in keys.create_files(self.folder.file("config")):
@@ -62,9 +64,9 @@ class Stage(ProcessDeployment):
         links = self._proxies({node: own.listen for node, own in addresses.items()}, stack)
         self.cluster = Processes(self.folder, self._plan(addresses, links), self._own_disks("folder", stack))
 
-    def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> Plan:
+    def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> ClusterPlan:
         scenario = self._scenario
-        return Plan(
+        return ClusterPlan(
             cluster=self.folder.name,
             addresses=addresses,
             links=links,
