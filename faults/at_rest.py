@@ -20,7 +20,7 @@ from zab_chaos.faults.process import (
 )
 from zab_chaos.faults.rules import choice, truth, whole
 from zab_chaos.node.store.errors import CorruptLog
-from zab_chaos.node.store.frame import HEADER_BYTES, SECTOR
+from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import segment_number
 

@@ -30,7 +30,7 @@ from zab_chaos.node.net.address import AddressError, AddressInUse
 from zab_chaos.node.net.keys import KeyFileError
 from zab_chaos.node.server import Server
 from zab_chaos.node.store.disk import FaithfulDisk, OrdinaryDisk
-from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.store.errors import DiskFailed, disk_operation
 from zab_chaos.node.trace import Trace
 
 PR_SET_PDEATHSIG = 1
@@ -99,7 +99,7 @@ def read_config(path: Path) -> NodeConfig:
 def live(config: NodeConfig, options: argparse.Namespace, trace: Trace) -> Server:
     """Recover, and build the server. Raises what ends a life before it began."""
     parts, defect = parts_with(config.defect)
-    with disk_work(f"opening the folder {config.data}"):
+    with disk_operation(f"opening the folder {config.data}"):
         disk = (FaithfulDisk if config.faithful else OrdinaryDisk)(Path(config.data))
     begun = begin(
         config, parts.store, disk, trace,

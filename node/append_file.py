@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from zab_chaos.node.store.errors import disk_work
+from zab_chaos.node.store.errors import disk_operation
 
 
 class AppendFile:
@@ -11,11 +11,11 @@ class AppendFile:
 
     def __init__(self, path: Path) -> None:
         self._doing = f"writing {path}"
-        with disk_work(self._doing):
+        with disk_operation(self._doing):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, data: bytes) -> None:
-        with disk_work(self._doing):
+        with disk_operation(self._doing):
             while data:
                 data = data[os.write(self._fd, data) :]
 

@@ -11,7 +11,7 @@ from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.driver import Sink
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.recovery import Report
+from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
 
@@ -38,7 +38,7 @@ def begin(
     prepare: Callable[[CrashPoints], None] = lambda crash: None,
     crash_type: type[CrashPoints] = CrashPoints,
 ) -> Begun:
-    """Recover, and trace what was there. Raises BadPoint, Corrupt, OtherDigest, DiskFailed.
+    """Recover, and trace what was there. Raises BadPoint, Corrupt, DigestMismatch, DiskFailed.
 
     `clock`: nanoseconds, for how long it takes; `prepare`: says what happens at a crash point, if not SIGKILL.
     """
@@ -73,7 +73,7 @@ def begin(
 
 
 def boot_event(
-    config: NodeConfig, recovered: Recovered, report: Report, defect: str | None, pid: int
+    config: NodeConfig, recovered: Recovered, report: RecoveryReport, defect: str | None, pid: int
 ) -> dict[str, Any]:
     """The fields of `boot` (results/README.md)."""
     snapshot = recovered.snapshot

@@ -1,10 +1,10 @@
 """How a life ends by itself: its exit code and its reason."""
 
 from zab_chaos.node.driver import Aborted
-from zab_chaos.node.store.errors import Corrupt, DiskFailed, OtherDigest
+from zab_chaos.node.store.errors import Corrupt, DigestMismatch, DiskFailed
 
 SANITY = 70  # a sanity check failed, or the node's code raised an error that it does not handle
-ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74, OtherDigest: 78}
+ENDS: dict[type[Exception], int] = {Corrupt: 65, Aborted: SANITY, DiskFailed: 74, DigestMismatch: 78}
 HANDLED = tuple(ENDS)  # for `except`
 
 

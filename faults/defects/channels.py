@@ -1,23 +1,23 @@
 """Links without sessions."""
 
 from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.channel.header import Header, Kind
-from zab_chaos.node.channel.session import Outcome, Session
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
 
 
-class RawSession(Session):
+class RawSession(ChannelSession):
     """Every frame counts, whatever its session or number; nothing ever closes."""
 
     __slots__ = ()
 
-    def receive(self, header: Header) -> Outcome:
+    def receive(self, header: FrameHeader) -> FrameOutcome:
         self.theirs = max(self.theirs, header.incarnation)
         self.heard = True
-        opened = header.kind != Kind.HELLO and not self.up
+        opened = header.kind != FrameKind.HELLO and not self.up
         self.up = self.up or opened
-        if header.kind == Kind.MESSAGES:
-            return Outcome(opened=opened, accepted=True)
-        return Outcome(opened=opened, answer=header.kind != Kind.THANKS)
+        if header.kind == FrameKind.MESSAGES:
+            return FrameOutcome(opened=opened, accepted=True)
+        return FrameOutcome(opened=opened, answer=header.kind != FrameKind.THANKS)
 
     def close(self, number: int = 0) -> None:
         self.heard = self.up = False

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 import msgspec
 
 from zab_chaos.node.clients.application import Application
-from zab_chaos.node.clients.session import Entry, Session
-from zab_chaos.node.clients.sessions import FORWARD_BYTES, Passed, Sessions
+from zab_chaos.node.clients.session import ClientSession, PendingRequest
+from zab_chaos.node.clients.sessions import FORWARD_BYTES, ClientSessions, ForwardedWrite
 from zab_chaos.node.core.digest import Hash
 from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.forwarding import Forward
-from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, stated
+from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, outcome_of
 from zab_chaos.node.tree.primary import Outlook, Primary
 from zab_chaos.node.tree.refusal import Refusal
 from zab_chaos.node.tree.requests import ANY, READS, Asked, Check, Children, Get, Read, Set, Write
@@ -34,10 +34,10 @@ class ForgetfulPrimary(Primary):
         return NONE
 
 
-class UnfencedSessions(Sessions):
+class UnfencedSessions(ClientSessions):
     """A node serves a session at once, whatever of its writes is unknown."""
 
-    def _fenced(self, session: Session) -> bool:
+    def _fenced(self, session: ClientSession) -> bool:
         return True
 
 
@@ -136,37 +136,37 @@ class UnorderedRefusals(Application):
     ordered = frozenset()
 
 
-class LateRefusals(Sessions):
+class LateRefusals(ClientSessions):
     """Refusals are told when the whole batch is applied. The reads behind one see more than the next one rests on."""
 
     def _tell_refusals(self, zxid: int) -> None:
         self._refused.pop(zxid, None)
 
 
-class WrongVersionTold(Sessions):
+class WrongVersionTold(ClientSessions):
     """The client of a set is told the version before it."""
 
-    def _settle(self, session: Session, entry: Entry, outcome: Outcome) -> None:
+    def _settle(self, session: ClientSession, entry: PendingRequest, outcome: Outcome) -> None:
         if isinstance(entry.request, Set) and isinstance(outcome, Ok) and outcome.version:
             outcome = msgspec.structs.replace(outcome, version=outcome.version - 1)
         super()._settle(session, entry, outcome)
 
 
-class FailedTakesEffect(Sessions):
+class FailedTakesEffect(ClientSessions):
     """A write that was refused for want of a leader is kept all the same, and passed on to the next one."""
 
     def __init__(self, node: int, life: int, tree: Tree, waiting: int) -> None:
         super().__init__(node, life, tree, waiting)
         self._kept: list[tuple[int, int, Write]] = []
 
-    def _fail(self, session: Session, entries: Iterable[Entry], words: str) -> None:
+    def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
         open_ = [each for each in entries if each.outcome is None and not each.passed]
         self._kept += [
             (session.client, each.seq, each.request) for each in open_ if not isinstance(each.request, READS)
         ]
         super()._fail(session, open_, words)
 
-    def writes(self, size: int = FORWARD_BYTES) -> list[Passed]:
+    def writes(self, size: int = FORWARD_BYTES) -> list[ForwardedWrite]:
         kept, self._kept = self._kept, []
         return kept + super().writes(size)
 
@@ -182,6 +182,6 @@ class AnswerBeforeDelivery(Application):
             session = self.sessions._sessions.get(txn.origin.client)
             entry = session.open.get(txn.origin.seq) if session else None
             if session is not None and entry is not None and txn.origin.node == self._node:
-                self.sessions._settle(session, entry, stated(Zxid(zxid + number), txn.change))
+                self.sessions._settle(session, entry, outcome_of(Zxid(zxid + number), txn.change))
                 self.sessions._advance(session)
         return forward, txns

@@ -5,14 +5,14 @@ from contextlib import suppress
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.ready import Record, SnapRecord, TruncRecord, TxnRecords
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store import frame
+from zab_chaos.node.store import log_record
 from zab_chaos.node.store.disk import DiskFile
 from zab_chaos.node.store.errors import DiskFailed
-from zab_chaos.node.store.frame import Frame
 from zab_chaos.node.store.log import Log
+from zab_chaos.node.store.log_record import StoredRecord
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.recovery import Recovery
-from zab_chaos.node.store.state import State
+from zab_chaos.node.store.state import LogState
 from zab_chaos.node.store.store import Store
 from zab_chaos.node.tree.tree import Tree
 
@@ -20,7 +20,7 @@ from zab_chaos.node.tree.tree import Tree
 class NewestSnapshot(Recovery):
     """Starts from the newest snapshot, also when the log has been cut back behind it."""
 
-    def choose_snapshot(self, state: State) -> Zxid | None:
+    def choose_snapshot(self, state: LogState) -> Zxid | None:
         return self.snapshots[-1] if self.snapshots else super().choose_snapshot(state)
 
 
@@ -66,7 +66,7 @@ class StaleOffset(Log):
         for record in records:
             if isinstance(record, TruncRecord):
                 cut = sum(last - first + 1 for first, last in self.state.outline.above(record.keep))
-                self.lost += cut * frame.OVERHEAD_BYTES
+                self.lost += cut * log_record.OVERHEAD_BYTES
         super().write(records)
 
     def sync(self) -> None:
@@ -117,7 +117,7 @@ class TruncateErrorIgnored(Store):
 class ReadsTornRecords(SegmentReader):
     """A record whose end never reached the disk is read as if it had: zeros stand for what is missing."""
 
-    def unfinished(self, found: Frame) -> Frame | None:
+    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
         return found
 
 

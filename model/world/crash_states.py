@@ -37,7 +37,7 @@ from zab_chaos.node.core.zxid import Zxid, zxid
 from zab_chaos.node.exit_codes import reason
 from zab_chaos.node.store.disk_faults import Variant
 from zab_chaos.node.store.errors import DiskFailed
-from zab_chaos.node.store.recovery import Report
+from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
 MOST_STARTS = 3  # of a trial
@@ -123,7 +123,7 @@ def noting(store_type: type[Store], promised: Promised) -> type[Store]:
 
     class Noting(store_type):  # type: ignore[misc, valid-type]
         @classmethod
-        def open(cls, *arguments: Any, **options: Any) -> tuple[Store, Recovered, Report]:
+        def open(cls, *arguments: Any, **options: Any) -> tuple[Store, Recovered, RecoveryReport]:
             store, recovered, report = super().open(*arguments, **options)
             promised.start_with(recovered)
             return store, recovered, report

@@ -2,7 +2,7 @@
 
 Integrity: what is received was sent, by that node to this one. Prefix: when a message is received, all that was sent
 before it has been. Single iteration: what is received belongs to one iteration. Plain ZeroMQ gives none of the last
-two (measured with a cut of 2 s: 384 of 859 frames lost without an error at the sender). `Session` decides which frames
+two (measured with a cut of 2 s: 384 of 859 frames lost without an error at the sender). `ChannelSession` decides which frames
 count; `ChannelSet` has a session for each peer, and sends through a `Pipe` that each session has for itself.
 
 Time and frames come in, events go out. ZeroMQ drives it in a real node (`zab_chaos.node.net.link`), the simulated network
@@ -18,9 +18,9 @@ import msgspec
 
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.frame import BadFrame
-from zab_chaos.node.channel.header import Header, Kind
-from zab_chaos.node.channel.runs import Runs
-from zab_chaos.node.channel.session import ACCEPTED, Session
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.runs import FrameRuns
+from zab_chaos.node.channel.session import ACCEPTED, ChannelSession
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkEvent, LinkUp, Received, Refused
 from zab_chaos.node.refusals import Refusals
@@ -31,7 +31,7 @@ LAST_FRAMES_NS = 10_000_000
 AGAIN_NS = 5_000_000  # the pause before a greeting that a new connection did not take is tried again
 NEVER = 2**62
 
-_MESSAGES = int(Kind.MESSAGES)
+_MESSAGES = int(FrameKind.MESSAGES)
 
 
 class Pipe(Protocol):
@@ -55,7 +55,7 @@ class ChannelSet:
     `redial` (what a new session does to the pipe) and `disconnected` (what a connection's end does to the session).
     """
 
-    session_type: type[Session] = Session
+    session_type: type[ChannelSession] = ChannelSession
     immediate = True
 
     def __init__(
@@ -73,8 +73,8 @@ class ChannelSet:
         self.frames = dict.fromkeys(peers, 0)  # well-formed frames that arrived so far, by peer, counted or ignored
         self.refusals = Refusals()
         self.quiet = False  # `tick` has nothing to do
-        self.untold: deque[tuple[LinkEvent, Header | None]] = deque()  # with the frame that a Received came in
-        self.runs = Runs()
+        self.untold: deque[tuple[LinkEvent, FrameHeader | None]] = deque()  # with the frame that a Received came in
+        self.runs = FrameRuns()
         self._me, self._cluster, self._frame_bytes = me, frame.cluster_hash(cluster), limits.frame_bytes
         self._hello_ns = heartbeat_ms * 1_000_000
         self._decoder = decoder
@@ -212,14 +212,14 @@ class ChannelSet:
 
     # ---- frames that arrive ----
 
-    def _take(self, header: Header, data: bytes, session: Session, out: list[LinkEvent]) -> None:
+    def _take(self, header: FrameHeader, data: bytes, session: ChannelSession, out: list[LinkEvent]) -> None:
         """Judge a well-formed frame, and do what it changes. Raises BadFrame."""
         peer, number, was_up = header.sender, session.number, session.up
         self.frames[peer] += 1
         outcome = session.receive(header)
         if outcome is ACCEPTED and not (out and type(out[-1]) is LinkDown):  # as for most frames; nothing is untold
             out.append(Received(peer, frame.messages(data, header, self._decoder)))
-            self.runs.took(peer, header.incarnation, header.session, header.sequence)
+            self.runs.add(peer, header.incarnation, header.session, header.sequence)
             return
         if outcome.closed is not None:
             self._closed(peer, number if was_up else None, outcome.closed)
@@ -245,7 +245,7 @@ class ChannelSet:
                 return True
             self.untold.popleft()
             if header is not None:
-                self.runs.took(header.sender, header.incarnation, header.session, header.sequence)
+                self.runs.add(header.sender, header.incarnation, header.session, header.sequence)
             elif type(event) is LinkDown:
                 self.runs.end(event.peer, "closed")
             elif type(event) is LinkUp:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from zlib_ng.zlib_ng import crc32
 
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 
 MAGIC = b"ZAB\x01"
 EMPTY = b"\x90"  # MessagePack's empty array
@@ -34,7 +34,7 @@ _SUMMED = Struct(">QBIIQQQQI")  # what the checksum counts, with the payload
 _WHOLE = Struct(">4sIQBIIQQQQI")
 _SUMMED_FROM = _UNSUMMED.size
 HEADER_BYTES = _WHOLE.size
-_LAST_KIND = int(Kind.THANKS)
+_LAST_KIND = int(FrameKind.THANKS)
 _encode = msgspec.msgpack.Encoder().encode
 _new = tuple.__new__
 
@@ -54,13 +54,13 @@ def cluster_hash(name: str) -> int:
 
 
 def pack(header: tuple[int, ...], messages: Any) -> bytes:
-    """The frame's bytes. `header`: a Header, whose `length` need not be there. Messages are what msgspec can encode."""
+    """The frame's bytes. `header`: a FrameHeader, whose `length` need not be there. Messages are what msgspec can encode."""
     payload = _encode(messages)
     summed = _SUMMED.pack(*header[:8], len(payload))
     return b"".join((_UNSUMMED.pack(MAGIC, crc32(payload, crc32(summed))), summed, payload))
 
 
-def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
+def parse(data: bytes, cluster: int, receiver: int, limit: int) -> FrameHeader:
     """The checked header of a frame that is at most `limit` bytes long. Raises BadFrame and nothing else."""
     size = len(data)
     if size < HEADER_BYTES:
@@ -83,14 +83,14 @@ def parse(data: bytes, cluster: int, receiver: int, limit: int) -> Header:
         raise BadFrame(_out_of_range(session=session, life=max(incarnation, to)), sender)
     if to_node != receiver:
         raise BadFrame(f"addressed to node {to_node}", sender)
-    return _new(Header, fields[2:])  # what Header(*fields) does, in half the time
+    return _new(FrameHeader, fields[2:])  # what FrameHeader(*fields) does, in half the time
 
 
 def _out_of_range(**numbers: int) -> str:
     return next(f"{name} {number} is out of range" for name, number in numbers.items() if number > NUMBER_MAX)
 
 
-def messages(data: bytes, header: Header, decoder: msgspec.msgpack.Decoder[list[Any]]) -> list[Any]:
+def messages(data: bytes, header: FrameHeader, decoder: msgspec.msgpack.Decoder[list[Any]]) -> list[Any]:
     """The messages of a frame whose header `parse` accepted. Raises BadFrame and nothing else."""
     try:
         return decoder.decode(data[HEADER_BYTES:])

@@ -4,14 +4,14 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     MESSAGES = 0
     HELLO = 1
     WELCOME = 2
     THANKS = 3
 
 
-class Header(NamedTuple):
+class FrameHeader(NamedTuple):
     """A frame's header without magic and checksum."""
 
     cluster: int

@@ -22,14 +22,14 @@ class ChannelRun:
     ended: Ended
 
 
-class Runs:
+class FrameRuns:
     """The open run of each peer, and those that ended."""
 
     def __init__(self) -> None:
         self._open: dict[int, list[int]] = {}  # incarnation, session, first, last
         self.ended: list[ChannelRun] = []  # and not fetched yet
 
-    def took(self, peer: int, incarnation: int, session: int, sequence: int) -> None:
+    def add(self, peer: int, incarnation: int, session: int, sequence: int) -> None:
         """A frame of messages was handed out."""
         run = self._open.get(peer)
         if run is not None:

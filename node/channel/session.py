@@ -22,25 +22,25 @@ wins with the next HELLO. Nobody closes because of an older frame, so closings d
 
 from dataclasses import dataclass
 
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FrameOutcome:
     """What a frame changed. `closed` says why the session was replaced by a new one, which happens before all else."""
 
     closed: str | None = None
     opened: bool = False  # the session is up from now on
     accepted: bool = False  # the frame's messages are to be handed out, after `opened`
-    answer: bool = False  # the peer asks for a greeting: `Session.greeting`
+    answer: bool = False  # the peer asks for a greeting: `ChannelSession.greeting`
 
 
-_MESSAGES = int(Kind.MESSAGES)  # what every frame is compared with, without a look at the enumeration
-IGNORED = Outcome()
-ACCEPTED = Outcome(accepted=True)
+_MESSAGES = int(FrameKind.MESSAGES)  # what every frame is compared with, without a look at the enumeration
+IGNORED = FrameOutcome()
+ACCEPTED = FrameOutcome(accepted=True)
 
 
-class Session:
+class ChannelSession:
     """This node's end of the channel with one peer."""
 
     __slots__ = ("expected", "heard", "mine", "number", "sent", "theirs", "up")
@@ -55,11 +55,11 @@ class Session:
         self.up = False  # and it has heard this node in this session
 
     @property
-    def greeting(self) -> Kind:
+    def greeting(self) -> FrameKind:
         """What to say to a peer that asks, or, while the session is not up, unasked."""
         if self.up:
-            return Kind.THANKS
-        return Kind.WELCOME if self.heard else Kind.HELLO
+            return FrameKind.THANKS
+        return FrameKind.WELCOME if self.heard else FrameKind.HELLO
 
     def close(self, number: int = 0) -> None:
         """End the session and go on to the next one, or to `number` if that is larger."""
@@ -67,7 +67,7 @@ class Session:
         self.sent = self.expected = 0
         self.heard = self.up = False
 
-    def receive(self, header: Header) -> Outcome:
+    def receive(self, header: FrameHeader) -> FrameOutcome:
         """Judge a well-formed frame from the peer."""
         if (
             self.up
@@ -83,16 +83,16 @@ class Session:
             return IGNORED  # from an earlier life of the peer
         closed = self._meet(header)
         if header.to not in (0, self.mine):
-            return Outcome(closed)  # to an earlier life of this node; but who sent it lives
+            return FrameOutcome(closed)  # to an earlier life of this node; but who sent it lives
         closed = self._follow(header) or closed
         if header.session < self.number:
-            return Outcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
-        if header.to == 0 and header.kind != Kind.HELLO:
+            return FrameOutcome(closed)  # of an older session; while this one is not up, our own HELLOs tell the peer
+        if header.to == 0 and header.kind != FrameKind.HELLO:
             return self._broken("the peer does not know this node yet, and sent more than HELLO")
         self.heard = True
-        return self._messages(header, closed) if header.kind == Kind.MESSAGES else self._greeted(header, closed)
+        return self._messages(header, closed) if header.kind == FrameKind.MESSAGES else self._greeted(header, closed)
 
-    def _meet(self, header: Header) -> str | None:
+    def _meet(self, header: FrameHeader) -> str | None:
         """Learn of a newer life of the peer; why the session was closed by that, if it was.
 
         Frames to an earlier life of this node count here, too. Otherwise: both nodes start again; each is reached by
@@ -106,27 +106,27 @@ class Session:
         self.close()
         return "the peer has started again"
 
-    def _follow(self, header: Header) -> str | None:
+    def _follow(self, header: FrameHeader) -> str | None:
         """Adopt a larger session number; why the session was closed by that, if it was."""
         if header.session <= self.number:
             return None
         self.close(header.session)
         return "the peer opened a new session"
 
-    def _messages(self, header: Header, closed: str | None) -> Outcome:
+    def _messages(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
         if header.sequence != self.expected:
             return self._broken(f"frame {header.sequence} came where {self.expected} was due")
         opened, self.up = not self.up, True  # only a peer that knows itself heard sends messages
         self.expected += 1
-        return Outcome(closed, opened, accepted=True)
+        return FrameOutcome(closed, opened, accepted=True)
 
-    def _greeted(self, header: Header, closed: str | None) -> Outcome:
+    def _greeted(self, header: FrameHeader, closed: str | None) -> FrameOutcome:
         if header.sequence > self.expected:
             return self._broken(f"frames {self.expected} to {header.sequence - 1} are missing")
-        opened = header.kind != Kind.HELLO and not self.up
+        opened = header.kind != FrameKind.HELLO and not self.up
         self.up = self.up or opened
-        return Outcome(closed, opened, answer=header.kind != Kind.THANKS)
+        return FrameOutcome(closed, opened, answer=header.kind != FrameKind.THANKS)
 
-    def _broken(self, why: str) -> Outcome:
+    def _broken(self, why: str) -> FrameOutcome:
         self.close()
-        return Outcome(why)
+        return FrameOutcome(why)

@@ -1,13 +1,13 @@
 """The application above Zab on one node: clients' requests to the primary, committed transactions to the tree, answers back.
 
-It connects `Sessions` (this node's clients), `Primary` (the leader's view of the future) and `Tree` (delivered state),
+It connects `ClientSessions` (this node's clients), `Primary` (the leader's view of the future) and `Tree` (delivered state),
 and it never touches a socket.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
-from zab_chaos.node.clients.sessions import Passed, Sessions
+from zab_chaos.node.clients.sessions import ClientSessions, ForwardedWrite
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.digest import Hash
@@ -121,7 +121,7 @@ class Application:
         """This node's writes: a FORWARD for the leader or, at the primary, the transactions to submit now."""
         if not machine.in_broadcast or not self.may_prepare(machine):
             return None, []
-        writes: list[Passed] = self.sessions.writes(self._flight)
+        writes: list[ForwardedWrite] = self.sessions.writes(self._flight)
         primary = machine.primary
         if primary is None:
             return (Forward(self._life, writes) if writes else None), []
@@ -133,7 +133,7 @@ class Application:
         primary = machine.primary
         return primary is None or self.tree.zxid >= primary.initial_last
 
-    def _take(self, node: int, life: int, writes: list[Passed]) -> None:
+    def _take(self, node: int, life: int, writes: list[ForwardedWrite]) -> None:
         for client, seq, write in writes:
             if (
                 len(self._waiting) >= self._limit and type(write) is not Fence
@@ -204,6 +204,6 @@ class Layers:
     """The classes that an application is built from."""
 
     application: type[Application] = Application
-    sessions: type[Sessions] = Sessions
+    sessions: type[ClientSessions] = ClientSessions
     primary: type[Primary] = Primary
     tree: type[Tree] = Tree

@@ -8,7 +8,7 @@ from zab_chaos.node.tree.requests import Request
 from zab_chaos.node.tree.seqs import NONE
 
 
-class Entry:
+class PendingRequest:
     """One request in a client's queue. `outcome` is None until it is known.
 
     `reads`: whether it is a read, which has its outcome when its turn comes. `refusal`: the leader's, which may be told when
@@ -27,7 +27,7 @@ class Entry:
         self.refusal: Failed | None = None
 
 
-class Session:
+class ClientSession:
     """One client's queue. `open` holds its writes without outcome by seq; `refusals` counts those refused.
 
     `fence`: the highest number of its writes that this node answered, or the client named, as unknown; or `NONE`.
@@ -41,7 +41,7 @@ class Session:
         self.fence = fence or NONE
         self.held = False
         self.last_seq = -1
-        self.queue: deque[Entry] = deque()
+        self.queue: deque[PendingRequest] = deque()
         self.bytes = 0
-        self.open: dict[int, Entry] = {}
+        self.open: dict[int, PendingRequest] = {}
         self.refusals = 0

@@ -18,22 +18,24 @@ A session is held, its reads waiting and its writes kept back, as long as this n
 from collections.abc import Iterable
 from typing import cast
 
-from zab_chaos.node.clients.session import Entry, Session
+from zab_chaos.node.clients.session import ClientSession, PendingRequest
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, stated
+from zab_chaos.node.tree.outcomes import Failed, Outcome, Unknown, outcome_of
 from zab_chaos.node.tree.refusal import NO_LEADER, OVERLOADED
 from zab_chaos.node.tree.requests import READS, Asked, Fence, Request, Write, weight
 from zab_chaos.node.tree.seqs import NONE
 from zab_chaos.node.tree.tree import Tree
 from zab_chaos.node.tree.txns import FenceTxn, Txn, decode
 
-Passed = tuple[int, int, Asked]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
-Answered = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
+ForwardedWrite = tuple[
+    int, int, Asked
+]  # (client, seq, request): a write on its way to the leader, as FORWARD carries it
+ClientAnswers = tuple[int, list[tuple[int, Outcome]]]  # (client, [(seq, outcome)])
 FORWARD_BYTES = 2**24  # of requests that are passed on at once
 SHARE = 4  # one client may hold a quarter of what may wait on a node: when it is stuck, the others go on
 
 
-class Sessions:
+class ClientSessions:
     """All clients of the node `node` in its life `life`.
 
     `waiting` and `waiting_bytes` bound the requests that are not answered yet, of all clients together, and each client
@@ -53,12 +55,14 @@ class Sessions:
         self._share_bytes = max(1, waiting_bytes // SHARE)
         self._count = 0  # entries in all queues, and their size
         self._bytes = 0
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, ClientSession] = {}
         self._shown: Zxid | None = None  # the least that is shown; None before this node has joined a leader
-        self._watched: dict[int, Session] = {}  # those that some delivery may set going: held, or with refusals
-        self._refused: dict[int, list[Session]] = {}  # whose refusals rest on a zxid that is not delivered yet, by that
-        self._unfenced: dict[int, Session] = {}  # whose fence the present leader has not been asked for
-        self._unpassed: list[tuple[int, Entry]] = []
+        self._watched: dict[int, ClientSession] = {}  # those that some delivery may set going: held, or with refusals
+        self._refused: dict[
+            int, list[ClientSession]
+        ] = {}  # whose refusals rest on a zxid that is not delivered yet, by that
+        self._unfenced: dict[int, ClientSession] = {}  # whose fence the present leader has not been asked for
+        self._unpassed: list[tuple[int, PendingRequest]] = []
         self._answers: dict[int, list[tuple[int, Outcome]]] = {}
 
     @property
@@ -91,7 +95,7 @@ class Sessions:
         for none.
         """
         self.gone(client)
-        session = self._sessions[client] = Session(client, seen, fence)
+        session = self._sessions[client] = ClientSession(client, seen, fence)
         self._hold(session)
 
     def gone(self, client: int) -> None:
@@ -127,14 +131,14 @@ class Sessions:
         self._advance(session)
         return None
 
-    def writes(self, size: int = FORWARD_BYTES) -> list[Passed]:
+    def writes(self, size: int = FORWARD_BYTES) -> list[ForwardedWrite]:
         """The writes to pass on to the leader now, in order; before them, the fences. When they come to `size` bytes, the
         rest waits for the next call.
 
         From here on they are the leader's: only a delivery, an ANSWER or the loss of that leader settles them.
         """
         self._look_again()
-        passed: list[Passed] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
+        passed: list[ForwardedWrite] = [(client, session.fence, Fence()) for client, session in self._unfenced.items()]
         self._unfenced.clear()
         taken = 0
         for client, entry in self._unpassed:
@@ -212,7 +216,7 @@ class Sessions:
             self._advance(session)
         self._unpassed.clear()
 
-    def answers(self) -> list[Answered]:
+    def answers(self) -> list[ClientAnswers]:
         """What can be told now, each outcome once, in the order of each client's requests.
 
         To be called after every `receive`, `answered` and `deliver`, when what was delivered is traced.
@@ -224,9 +228,9 @@ class Sessions:
         self._answers = {}
         return answers
 
-    def _accept(self, session: Session, seq: int, request: Request) -> None:
+    def _accept(self, session: ClientSession, seq: int, request: Request) -> None:
         size, reads = weight(request), type(request) in READS
-        entry = Entry(seq, request, size, reads)
+        entry = PendingRequest(seq, request, size, reads)
         queue = session.queue
         queue.append(entry)
         session.bytes += size
@@ -241,7 +245,7 @@ class Sessions:
             if not session.held:
                 self._unpassed.append((session.client, entry))
 
-    def _hold(self, session: Session) -> None:
+    def _hold(self, session: ClientSession) -> None:
         """Hold a session that may not be served yet, and see to it that its fence is asked for."""
         session.held = not self._may_serve(session)
         if session.held:
@@ -249,15 +253,15 @@ class Sessions:
             if not self._fenced(session):
                 self._unfenced[session.client] = session
 
-    def _fenced(self, session: Session) -> bool:
+    def _fenced(self, session: ClientSession) -> bool:
         return self._tree.sessions.get(session.client, NONE) >= session.fence
 
-    def _may_serve(self, session: Session) -> bool:
+    def _may_serve(self, session: ClientSession) -> bool:
         if self._shown is None or self._tree.zxid < max(self._shown, session.seen):
             return False
         return self._fenced(session)
 
-    def _deliver_own(self, session: Session, zxid: Zxid, txn: Txn) -> None:
+    def _deliver_own(self, session: ClientSession, zxid: Zxid, txn: Txn) -> None:
         if session.refusals or session.held:  # reads behind refused or unknown writes must not see this transaction
             self._advance(session, before=txn.origin.seq)
         self._tree.perform(zxid, txn)
@@ -267,7 +271,7 @@ class Sessions:
             return
         entry = session.open.get(txn.origin.seq)
         if entry is not None:
-            self._settle(session, entry, stated(zxid, txn.change))
+            self._settle(session, entry, outcome_of(zxid, txn.change))
             self._advance(session)
 
     def _tell_refusals(self, zxid: int) -> None:
@@ -280,18 +284,18 @@ class Sessions:
             if self._sessions.get(session.client) is session:
                 self._advance(session)
 
-    def _fail(self, session: Session, entries: Iterable[Entry], words: str) -> None:
+    def _fail(self, session: ClientSession, entries: Iterable[PendingRequest], words: str) -> None:
         """What is open and was not passed on certainly had no effect."""
         for entry in [each for each in entries if each.outcome is None and not each.passed]:
             self._settle(session, entry, Failed(NO_LEADER, words))
 
-    def _settle(self, session: Session, entry: Entry, outcome: Outcome) -> None:
+    def _settle(self, session: ClientSession, entry: PendingRequest, outcome: Outcome) -> None:
         session.open.pop(entry.seq, None)
         entry.outcome = outcome
         if entry.refusal is not None:
             session.refusals -= 1
 
-    def _advance(self, session: Session, before: int = NONE) -> None:
+    def _advance(self, session: ClientSession, before: int = NONE) -> None:
         """Answer from the head of the queue, until a request's outcome is open.
 
         `before`: the number of the client's transaction that is delivered next: of what it asked for earlier, all has taken
@@ -311,7 +315,7 @@ class Sessions:
             session.bytes -= entry.size
             self._answers.setdefault(session.client, []).append((entry.seq, outcome))
 
-    def _resolve(self, session: Session, entry: Entry) -> Outcome | None:
+    def _resolve(self, session: ClientSession, entry: PendingRequest) -> Outcome | None:
         """The outcome of the head of the queue, if the delivered state allows one."""
         if isinstance(entry.request, READS):
             return self._tree.read(entry.request)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.clock import Clock
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.lockstep.wire import Answers, Drop, Effect, Jump, Rate, Reset, Send
@@ -22,7 +22,7 @@ class LockstepNetwork:
 
     def send(self, peer: int, messages: list[Any]) -> None:
         if messages:
-            header = Header(self._cluster, Kind.MESSAGES, self._me, peer, self._life, 0, 0, 0, 0)
+            header = FrameHeader(self._cluster, FrameKind.MESSAGES, self._me, peer, self._life, 0, 0, 0, 0)
             self._effects.append(Send(peer, frame.pack(header, messages)))
 
     def reset(self, peer: int, why: str) -> None:

@@ -12,14 +12,14 @@ from typing import NoReturn, Protocol
 
 from zab_chaos.node.store.disk_faults import DiskFaults, Variant
 from zab_chaos.node.store.faithful import FaithfulDisk
-from zab_chaos.node.store.platter import (
-    empty_volatile,
+from zab_chaos.node.store.os_files import (
+    clear_volatile,
     fdatasync,
-    lay_zeros,
+    open_existing,
     open_new,
-    open_old,
     sync_folder,
     write_at,
+    write_zeros,
 )
 
 __all__ = ["Disk", "DiskFaults", "DiskFile", "FaithfulDisk", "OrdinaryDisk", "Variant"]
@@ -106,7 +106,7 @@ class OrdinaryDisk:
         self.writes = 0
         self.syncs = 0
         self.root.mkdir(parents=True, exist_ok=True)
-        empty_volatile(self.root)  # a faithful disk's life on this folder may have ended
+        clear_volatile(self.root)  # a faithful disk's life on this folder may have ended
 
     def list(self) -> list[str]:
         return sorted(path.name for path in self.root.iterdir() if path.is_file())
@@ -119,7 +119,7 @@ class OrdinaryDisk:
             self.faults.before_write()
         fd = open_new(self.root / name)
         try:
-            lay_zeros(fd, preallocate)
+            write_zeros(fd, preallocate)
         except OSError:
             os.close(fd)
             self.remove(name)
@@ -127,7 +127,7 @@ class OrdinaryDisk:
         return OrdinaryFile(self, name, fd, 0, preallocate)
 
     def open(self, name: str, size: int) -> OrdinaryFile:
-        fd = open_old(self.root / name)
+        fd = open_existing(self.root / name)
         return OrdinaryFile(self, name, fd, size, os.fstat(fd).st_size)
 
     def rename(self, old: str, new: str) -> None:

@@ -35,7 +35,7 @@ class CorruptSnapshot(Corrupt):
     """The snapshot that the log depends on is damaged, cut or missing."""
 
 
-class OtherDigest(Exception):
+class DigestMismatch(Exception):
     """A disk of an ensemble with another digest: with it the node would take all others for wrong. Nothing was touched."""
 
     def __init__(self, file: str, made: str, told: str) -> None:
@@ -45,7 +45,7 @@ class OtherDigest(Exception):
         )
 
 
-class disk_work:  # noqa: N801 - reads as the function that it stands for; a generator would cost each sync three times as much
+class disk_operation:  # noqa: N801 - reads as the function that it stands for; a generator would cost each sync three times as much
     """Turn an OSError into DiskFailed, which says what was being done."""
 
     __slots__ = ("_doing",)

@@ -9,17 +9,17 @@ from typing import NoReturn
 
 from zab_chaos.node.store import page_cache
 from zab_chaos.node.store.disk_faults import DiskFaults
-from zab_chaos.node.store.page_cache import CachedInode, PageCache
-from zab_chaos.node.store.platter import (
+from zab_chaos.node.store.os_files import (
     VOLATILE,
-    empty_volatile,
+    clear_volatile,
+    create_numbered_file,
     fdatasync,
-    lay_zeros,
-    new_file,
-    open_old,
+    open_existing,
     sync_folder,
     write_at,
+    write_zeros,
 )
+from zab_chaos.node.store.page_cache import CachedInode, PageCache
 from zab_chaos.node.store.volatile import Change, Extent, Inode, VolatileDisk, unique
 
 
@@ -30,18 +30,18 @@ def _kill_this_process() -> None:
 class FolderInode(Inode):
     """A file whose durable bytes are in a real one: under its name, or hidden as long as no durable name stands for it."""
 
-    __slots__ = ("_fd", "laid_down", "path")
+    __slots__ = ("_fd", "path", "zeros_written")
 
-    def __init__(self, path: Path, reserve: int, *, linked: bool, laid_down: bool) -> None:
+    def __init__(self, path: Path, reserve: int, *, linked: bool, zeros_written: bool) -> None:
         super().__init__(reserve, linked=linked)
         self.path = path
-        self.laid_down = laid_down  # preallocation is a write too: it reaches the file at the first sync
+        self.zeros_written = zeros_written  # preallocation is a write too: it reaches the file at the first sync
         self._fd: int | None = None
 
     @property
     def fd(self) -> int:
         if self._fd is None:
-            self._fd = open_old(self.path)
+            self._fd = open_existing(self.path)
         return self._fd
 
     def durable(self) -> bytes:
@@ -52,9 +52,9 @@ class FolderInode(Inode):
             write_at(self.fd, data, offset)
 
     def settle(self) -> None:
-        if not self.laid_down:
-            lay_zeros(self.fd, self.reserve)
-            self.laid_down = True
+        if not self.zeros_written:
+            write_zeros(self.fd, self.reserve)
+            self.zeros_written = True
         self.put(self.joined())
         fdatasync(self.fd)
         self.written()
@@ -80,7 +80,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
         self._die = die
         (self.root / VOLATILE).mkdir(parents=True, exist_ok=True)
         cache = page_cache.take(self.root)
-        empty_volatile(self.root, keep={inode.path for inode in cache.inodes} if cache else ())
+        clear_volatile(self.root, keep={inode.path for inode in cache.inodes} if cache else ())
         self._durable = {path.name: self._found(path) for path in sorted(self.root.iterdir()) if path.is_file()}
         self._names = dict(self._durable)
         if cache is not None:
@@ -88,10 +88,12 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
 
     @staticmethod
     def _found(path: Path) -> FolderInode:
-        return FolderInode(path, path.stat().st_size, linked=True, laid_down=True)
+        return FolderInode(path, path.stat().st_size, linked=True, zeros_written=True)
 
     def _new_inode(self, reserve: int) -> FolderInode:
-        return FolderInode(new_file(self.root / VOLATILE), reserve, linked=False, laid_down=reserve == 0)
+        return FolderInode(
+            create_numbered_file(self.root / VOLATILE), reserve, linked=False, zeros_written=reserve == 0
+        )
 
     def _link(self, inode: FolderInode, name: str) -> None:
         inode.path = inode.path.rename(self.root / name)
@@ -126,7 +128,7 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
 
     def _cached(self, inode: FolderInode) -> CachedInode:
         path = str(inode.path.relative_to(self.root))
-        return CachedInode(path, inode.reserve, inode.linked, inode.laid_down, inode.extents(), inode.stale)
+        return CachedInode(path, inode.reserve, inode.linked, inode.zeros_written, inode.extents(), inode.stale)
 
     def _see(self, cache: PageCache) -> None:
         """Go on where the process before was killed."""
@@ -134,8 +136,8 @@ class FaithfulDisk(VolatileDisk[FolderInode]):
         for saved in cache.inodes:
             inode = self._durable.get(saved.path)
             if inode is None:
-                inode = FolderInode(self.root / saved.path, 0, linked=saved.linked, laid_down=False)
-            inode.reserve, inode.laid_down = saved.reserve, saved.laid_down
+                inode = FolderInode(self.root / saved.path, 0, linked=saved.linked, zeros_written=False)
+            inode.reserve, inode.zeros_written = saved.reserve, saved.zeros_written
             inode.unsynced = [(offset, data, (len(data),)) for offset, data in saved.unsynced]
             inode.stale = saved.stale
             inodes.append(inode)

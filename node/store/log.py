@@ -7,18 +7,18 @@ left for a new one, so a segment can be begun only when everything before it is 
 
 from zab_chaos.node.core.ready import Record
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store import frame, segment
-from zab_chaos.node.store.crash import CrashHook, crash_points, remove_durably, write_durably
+from zab_chaos.node.store import log_record, segment
+from zab_chaos.node.store.crash_hooks import CrashHook, remove_durably, step_hook, write_durably
 from zab_chaos.node.store.disk import Disk, DiskFile
-from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.store.errors import DiskFailed, disk_operation
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, segment_name
-from zab_chaos.node.store.state import State
+from zab_chaos.node.store.state import LogState
 
 
 class Log:
     """The end of the log, open for writing. Methods raise DiskFailed; after that nothing more may be asked of it."""
 
-    def __init__(self, disk: Disk, segment_bytes: int, state: State, crash: CrashHook | None) -> None:
+    def __init__(self, disk: Disk, segment_bytes: int, state: LogState, crash: CrashHook | None) -> None:
         self.state = state  # after all that was written, durable or not
         self._disk = disk
         self._segment_bytes = segment_bytes
@@ -39,7 +39,7 @@ class Log:
         self._segments = list(segments)
         self._size, self._offset, self._batch = size, len(good), batch
         self._enter(segments[-1][0])
-        with disk_work(f"making {self._name} durable again"):
+        with disk_operation(f"making {self._name} durable again"):
             self._file = self.make_durable_again(good)
 
     def make_durable_again(self, good: bytes) -> DiskFile:
@@ -51,7 +51,7 @@ class Log:
         Whatever lies before the newest segment was synced before that was made.
         """
         file = self._disk.open(self._name, 0)
-        write_durably(file, good, (len(good),), crash_points(self.crash, "SEGMENT"))
+        write_durably(file, good, (len(good),), step_hook(self.crash, "SEGMENT"))
         self._disk.sync_directory()
         return file
 
@@ -62,16 +62,16 @@ class Log:
 
     def write(self, records: list[Record]) -> None:
         """Hand one batch to the disk: with one write, or one by one if each is a crash point."""
-        items = frame.items(records)
+        items = log_record.items(records)
         if not items:
             return
-        data, ends = frame.encode(items, self._batch, self._salt, self._offset)
+        data, ends = log_record.encode(items, self._batch, self._salt, self._offset)
         if self._file is None or self._offset + len(data) > self._size:
-            self.roll(frame.size(items))
-            data, ends = frame.encode(items, self._batch, self._salt, self._offset)
+            self.roll(log_record.size(items))
+            data, ends = log_record.encode(items, self._batch, self._salt, self._offset)
         assert self._file is not None
         self._dirty = True
-        try:  # as disk_work, which would cost as much as the rest
+        try:  # as disk_operation, which would cost as much as the rest
             if self.crash is None:
                 self._file.write_all(data, ends)
             else:
@@ -84,10 +84,10 @@ class Log:
             self.state.apply(record)
 
     def _write_each(
-        self, crash: CrashHook, file: DiskFile, items: list[frame.Item], data: bytes, ends: list[int]
+        self, crash: CrashHook, file: DiskFile, items: list[log_record.Item], data: bytes, ends: list[int]
     ) -> None:
         for item, start, end in zip(items, [0, *ends], ends, strict=False):
-            name = frame.Kind(item[0]).name
+            name = log_record.RecordKind(item[0]).name
             crash("before-write", name)
             file.write(data[start:end])
             crash("after-write", name)
@@ -120,7 +120,7 @@ class Log:
         number = self._segments[-1][0] + 1 if self._segments else 1
         checkpoint = Checkpoint(
             number=number,
-            size=max(self._segment_bytes, frame.end_of(CHECKPOINT_BYTES, room)),
+            size=max(self._segment_bytes, log_record.end_of(CHECKPOINT_BYTES, room)),
             previous_end=self._offset,
             accepted_epoch=self.state.accepted_epoch,
             current_epoch=self.state.current_epoch,
@@ -141,8 +141,8 @@ class Log:
         """
         while len(self._segments) > 1 and any(last <= snapshot for _, last in self._segments[1:]):
             name = segment_name(self._segments[0][0])
-            with disk_work(f"removing {name}"):
-                remove_durably(self._disk, [name], crash_points(self.crash, "SEGMENT"))
+            with disk_operation(f"removing {name}"):
+                remove_durably(self._disk, [name], step_hook(self.crash, "SEGMENT"))
             del self._segments[0]
 
     def close(self) -> None:

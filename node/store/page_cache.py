@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from zab_chaos.node.store.platter import VOLATILE
+from zab_chaos.node.store.os_files import VOLATILE
 
 _NAME = "page-cache"
 
@@ -15,7 +15,7 @@ class CachedInode(msgspec.Struct, array_like=True):
     path: str
     reserve: int
     linked: bool
-    laid_down: bool
+    zeros_written: bool
     unsynced: list[tuple[int, bytes]]
     stale: list[tuple[int, bytes]]
 

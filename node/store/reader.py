@@ -19,9 +19,18 @@ from collections.abc import Iterator
 
 from zlib_ng.zlib_ng import crc32
 
-from zab_chaos.node.store import frame
+from zab_chaos.node.store import log_record
 from zab_chaos.node.store.errors import CorruptLog
-from zab_chaos.node.store.frame import HEADER_BYTES, KINDS, MARK, OVERHEAD_BYTES, SECTOR, TRAILER, Frame, Kind
+from zab_chaos.node.store.log_record import (
+    HEADER_BYTES,
+    KINDS,
+    MARK,
+    OVERHEAD_BYTES,
+    SECTOR,
+    TRAILER,
+    RecordKind,
+    StoredRecord,
+)
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, Checkpoint, salt, segment_name
 
 _ZEROS = bytes(4096)
@@ -36,14 +45,14 @@ class SegmentReader:
         self.data = data
         written = without_zeros(data)
         self.written = len(written)  # only zeros from here on
-        self._records = frame.without_sector_ends(written)
-        self._ends_right = frame.has_sector_ends(data, 0, self.written)
+        self._records = log_record.without_sector_ends(written)
+        self._ends_right = log_record.has_sector_ends(data, 0, self.written)
         self._salt = salt(number)
         self.checkpoint = self._checkpoint()
 
     def _checkpoint(self) -> Checkpoint:
         found = self.record_at(0, 0)
-        if found is None or found.kind != Kind.CHECKPOINT:
+        if found is None or found.kind != RecordKind.CHECKPOINT:
             raise CorruptLog(self.name, 0, "a segment begins with a CHECKPOINT, and this one does not")
         try:
             checkpoint = Checkpoint.read(found)
@@ -56,7 +65,7 @@ class SegmentReader:
             raise CorruptLog(self.name, min(len(self.data), checkpoint.size), why)
         return checkpoint
 
-    def records(self, end: int | None) -> Iterator[Frame]:
+    def records(self, end: int | None) -> Iterator[StoredRecord]:
         """The records behind the CHECKPOINT: up to `end` if the next segment says so, else to where the log was cut."""
         offset, batch = CHECKPOINT_BYTES, 1
         while end is None or offset < end:
@@ -72,45 +81,45 @@ class SegmentReader:
         if offset != end:
             raise CorruptLog(self.name, offset, f"a record reaches beyond {end}, where the next segment says they end")
 
-    def record_at(self, offset: int, batch: int) -> Frame | None:
+    def record_at(self, offset: int, batch: int) -> StoredRecord | None:
         """The record at `offset`, which belongs to `batch`; None if the log ends, or is to be cut, here."""
         if offset >= self.written:
             return None
         start = offset - offset // SECTOR
-        header = frame.read_header(self._records, start, self._salt + offset)
+        header = log_record.read_header(self._records, start, self._salt + offset)
         if header is None:
-            end = frame.end_of(offset, HEADER_BYTES)
+            end = log_record.end_of(offset, HEADER_BYTES)
             self._check_torn(offset, end, batch, "the record's header is damaged")
             return None
         if header.kind not in KINDS:
             raise CorruptLog(self.name, offset, f"a record of kind {header.kind}, which this program does not know")
         if header.batch != batch:
             raise CorruptLog(self.name, offset, f"a record of sync {header.batch} where sync {batch} wrote")
-        end = frame.end_of(offset, header.length + OVERHEAD_BYTES)
+        end = log_record.end_of(offset, header.length + OVERHEAD_BYTES)
         if end > len(self.data):
             raise CorruptLog(self.name, offset, "the record reaches beyond the end of the file")
         start += HEADER_BYTES
         payload = self._records[start : start + header.length].ljust(header.length, b"\0")
-        found = Frame(header.kind, header.last, batch, header.argument, payload, offset, end)
+        found = StoredRecord(header.kind, header.last, batch, header.argument, payload, offset, end)
         if self._is_whole(found, header.payload_crc):
             return found
         self._check_torn(offset, end, batch, f"the {header.length} bytes of the record are damaged")
         return self.unfinished(found)
 
-    def unfinished(self, found: Frame) -> Frame | None:
+    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
         """A record whose header is whole, and of which some never reached the disk: it is torn, and never read."""
         return None
 
-    def _is_whole(self, found: Frame, payload_crc: int) -> bool:
+    def _is_whole(self, found: StoredRecord, payload_crc: int) -> bool:
         return (
             self.data[found.end - 1] == TRAILER
             and crc32(found.payload) == payload_crc
-            and (self._ends_right or frame.has_sector_ends(self.data, found.offset, found.end))
+            and (self._ends_right or log_record.has_sector_ends(self.data, found.offset, found.end))
         )
 
     def _check_torn(self, offset: int, end: int, batch: int, damage: str) -> None:
         """Raises CorruptLog unless what lies from `offset` to `end` can be what a power cut left of `batch`."""
-        if not any(self._unwritten(stop, piece) for stop, piece in frame.pieces(self.data, offset, end)):
+        if not any(self._unwritten(stop, piece) for stop, piece in log_record.pieces(self.data, offset, end)):
             raise CorruptLog(self.name, offset, damage)
         self.check_hole(offset, batch)
 
@@ -123,7 +132,7 @@ class SegmentReader:
         mark = self.data.find(MARK, offset, self.written)
         while mark != -1:
             for start in (mark - HEADER_BYTES, mark - HEADER_BYTES + 1):  # with a sector's end inside of it, or without
-                header = frame.header_at(self.data, start, self._salt) if start >= offset else None
+                header = log_record.header_at(self.data, start, self._salt) if start >= offset else None
                 if header is not None and header.batch != batch:
                     behind = f"one of sync {header.batch} lies behind, at {start}"
                     raise CorruptLog(self.name, offset, f"the record of sync {batch} is incomplete, although {behind}")

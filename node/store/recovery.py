@@ -1,7 +1,7 @@
 """What a disk holds: the newest snapshot that belongs to the log's path, then the log above it.
 
 Recovery only reads. Whatever is damaged is refused before anything on the disk is touched; what is to be removed or cut
-off is left to the store (see `Found`). The only bytes that are given up are those of the newest segment's end that no
+off is left to the store (see `DiskContents`). The only bytes that are given up are those of the newest segment's end that no
 completed sync covered: a torn record, and a group (TRUNC or SNAP) that no NEWLEADER closes, so that history and current
 epoch change together or not at all (ZOOKEEPER-3911, 4643, 4785).
 """
@@ -13,23 +13,23 @@ from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.ready import Recovered
 from zab_chaos.node.core.zxid import ZERO, Zxid
-from zab_chaos.node.store import frame
+from zab_chaos.node.store import log_record
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot, disk_work
-from zab_chaos.node.store.frame import TXN, Frame
+from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot, disk_operation
+from zab_chaos.node.store.log_record import TXN, StoredRecord
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES, TEMPORARY, Checkpoint, segment_name, segment_number
 from zab_chaos.node.store.snapshot import read_snapshot, snapshot_name, snapshot_zxid
-from zab_chaos.node.store.state import State
+from zab_chaos.node.store.state import LogState
 
-Kind = Literal["fresh", "recovered", "torn", "amnesiac"]
+RecoveryKind = Literal["fresh", "recovered", "torn", "amnesiac"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class RecoveryReport:
     """What recovery found, for the boot event. Sizes are bytes."""
 
-    kind: Kind  # torn: an incomplete tail was cut off; amnesiac: no memory yet, whatever else happened
+    kind: RecoveryKind  # torn: an incomplete tail was cut off; amnesiac: no memory yet, whatever else happened
     last_zxid: Zxid = ZERO
     snapshot_zxid: Zxid = ZERO
     torn_bytes: int = 0  # written, and cut off
@@ -39,12 +39,12 @@ class Report:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class DiskContents:
     """A disk that was read: what it says, and where the log goes on."""
 
-    state: State
+    state: LogState
     recovered: Recovered
-    report: Report
+    report: RecoveryReport
     segments: list[tuple[int, Zxid]]  # number and the last zxid before it, ascending
     size: int  # of the newest segment's file
     good: bytes  # its content up to the end of the last good record
@@ -57,7 +57,7 @@ class Found:
 class _Replay:
     """The log so far."""
 
-    state: State
+    state: LogState
     txns: dict[int, bytes] = field(default_factory=dict)  # by zxid
     records: int = 0
     bytes: int = 0
@@ -66,7 +66,7 @@ class _Replay:
 class Recovery:
     """Reads one disk. Raises CorruptLog, CorruptSnapshot, or DiskFailed if it can't be read at all.
 
-    `digest`: whose disk it has to be, if that matters; with a snapshot of another one, `run` raises OtherDigest.
+    `digest`: whose disk it has to be, if that matters; with a snapshot of another one, `run` raises DigestMismatch.
     """
 
     reader = SegmentReader
@@ -74,7 +74,7 @@ class Recovery:
     def __init__(self, disk: Disk, digest: Algorithm | None = None) -> None:
         self.disk = disk
         self.digest = digest
-        with disk_work("listing the folder"):
+        with disk_operation("listing the folder"):
             self.names = disk.list()
         self.numbers = sorted(n for name in self.names if (n := segment_number(name)) is not None)
         self.snapshots = sorted(z for name in self.names if (z := snapshot_zxid(name)) is not None)
@@ -85,7 +85,7 @@ class Recovery:
             raise CorruptLog(segment_name(1), 0, "there is no log at all, although there are snapshots")
         return not self.numbers
 
-    def run(self) -> Found:
+    def run(self) -> DiskContents:
         """Read everything. Only for a disk that is not empty."""
         self.check_numbers()
         replay, segments = None, []
@@ -118,7 +118,7 @@ class Recovery:
                 raise CorruptLog(segment_name(expected), 0, f"the segment is missing, although {number} is there")
 
     def open_segment(self, number: int) -> SegmentReader:
-        with disk_work(f"reading {segment_name(number)}"):
+        with disk_operation(f"reading {segment_name(number)}"):
             data = self.disk.read(segment_name(number))
         return self.reader(number, data)
 
@@ -133,24 +133,24 @@ class Recovery:
 
     def replay_sealed(self, reader: SegmentReader, end: int, replay: _Replay) -> None:
         """An earlier segment: all of it was durable before the next one was begun, so nothing may be missing."""
-        frames = list(reader.records(end))
-        if (opening := self.open_group(reader, frames)) is not None:
-            raise CorruptLog(reader.name, frames[opening].offset, "a group begins here that is never closed")
-        self.apply(reader, frames, replay)
+        records = list(reader.records(end))
+        if (opening := self.open_group(reader, records)) is not None:
+            raise CorruptLog(reader.name, records[opening].offset, "a group begins here that is never closed")
+        self.apply(reader, records, replay)
 
-    def replay_newest(self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]]) -> Found:
+    def replay_newest(self, reader: SegmentReader, replay: _Replay, segments: list[tuple[int, Zxid]]) -> DiskContents:
         """The segment that the power may have gone in."""
-        frames = list(reader.records(None))
-        if (opening := self.open_group(reader, frames)) is not None:
-            del frames[opening:]
-        self.apply(reader, frames, replay)
-        end = frames[-1].end if frames else CHECKPOINT_BYTES
+        records = list(reader.records(None))
+        if (opening := self.open_group(reader, records)) is not None:
+            del records[opening:]
+        self.apply(reader, records, replay)
+        end = records[-1].end if records else CHECKPOINT_BYTES
         torn = max(0, reader.written - end)
         snapshot, recovered = self.recover(replay)
-        return Found(
+        return DiskContents(
             state=replay.state,
             recovered=recovered,
-            report=Report(
+            report=RecoveryReport(
                 kind="amnesiac" if replay.state.amnesiac else "torn" if torn else "recovered",
                 last_zxid=replay.state.outline.last,
                 snapshot_zxid=snapshot or ZERO,
@@ -162,28 +162,28 @@ class Recovery:
             segments=segments,
             size=reader.checkpoint.size,
             good=reader.data[:end],
-            batch=frames[-1].batch + 1 if frames else 1,
-            sealed=torn > 0 or (bool(frames) and not frames[-1].last),
+            batch=records[-1].batch + 1 if records else 1,
+            sealed=torn > 0 or (bool(records) and not records[-1].last),
             superfluous=self.superfluous(snapshot),
         )
 
-    def open_group(self, reader: SegmentReader, frames: list[Frame]) -> int | None:
+    def open_group(self, reader: SegmentReader, records: list[StoredRecord]) -> int | None:
         """Where a group begins that no NEWLEADER closes, or None. Promises are never made inside a group."""
         opening = None
-        for i, found in enumerate(frames):
+        for i, found in enumerate(records):
             if found.kind == TXN:
                 continue
-            if found.kind in (frame.Kind.TRUNC, frame.Kind.SNAP):
+            if found.kind in (log_record.RecordKind.TRUNC, log_record.RecordKind.SNAP):
                 opening = i if opening is None else opening
-            elif found.kind == frame.Kind.NEWLEADER:
+            elif found.kind == log_record.RecordKind.NEWLEADER:
                 opening = None
             elif opening is not None:
-                raise CorruptLog(reader.name, found.offset, f"{frame.Kind(found.kind).name} inside a group")
+                raise CorruptLog(reader.name, found.offset, f"{log_record.RecordKind(found.kind).name} inside a group")
         return opening
 
-    def apply(self, reader: SegmentReader, frames: list[Frame], replay: _Replay) -> None:
+    def apply(self, reader: SegmentReader, records: list[StoredRecord], replay: _Replay) -> None:
         outline, txns = replay.state.outline, replay.txns
-        for found in frames:
+        for found in records:
             if found.kind == TXN:  # the core computes its digest, when it takes the history over
                 zxid, last = Zxid(found.argument), outline.last
                 if zxid <= last:
@@ -193,12 +193,12 @@ class Recovery:
                 outline.append(zxid, 1)
                 continue
             try:
-                replay.state.apply(frame.record_of(found))
+                replay.state.apply(log_record.record_of(found))
             except ValueError as error:
                 raise CorruptLog(reader.name, found.offset, str(error)) from None
-        if frames:
-            replay.records += len(frames)
-            replay.bytes += frames[-1].end - frames[0].offset
+        if records:
+            replay.records += len(records)
+            replay.bytes += records[-1].end - records[0].offset
 
     # ---- snapshot and history ----
 
@@ -207,7 +207,7 @@ class Recovery:
         zxid = self.choose_snapshot(state)
         snapshot = None
         if zxid is not None:
-            with disk_work(f"reading {snapshot_name(zxid)}"):
+            with disk_operation(f"reading {snapshot_name(zxid)}"):
                 snapshot = read_snapshot(self.disk, zxid, self.digest)
             replay.bytes += len(snapshot[2])
         runs = [
@@ -216,7 +216,7 @@ class Recovery:
         ]
         return zxid, Recovered(state.accepted_epoch, state.current_epoch, snapshot, runs, state.amnesiac)
 
-    def choose_snapshot(self, state: State) -> Zxid | None:
+    def choose_snapshot(self, state: LogState) -> Zxid | None:
         """The newest one on the log's path. One beyond it belongs to a SNAP group that was never closed: an orphan."""
         for zxid in reversed(self.snapshots):
             if zxid in state.outline:
@@ -227,7 +227,7 @@ class Recovery:
         return None
 
 
-def _state_of(checkpoint: Checkpoint) -> State:
-    state = State(checkpoint.accepted_epoch, checkpoint.current_epoch, checkpoint.amnesiac)
+def _state_of(checkpoint: Checkpoint) -> LogState:
+    state = LogState(checkpoint.accepted_epoch, checkpoint.current_epoch, checkpoint.amnesiac)
     state.outline.start_from(checkpoint.last)
     return state

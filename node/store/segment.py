@@ -12,16 +12,16 @@ from struct import Struct
 from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store import frame
-from zab_chaos.node.store.crash import CrashHook, crash_points, rename_durably, write_durably
+from zab_chaos.node.store import log_record
+from zab_chaos.node.store.crash_hooks import CrashHook, rename_durably, step_hook, write_durably
 from zab_chaos.node.store.disk import Disk, DiskFile
-from zab_chaos.node.store.errors import disk_work
+from zab_chaos.node.store.errors import disk_operation
 
 VERSION = 2  # of the format of log and CHECKPOINT
 TEMPORARY = ".tmp"
 _NAME = re.compile(r"log-(\d{8,})")
 _PAYLOAD = Struct("<IQQQQQB")
-CHECKPOINT_BYTES = frame.OVERHEAD_BYTES + _PAYLOAD.size
+CHECKPOINT_BYTES = log_record.OVERHEAD_BYTES + _PAYLOAD.size
 
 
 def segment_name(number: int) -> str:
@@ -51,7 +51,7 @@ class Checkpoint:
     last: Zxid
     amnesiac: bool
 
-    def item(self) -> frame.Item:
+    def item(self) -> log_record.Item:
         payload = _PAYLOAD.pack(
             VERSION,
             self.number,
@@ -61,10 +61,10 @@ class Checkpoint:
             self.current_epoch,
             self.amnesiac,
         )
-        return frame.Kind.CHECKPOINT, self.last, payload, crc32(payload)
+        return log_record.RecordKind.CHECKPOINT, self.last, payload, crc32(payload)
 
     @classmethod
-    def read(cls, found: frame.Frame) -> "Checkpoint":
+    def read(cls, found: log_record.StoredRecord) -> "Checkpoint":
         """Raises ValueError if this program does not know the format."""
         if len(found.payload) != _PAYLOAD.size or _PAYLOAD.unpack(found.payload)[0] != VERSION:
             raise ValueError(f"the log is in a format this program does not know; it knows version {VERSION}")
@@ -83,9 +83,9 @@ class Checkpoint:
 def create(disk: Disk, checkpoint: Checkpoint, crash: CrashHook | None) -> DiskFile:
     """The new segment, durably linked, open behind its CHECKPOINT. Raises DiskFailed."""
     name = segment_name(checkpoint.number)
-    data, ends = frame.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)
-    point = crash_points(crash, "SEGMENT")
-    with disk_work(f"beginning {name}"):
+    data, ends = log_record.encode([checkpoint.item()], 0, salt(checkpoint.number), 0)
+    point = step_hook(crash, "SEGMENT")
+    with disk_operation(f"beginning {name}"):
         file = disk.create(name + TEMPORARY, checkpoint.size)
         write_durably(file, data, ends, point)
         rename_durably(disk, name + TEMPORARY, name, point)

@@ -12,9 +12,9 @@ from zlib_ng.zlib_ng import crc32
 
 from zab_chaos.node.core.digest import Algorithm
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store.crash import CrashHook, crash_points, rename_durably, write_durably
+from zab_chaos.node.store.crash_hooks import CrashHook, rename_durably, step_hook, write_durably
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.errors import CorruptSnapshot, OtherDigest, disk_work
+from zab_chaos.node.store.errors import CorruptSnapshot, DigestMismatch, disk_operation
 from zab_chaos.node.store.segment import TEMPORARY
 
 MAGIC = b"ZABSNAP\n"
@@ -41,8 +41,8 @@ def write_snapshot(
     name = snapshot_name(zxid)
     head = _HEAD.pack(MAGIC, VERSIONS[algorithm], zxid, digest, len(state))
     data = b"".join((head, state, _CRC.pack(crc32(state, crc32(head)))))
-    point = crash_points(crash, "SNAPSHOT")
-    with disk_work(f"writing {name}"):
+    point = step_hook(crash, "SNAPSHOT")
+    with disk_operation(f"writing {name}"):
         file = disk.create(name + TEMPORARY)
         write_durably(file, data, (len(head), len(head) + len(state), len(data)), point)
         file.close()
@@ -50,7 +50,7 @@ def write_snapshot(
 
 
 def read_snapshot(disk: Disk, zxid: Zxid, algorithm: Algorithm | None = None) -> tuple[Zxid, int, bytes]:
-    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset; OtherDigest if it must be of this algorithm."""
+    """(zxid, digest, state). Raises CorruptSnapshot, naming file and offset; DigestMismatch if it must be of this algorithm."""
     name = snapshot_name(zxid)
     data = disk.read(name)
     if len(data) < _HEAD.size + _CRC.size:
@@ -65,7 +65,7 @@ def read_snapshot(disk: Disk, zxid: Zxid, algorithm: Algorithm | None = None) ->
     if made is None:
         raise CorruptSnapshot(name, 8, f"format version {version}; this program knows {sorted(VERSIONS.values())}")
     if algorithm is not None and made != algorithm:
-        raise OtherDigest(name, made, algorithm)
+        raise DigestMismatch(name, made, algorithm)
     if inside != zxid:
         raise CorruptSnapshot(name, 12, f"the file is named for another zxid than it holds ({inside:016x})")
     if length != end - _HEAD.size:

@@ -61,7 +61,7 @@ class Outline:
 
 
 @dataclass(slots=True)
-class State:
+class LogState:
     """f.p, f.a, whether this node has forgotten a disk, and the history's outline."""
 
     accepted_epoch: int = 0

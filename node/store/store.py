@@ -19,13 +19,13 @@ from zab_chaos.node.core.ready import (
     TruncRecord,
 )
 from zab_chaos.node.core.zxid import Zxid
-from zab_chaos.node.store.crash import CrashHook, crash_points, remove_durably
+from zab_chaos.node.store.crash_hooks import CrashHook, remove_durably, step_hook
 from zab_chaos.node.store.disk import Disk
-from zab_chaos.node.store.errors import DiskFailed, disk_work
+from zab_chaos.node.store.errors import DiskFailed, disk_operation
 from zab_chaos.node.store.log import Log
-from zab_chaos.node.store.recovery import Recovery, Report
+from zab_chaos.node.store.recovery import Recovery, RecoveryReport
 from zab_chaos.node.store.snapshot import snapshot_name, snapshot_zxid, write_snapshot
-from zab_chaos.node.store.state import State
+from zab_chaos.node.store.state import LogState
 
 _OPENING = (TruncRecord, SnapRecord)  # a group
 
@@ -57,17 +57,17 @@ class Store:
         segment_bytes: int,
         crash: CrashHook | None = None,
         digest: Algorithm = "blake2b",
-    ) -> tuple[Self, Recovered, Report]:
+    ) -> tuple[Self, Recovered, RecoveryReport]:
         """Recover what the disk holds, make it durable again, and go on from there.
 
         On an empty disk, `bootstrap` is the birth certificate of a new ensemble's member; without it the node has
         lost its disk: it is amnesiac, which the disk remembers until a MEMBER record. On any other disk `bootstrap` is
         ignored. `digest`: of the running digests in snapshots, see NodeConfig. Raises CorruptLog, CorruptSnapshot or
-        OtherDigest, having touched nothing; DiskFailed.
+        DigestMismatch, having touched nothing; DiskFailed.
         """
         recovery = cls.recovery(disk, digest)
         if recovery.is_empty():
-            found, state = None, State(amnesiac=not bootstrap)
+            found, state = None, LogState(amnesiac=not bootstrap)
         else:
             found = recovery.run()
             state = found.state
@@ -76,7 +76,7 @@ class Store:
             _remove(disk, recovery.superfluous(None), crash)
             log.roll()
             recovered = Recovered(amnesiac=state.amnesiac)
-            report = Report(kind="amnesiac" if state.amnesiac else "fresh")
+            report = RecoveryReport(kind="amnesiac" if state.amnesiac else "fresh")
             return cls(disk, log, digest), recovered, report
         log.resume(found.segments, found.size, found.good, found.batch)
         _remove(disk, found.superfluous, crash)  # a snapshot that replaces them has been made durable
@@ -164,7 +164,7 @@ class Store:
             raise
 
     def purge_snapshots(self, newest: Zxid) -> None:
-        with disk_work("listing the folder"):
+        with disk_operation("listing the folder"):
             snapshots = [z for name in self.disk.list() if (z := snapshot_zxid(name)) is not None]
         _remove(self.disk, [snapshot_name(z) for z in snapshots if z < newest], self.crash)
 
@@ -177,5 +177,5 @@ def _remove(disk: Disk, names: list[str], crash: CrashHook | None) -> None:
     """Snapshots, and temporary files: what nothing depends on."""
     if not names:
         return
-    with disk_work(f"removing {', '.join(names)}"):
-        remove_durably(disk, names, crash_points(crash, "SNAPSHOT"))
+    with disk_operation(f"removing {', '.join(names)}"):
+        remove_durably(disk, names, step_hook(crash, "SNAPSHOT"))

@@ -53,7 +53,7 @@ class Unknown(Wire, frozen=True, tag="unknown", gc=False):
 Outcome = Ok | Failed | Unknown
 
 
-def stated(zxid: Zxid, change: Change | MultiTxn | FenceTxn) -> Ok:
+def outcome_of(zxid: Zxid, change: Change | MultiTxn | FenceTxn) -> Ok:
     """The outcome for the client of a delivered transaction: it is all in the transaction."""
     if isinstance(change, (SetTxn, CheckTxn)):
         return Ok(zxid, change.version)

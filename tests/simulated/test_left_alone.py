@@ -9,7 +9,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.node.clients.application import Layers
-from zab_chaos.node.clients.sessions import Sessions
+from zab_chaos.node.clients.sessions import ClientSessions
 from zab_chaos.node.core.following import Following
 from zab_chaos.node.core.looking import Looking
 from zab_chaos.node.core.messages import CommitLeader
@@ -57,7 +57,7 @@ def test_the_time_in_which_they_are_left_alone_is_no_speed_of_the_simulator() ->
     assert simulate(SCENARIO, 1, None).seconds < SCENARIO.timing.sync_timeout_ms / 1000
 
 
-class CountsWhoHasGone(Sessions):
+class CountsWhoHasGone(ClientSessions):
     """What a client leaves behind is never taken off the count."""
 
     def gone(self, client: int) -> None:

@@ -14,7 +14,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
 from zab_chaos.model.verdict import Judgement
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.header import Header
+from zab_chaos.node.channel.header import FrameHeader
 from zab_chaos.node.config import Limits
 
 LONG = ("long-mix", "nemesis")  # minutes
@@ -119,7 +119,7 @@ def test_bad_frames_come_and_are_refused(name: str, seed: int, shipped: Callable
     assert done.verdict.exit == 0, done.verdict.reasons
 
 
-def to_anybody(data: bytes, cluster: int, _receiver: int, limit: int) -> Header:
+def to_anybody(data: bytes, cluster: int, _receiver: int, limit: int) -> FrameHeader:
     """A frame is taken by whoever gets it."""
     return HONEST_PARSE(data, cluster, int.from_bytes(data[21:25]), limit)
 

@@ -15,7 +15,7 @@ from zab_chaos.harness.explore import swarm
 from zab_chaos.harness.explore.past import AGES
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.node.clients.sessions import Sessions
+from zab_chaos.node.clients.sessions import ClientSessions
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.core.peer import Peer
@@ -84,13 +84,13 @@ def test_in_some_seeds_nodes_that_come_back_are_sent_snapshots(
     assert 0.5 < len(lagging) / len(drawn) / swarm.LAGGING.share < 1.5
     assert all(one.workload.burst > 1 and one.workload.mix == swarm.TURNS for one in lagging)
     clients: list[int] = []
-    install = Sessions.install
+    install = ClientSessions.install
 
-    def counted(sessions: Sessions, zxid: Zxid, state: bytes) -> None:
+    def counted(sessions: ClientSessions, zxid: Zxid, state: bytes) -> None:
         clients.append(len(sessions._sessions))
         install(sessions, zxid, state)
 
-    monkeypatch.setattr(Sessions, "install", counted)
+    monkeypatch.setattr(ClientSessions, "install", counted)
     for one in lagging[:6]:
         assert simulate(one, one.seed or 0, None).verdict.exit == 0
     assert any(clients)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from zab_chaos.node.store.platter import VOLATILE
+from zab_chaos.node.store.os_files import VOLATILE
 
 APART = ("config", "log", "manifest.json", "report.html")  # at the top of a folder; the manifest names all other files
 OF_THE_WORLD = ("backend", "command")  # in run.json

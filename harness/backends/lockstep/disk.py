@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from zab_chaos.node.store.platter import VOLATILE
+from zab_chaos.node.store.os_files import VOLATILE
 
 
 class FolderDisk:

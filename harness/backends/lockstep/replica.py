@@ -12,7 +12,7 @@ import msgspec
 
 from zab_chaos.model.world.server import Died
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.commands import CommandError
 from zab_chaos.node.events import ClientEvent, LinkEvent, Received
 from zab_chaos.node.lockstep import wire
@@ -105,7 +105,7 @@ class RemoteReplica:
         self._server.channels.send(effect.peer, payload)
 
     def _frame(self, event: Received) -> wire.Frame:
-        header = Header(self._cluster, Kind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
+        header = FrameHeader(self._cluster, FrameKind.MESSAGES, event.peer, self._server.id, 0, 0, 0, 0, 0)
         return wire.Frame(event.peer, frame.pack(header, event.messages))
 
 

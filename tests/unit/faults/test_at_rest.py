@@ -11,7 +11,7 @@ from zab_chaos.faults.at_rest import Corrupt, newest_file, readable_losses
 from zab_chaos.faults.kind import Scene
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.store.errors import Corrupt as Refused
-from zab_chaos.node.store.frame import SECTOR
+from zab_chaos.node.store.log_record import SECTOR
 
 
 def lose(path: Path, offset: int) -> None:

@@ -16,7 +16,7 @@ from zab_chaos.faults.scheduler import LEADER_SECONDS, OMITTED_SECONDS, SETTLE_S
 from zab_chaos.node.core.ready import EpochRecord
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.errors import CorruptLog
-from zab_chaos.node.store.frame import HEADER_BYTES
+from zab_chaos.node.store.log_record import HEADER_BYTES
 from zab_chaos.node.store.reader import SegmentReader
 from zab_chaos.node.store.store import Store
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import zmq
 
-from zab_chaos.node.clients.sessions import Sessions
+from zab_chaos.node.clients.sessions import ClientSessions
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.events import ClientGone, ClientRequests, ClientUp
 from zab_chaos.node.net.clients import ClientPort
@@ -30,7 +30,7 @@ class FakeNode:
         self.leaderless = False
         self._ensemble = ensemble
         self._node = node
-        self._sessions = Sessions(node, 1, self.tree)
+        self._sessions = ClientSessions(node, 1, self.tree)
         self._sessions.join(ZERO)
         self._port = ClientPort(ensemble.context, "127.0.0.1:0", ensemble.keys)
         self.address = self._port.address

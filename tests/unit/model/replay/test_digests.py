@@ -18,7 +18,7 @@ from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import HASHES, Algorithm
 from zab_chaos.node.exit_codes import exit_code, reason
 from zab_chaos.node.recording import Booted, Submitted
-from zab_chaos.node.store.errors import OtherDigest
+from zab_chaos.node.store.errors import DigestMismatch
 from zab_chaos.node.store.snapshot import MAGIC
 
 BEFORE = Path(__file__).parents[3] / "testdata" / "blake2b" / "run.zip"
@@ -123,7 +123,7 @@ def test_a_node_does_not_start_on_a_disk_with_another_digest(digest: Algorithm, 
     assert versions(run) == {1 + ALGORITHMS.index(digest)}
     held, world = files(run), World(run, 3, digest=OTHER[digest])
     world.lives[1] = 9
-    with pytest.raises(OtherDigest, match=f"by {digest}, and the node is configured for {OTHER[digest]}") as caught:
+    with pytest.raises(DigestMismatch, match=f"by {digest}, and the node is configured for {OTHER[digest]}") as caught:
         world.start(1)
     assert files(run) == held
     assert exit_code(caught.value) == 78

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.node.clients.sessions import SHARE, Sessions
+from zab_chaos.node.clients.sessions import SHARE, ClientSessions
 from zab_chaos.node.core.zxid import ZERO, Zxid, zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Outcome, Unknown
 from zab_chaos.node.tree.primary import Primary
@@ -26,15 +26,15 @@ def set_txn(client: int, seq: int, value: bytes, *, node: int = NODE, life: int 
     return encode(Txn(Origin(node, life, client, seq), SetTxn("/k", value, 1)))
 
 
-def make(seen: Zxid = ZERO, fence: int = 0, **limits: int) -> Sessions:
-    sessions = Sessions(NODE, LIFE, Tree(), **limits)
+def make(seen: Zxid = ZERO, fence: int = 0, **limits: int) -> ClientSessions:
+    sessions = ClientSessions(NODE, LIFE, Tree(), **limits)
     sessions.deliver(z(1), [KEY])
     sessions.join(z(1))
     sessions.hello(ME, seen, fence)
     return sessions
 
 
-def told(sessions: Sessions, client: int = ME) -> list[tuple[int, Outcome]]:
+def told(sessions: ClientSessions, client: int = ME) -> list[tuple[int, Outcome]]:
     return dict(sessions.answers()).get(client, [])
 
 
@@ -344,7 +344,7 @@ def test_answers_to_an_earlier_connection_are_not_told_to_the_next() -> None:
 def test_writes_reads_and_errors_of_two_clients_in_their_orders() -> None:
     """The whole walk on one node that is its own leader, delivering one transaction at a time."""
     tree = Tree()
-    sessions, primary = Sessions(NODE, LIFE, tree), Primary(tree)
+    sessions, primary = ClientSessions(NODE, LIFE, tree), Primary(tree)
     sessions.join(ZERO)
     for client in (ME, YOU):
         sessions.hello(client, ZERO)
@@ -381,7 +381,7 @@ def fence_txn(client: int, seq: int, *, node: int = NODE) -> bytes:
 
 
 def test_nothing_is_read_before_the_node_has_joined_a_leader_and_has_caught_up_with_it() -> None:
-    sessions = Sessions(NODE, LIFE, Tree())
+    sessions = ClientSessions(NODE, LIFE, Tree())
     sessions.deliver(z(1), [KEY])
     sessions.hello(ME, ZERO)
     sessions.receive(ME, [(1, Get("/k")), (2, Set("/k", b"2"))])

@@ -13,7 +13,7 @@ import zmq
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkUp, Received, Refused
 from zab_chaos.node.net import keys
@@ -40,7 +40,7 @@ class FakePeer:
         self.inbox.bind(f"tcp://127.0.0.1:{port}")
         self.out.connect(f"tcp://127.0.0.1:{target}")
 
-    def header(self, kind: Kind, sequence: int = 0, **other: int) -> Header:
+    def header(self, kind: FrameKind, sequence: int = 0, **other: int) -> FrameHeader:
         fields = {
             "cluster": frame.cluster_hash("test"),
             "kind": kind,
@@ -52,15 +52,15 @@ class FakePeer:
             "sequence": sequence,
             "length": 0,
         }
-        return Header(**(fields | other))
+        return FrameHeader(**(fields | other))
 
     def say(self, sequence: int, *messages: Any, **other: int) -> None:
-        self.out.send(frame.pack(self.header(Kind.MESSAGES, sequence, **other), list(messages)))
+        self.out.send(frame.pack(self.header(FrameKind.MESSAGES, sequence, **other), list(messages)))
 
     def welcome(self, **other: int) -> None:
-        self.out.send(frame.pack(self.header(Kind.WELCOME, **other), []))
+        self.out.send(frame.pack(self.header(FrameKind.WELCOME, **other), []))
 
-    def heard(self) -> list[tuple[Header, list[Any]]]:
+    def heard(self) -> list[tuple[FrameHeader, list[Any]]]:
         """Everything that has arrived here so far."""
         got = []
         while self.inbox.poll(0):

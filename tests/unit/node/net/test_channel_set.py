@@ -7,7 +7,7 @@ import msgspec
 
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.channels import AGAIN_NS, LAST_FRAMES_NS, NEVER, ChannelSet
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.config import Limits
 from zab_chaos.node.events import LinkDown, LinkUp, Received
 
@@ -21,7 +21,7 @@ class FakePipe:
     def __init__(self) -> None:
         self.takes = False
         self.closed = False
-        self.sent: list[Header] = []
+        self.sent: list[FrameHeader] = []
 
     def send(self, data: bytes) -> bool:
         if self.takes:
@@ -51,7 +51,7 @@ class Node:
     def pipe(self) -> FakePipe:
         return self.pipes[-1]
 
-    def hear(self, kind: Kind, *messages: str, session: int = 1, sequence: int = 0) -> list[Any]:
+    def hear(self, kind: FrameKind, *messages: str, session: int = 1, sequence: int = 0) -> list[Any]:
         header = (frame.cluster_hash("test"), kind, 2, 1, 1, 1, session, sequence)
         return self.channels.receive(deque([frame.pack(header, list(messages))]))
 
@@ -59,7 +59,7 @@ class Node:
         """Connected, and the session is up."""
         self.pipe.takes = True
         self.channels.connected(2)
-        assert self.hear(Kind.WELCOME) == [LinkUp(2, 1)]
+        assert self.hear(FrameKind.WELCOME) == [LinkUp(2, 1)]
 
 
 def test_without_a_connection_nothing_is_said_until_there_is_one() -> None:
@@ -68,7 +68,7 @@ def test_without_a_connection_nothing_is_said_until_there_is_one() -> None:
     assert node.channels.wakes_at() > NEVER // 2
     node.pipe.takes = True
     node.channels.connected(2)
-    assert [header.kind for header in node.pipe.sent] == [Kind.HELLO]
+    assert [header.kind for header in node.pipe.sent] == [FrameKind.HELLO]
     assert node.channels.wakes_at() == MS + HEARTBEAT_MS * MS
 
 
@@ -81,14 +81,14 @@ def test_a_new_connection_that_does_not_take_the_greeting_is_tried_again_soon() 
     node.channels.tick(MS + AGAIN_NS - 1, 0)
     assert not node.pipe.sent
     node.channels.tick(MS + AGAIN_NS, 0)
-    assert [header.kind for header in node.pipe.sent] == [Kind.HELLO]
+    assert [header.kind for header in node.pipe.sent] == [FrameKind.HELLO]
 
 
 def test_a_lost_connection_ends_the_session_when_the_last_frames_are_taken_whatever_the_nodes_clock_shows() -> None:
     node = Node()
     node.join()
     node.channels.lost(2, host_ns=0)
-    assert node.hear(Kind.MESSAGES, "last words") == [Received(2, ["last words"])]
+    assert node.hear(FrameKind.MESSAGES, "last words") == [Received(2, ["last words"])]
     node.channels.send(2, ["to nobody"])
     node.channels.tick(10**15, LAST_FRAMES_NS - 1)
     assert not node.channels.untold
@@ -96,14 +96,14 @@ def test_a_lost_connection_ends_the_session_when_the_last_frames_are_taken_whate
     assert node.channels.receive(deque()) == [LinkDown(2, 1, "the connection to the peer ended")]
     assert node.pipes[0].closed
     assert not node.channels.losing
-    assert Kind.MESSAGES not in {header.kind for header in node.pipes[0].sent}
+    assert FrameKind.MESSAGES not in {header.kind for header in node.pipes[0].sent}
 
 
 def test_what_waits_behind_a_linkdown_stays_untaken_until_the_next_call() -> None:
     node = Node()
     node.join()
-    header = (frame.cluster_hash("test"), Kind.WELCOME, 2, 1, 1, 1, 2, 0)
-    frames = deque([frame.pack(header, []), frame.pack((*header[:1], Kind.MESSAGES, *header[2:]), ["new"])])
+    header = (frame.cluster_hash("test"), FrameKind.WELCOME, 2, 1, 1, 1, 2, 0)
+    frames = deque([frame.pack(header, []), frame.pack((*header[:1], FrameKind.MESSAGES, *header[2:]), ["new"])])
     assert node.channels.receive(frames) == [LinkDown(2, 1, "the peer opened a new session")]
     assert len(frames) == 1
     assert node.channels.receive(frames) == [LinkUp(2, 2), Received(2, ["new"])]

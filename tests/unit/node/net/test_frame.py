@@ -10,17 +10,17 @@ import pytest
 
 from zab_chaos.node.channel import frame
 from zab_chaos.node.channel.frame import HEADER_BYTES, BadFrame
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.core.messages import Ack, Message, Propose, Run, Vote
 from zab_chaos.node.core.zxid import zxid
 
 CLUSTER = frame.cluster_hash("ours")
 LIMIT = 2**20
 DECODER: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[Message])
-HEADER = Header(CLUSTER, Kind.MESSAGES, 2, 1, 5, 7, 3, 11, 0)
+HEADER = FrameHeader(CLUSTER, FrameKind.MESSAGES, 2, 1, 5, 7, 3, 11, 0)
 
 
-def read(data: bytes) -> tuple[Header, list[Any]]:
+def read(data: bytes) -> tuple[FrameHeader, list[Any]]:
     header = frame.parse(data, CLUSTER, 1, LIMIT)
     return header, frame.messages(data, header, DECODER)
 
@@ -46,8 +46,8 @@ def test_what_is_packed_is_read_again() -> None:
     assert got == messages
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.THANKS])
-def test_a_greeting_is_an_empty_array(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [FrameKind.HELLO, FrameKind.WELCOME, FrameKind.THANKS])
+def test_a_greeting_is_an_empty_array(kind: FrameKind) -> None:
     data = bytes(frame.pack(HEADER._replace(kind=kind, to=0), []))
     header, got = read(data)
     assert (header.kind, header.to, header.length, got) == (kind, 0, 1, [])

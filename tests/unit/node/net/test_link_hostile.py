@@ -8,7 +8,7 @@ import zmq
 
 from tests.unit.node.net.conftest import send_unless_turned_away
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.header import Kind
+from zab_chaos.node.channel.header import FrameKind
 from zab_chaos.node.events import LinkDown, LinkUp, Received, Refused
 from zab_chaos.node.net.keys import Keys
 
@@ -38,7 +38,7 @@ def test_frames_of_an_older_session_are_dropped_and_the_peer_learns_the_new_one(
     greeted.say(0, "too late")
     net.until(lambda: net.links[1].frames[2] == before + 1)
     heard: list[Any] = []
-    net.until(lambda: heard.extend(fake_heard(greeted)) or (2, Kind.HELLO) in heard)
+    net.until(lambda: heard.extend(fake_heard(greeted)) or (2, FrameKind.HELLO) in heard)
     assert net.messages(1, 2) == []
 
 
@@ -48,19 +48,19 @@ def fake_heard(fake: Any) -> list[tuple[int, int]]:
 
 def bad_frames(fake: Any) -> dict[str, tuple[bytes, str, int | None]]:
     """What is sent, what is said of it, and whose session it closes."""
-    good = bytes(frame.pack(fake.header(Kind.MESSAGES), ["hello"]))
+    good = bytes(frame.pack(fake.header(FrameKind.MESSAGES), ["hello"]))
     return {
         "empty": (b"", "truncated: 0 bytes", None),
         "truncated header": (good[:20], "truncated: 20 bytes", None),
         "noise": (bytes(range(256)), "not a frame of this protocol", None),
         "truncated": (good[:-2], "bytes of payload announced", 2),
         "checksum": (good[:-1] + b"\x00", "the checksum does not fit", 2),
-        "foreign": (bytes(frame.pack(fake.header(Kind.MESSAGES, cluster=1), [])), "another ensemble", None),
-        "misrouted": (bytes(frame.pack(fake.header(Kind.MESSAGES, receiver=3), [])), "addressed to node 3", 2),
-        "unknown sender": (bytes(frame.pack(fake.header(Kind.MESSAGES, sender=9), [])), "node 9 is no peer", None),
-        "from myself": (bytes(frame.pack(fake.header(Kind.MESSAGES, sender=1), [])), "node 1 is no peer", None),
-        "undecodable": (bytes(frame.pack(fake.header(Kind.MESSAGES), [[1.5]])), "cannot be decoded", 2),
-        "oversized": (bytes(frame.pack(fake.header(Kind.MESSAGES), ["x" * 60_000])), "oversized: 60", 2),
+        "foreign": (bytes(frame.pack(fake.header(FrameKind.MESSAGES, cluster=1), [])), "another ensemble", None),
+        "misrouted": (bytes(frame.pack(fake.header(FrameKind.MESSAGES, receiver=3), [])), "addressed to node 3", 2),
+        "unknown sender": (bytes(frame.pack(fake.header(FrameKind.MESSAGES, sender=9), [])), "node 9 is no peer", None),
+        "from myself": (bytes(frame.pack(fake.header(FrameKind.MESSAGES, sender=1), [])), "node 1 is no peer", None),
+        "undecodable": (bytes(frame.pack(fake.header(FrameKind.MESSAGES), [[1.5]])), "cannot be decoded", 2),
+        "oversized": (bytes(frame.pack(fake.header(FrameKind.MESSAGES), ["x" * 60_000])), "oversized: 60", 2),
     }
 
 
@@ -130,7 +130,7 @@ def test_strangers_are_counted_and_get_nothing_in(net: Any, greeted: Any, pair: 
         if pair is not None:
             pair.client(stranger)
         stranger.connect(f"tcp://127.0.0.1:{net.ports[1]}")
-        send_unless_turned_away(stranger, frame.pack(greeted.header(Kind.MESSAGES), ["let me in"]))
+        send_unless_turned_away(stranger, frame.pack(greeted.header(FrameKind.MESSAGES), ["let me in"]))
         net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].what == "stranger"
     assert "does not hold the run's key for links" in net.refused(1)[0].why
@@ -150,7 +150,7 @@ def test_noise_on_the_port_disturbs_nobody(net: Any, greeted: Any) -> None:
 
 def test_a_life_that_cannot_be_does_not_shut_out_the_peer(net: Any, greeted: Any) -> None:
     """What is larger than every later life would be the last that is ever heard."""
-    greeted.out.send(frame.pack(greeted.header(Kind.HELLO, incarnation=2**64 - 1, to=0), []))
+    greeted.out.send(frame.pack(greeted.header(FrameKind.HELLO, incarnation=2**64 - 1, to=0), []))
     net.until(lambda: bool(net.refused(1)))
     assert net.refused(1)[0].why == f"life {2**64 - 1} is out of range"
     assert not net.up(1, 2)

@@ -3,21 +3,21 @@
 from typing import Any
 
 from zab_chaos.node.channel.channels import ChannelSet
-from zab_chaos.node.channel.header import Header, Kind
-from zab_chaos.node.channel.runs import ChannelRun, Runs
-from zab_chaos.node.channel.session import Outcome, Session
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.runs import ChannelRun, FrameRuns
+from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
 from zab_chaos.node.events import LinkDown
 
 
-class RawSession(Session):
+class RawSession(ChannelSession):
     """Takes every frame of messages, as a ZeroMQ socket does."""
 
-    def receive(self, header: Header) -> Outcome:
-        if header.kind != Kind.MESSAGES:
+    def receive(self, header: FrameHeader) -> FrameOutcome:
+        if header.kind != FrameKind.MESSAGES:
             return super().receive(header)
         opened, self.up = not self.up, True
         self.expected = header.sequence + 1
-        return Outcome(opened=opened, accepted=True)
+        return FrameOutcome(opened=opened, accepted=True)
 
 
 class RawChannels(ChannelSet):
@@ -34,9 +34,9 @@ class RawChannels(ChannelSet):
 
 
 def test_an_unbroken_run_is_one_run() -> None:
-    runs = Runs()
+    runs = FrameRuns()
     for sequence in range(5):
-        runs.took(2, 1, 7, sequence)
+        runs.add(2, 1, 7, sequence)
     assert runs.fetch() == []
     runs.end(2, "closed")
     runs.end(2, "closed")
@@ -45,10 +45,10 @@ def test_an_unbroken_run_is_one_run() -> None:
 
 
 def test_gaps_repeats_and_other_sessions_end_a_run() -> None:
-    runs = Runs()
+    runs = FrameRuns()
     for incarnation, session, sequence in ((1, 7, 0), (1, 7, 2), (1, 7, 2), (1, 8, 3), (2, 8, 4), (1, 7, 3)):
-        runs.took(2, incarnation, session, sequence)
-    runs.took(3, 1, 1, 0)
+        runs.add(2, incarnation, session, sequence)
+    runs.add(3, 1, 1, 0)
     runs.end_all()
     assert runs.fetch() == [
         ChannelRun(2, 1, 7, 0, 0, "gap"),

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from zab_chaos.node.channel.header import Header, Kind
-from zab_chaos.node.channel.session import Outcome, Session
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
+from zab_chaos.node.channel.session import ChannelSession, FrameOutcome
 
-Frame = tuple[Header, str | None]
+Frame = tuple[FrameHeader, str | None]
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Wire:
 class Node:
     """A session, the connection it sends through, and a server that says something as soon as it may."""
 
-    def __init__(self, name: int, session_type: type[Session], eager: bool) -> None:
+    def __init__(self, name: int, session_type: type[ChannelSession], eager: bool) -> None:
         self.name, self.session_type, self.eager = name, session_type, eager
         self.life = 0
         self.out = Wire()
@@ -42,9 +42,9 @@ class Node:
         self.taken = []
         self.out.connected = False
 
-    def header(self, kind: Kind) -> Header:
+    def header(self, kind: FrameKind) -> FrameHeader:
         s = self.session
-        return Header(0, kind, self.name, 3 - self.name, s.mine, s.theirs, s.number, s.sent, 0)
+        return FrameHeader(0, kind, self.name, 3 - self.name, s.mine, s.theirs, s.number, s.sent, 0)
 
     def greet(self) -> None:
         if self.out.connected:
@@ -60,7 +60,7 @@ class Node:
             return
         text = f"{self.name}/{s.mine}/{s.number}/{s.sent}"
         self.sent.setdefault((s.mine, s.theirs, s.number), []).append(text)
-        self.out.frames.append((self.header(Kind.MESSAGES), text))
+        self.out.frames.append((self.header(FrameKind.MESSAGES), text))
         s.sent += 1
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Node:
 
     def receive(self, frame: Frame) -> None:
         header, text = frame
-        outcome: Outcome = self.session.receive(header)
+        outcome: FrameOutcome = self.session.receive(header)
         if outcome.closed is not None:
             self.redial()
         if outcome.accepted:
@@ -104,7 +104,7 @@ def check_channel(receiver: Node, sender: Node) -> None:
 
 
 class World:
-    def __init__(self, seed: int, session_type: type[Session] = Session, eager: bool = False) -> None:
+    def __init__(self, seed: int, session_type: type[ChannelSession] = ChannelSession, eager: bool = False) -> None:
         self.rng = random.Random(seed)
         self.nodes = [Node(1, session_type, eager), Node(2, session_type, eager)]
         self.old: list[tuple[int, Frame]] = []  # frames that the network may play again, with their target
@@ -197,36 +197,36 @@ def test_no_seed_breaks_a_channel_and_every_seed_converges(batch: int, eager: bo
     assert taken > 40 * 10, "hardly anything was received: the test does not test"
 
 
-class TakesGaps(Session):
-    def receive(self, header: Header) -> Outcome:
-        if header.kind == Kind.MESSAGES and header.session == self.number and header.sequence > self.expected:
+class TakesGaps(ChannelSession):
+    def receive(self, header: FrameHeader) -> FrameOutcome:
+        if header.kind == FrameKind.MESSAGES and header.session == self.number and header.sequence > self.expected:
             self.expected = header.sequence
         return super().receive(header)
 
 
-class TakesRepeats(Session):
-    def receive(self, header: Header) -> Outcome:
-        if header.kind == Kind.MESSAGES and header.session == self.number and header.sequence < self.expected:
-            return Outcome(accepted=True)
+class TakesRepeats(ChannelSession):
+    def receive(self, header: FrameHeader) -> FrameOutcome:
+        if header.kind == FrameKind.MESSAGES and header.session == self.number and header.sequence < self.expected:
+            return FrameOutcome(accepted=True)
         return super().receive(header)
 
 
-class TakesOldSessions(Session):
-    def receive(self, header: Header) -> Outcome:
-        if header.kind == Kind.MESSAGES and header.to == self.mine and header.session < self.number:
-            return Outcome(accepted=True)
+class TakesOldSessions(ChannelSession):
+    def receive(self, header: FrameHeader) -> FrameOutcome:
+        if header.kind == FrameKind.MESSAGES and header.to == self.mine and header.session < self.number:
+            return FrameOutcome(accepted=True)
         return super().receive(header)
 
 
-class TakesOldLives(Session):
-    def receive(self, header: Header) -> Outcome:
-        if header.kind == Kind.MESSAGES and 0 < header.to < self.mine:
-            return Outcome(accepted=True)
+class TakesOldLives(ChannelSession):
+    def receive(self, header: FrameHeader) -> FrameOutcome:
+        if header.kind == FrameKind.MESSAGES and 0 < header.to < self.mine:
+            return FrameOutcome(accepted=True)
         return super().receive(header)
 
 
 @pytest.mark.parametrize("broken", [TakesGaps, TakesRepeats, TakesOldSessions, TakesOldLives])
-def test_the_model_catches_a_session_that_does_not_check(broken: type[Session]) -> None:
+def test_the_model_catches_a_session_that_does_not_check(broken: type[ChannelSession]) -> None:
     caught = 0
     for seed in range(30):
         world = World(seed, broken)
@@ -238,14 +238,14 @@ def test_the_model_catches_a_session_that_does_not_check(broken: type[Session]) 
     assert caught > 0
 
 
-class UpWhenAddressed(Session):
+class UpWhenAddressed(ChannelSession):
     """Up as soon as a frame carries this node's life: before its own connection is known to stand."""
 
-    def receive(self, header: Header) -> Outcome:
+    def receive(self, header: FrameHeader) -> FrameOutcome:
         outcome = super().receive(header)
         if not self.up and header.to == self.mine and header.session == self.number:
             self.up = True
-            return Outcome(outcome.closed, opened=True, accepted=outcome.accepted, answer=outcome.answer)
+            return FrameOutcome(outcome.closed, opened=True, accepted=outcome.accepted, answer=outcome.answer)
         return outcome
 
 
@@ -286,23 +286,23 @@ def test_restarts_and_resets_agree_again_on_a_larger_number(who: tuple[int, ...]
 
 
 def test_an_end_is_not_up_before_it_was_heard() -> None:
-    session = Session(5)
-    hello = Header(0, Kind.HELLO, 2, 1, 9, 0, 1, 0, 0)
-    assert session.receive(hello) == Outcome(answer=True)
-    assert session.greeting == Kind.WELCOME
+    session = ChannelSession(5)
+    hello = FrameHeader(0, FrameKind.HELLO, 2, 1, 9, 0, 1, 0, 0)
+    assert session.receive(hello) == FrameOutcome(answer=True)
+    assert session.greeting == FrameKind.WELCOME
     assert not session.up
-    assert session.receive(hello._replace(to=5)) == Outcome(answer=True)
+    assert session.receive(hello._replace(to=5)) == FrameOutcome(answer=True)
     assert not session.up
-    assert session.receive(hello._replace(to=5, kind=Kind.WELCOME)) == Outcome(opened=True, answer=True)
-    assert session.greeting == Kind.THANKS
-    assert session.receive(hello._replace(to=5, kind=Kind.THANKS)) == Outcome()
+    assert session.receive(hello._replace(to=5, kind=FrameKind.WELCOME)) == FrameOutcome(opened=True, answer=True)
+    assert session.greeting == FrameKind.THANKS
+    assert session.receive(hello._replace(to=5, kind=FrameKind.THANKS)) == FrameOutcome()
 
 
-def up_session() -> tuple[Session, Header]:
-    session = Session(5)
-    welcome = Header(0, Kind.WELCOME, 2, 1, 9, 5, 1, 0, 0)
+def up_session() -> tuple[ChannelSession, FrameHeader]:
+    session = ChannelSession(5)
+    welcome = FrameHeader(0, FrameKind.WELCOME, 2, 1, 9, 5, 1, 0, 0)
     assert session.receive(welcome).opened
-    return session, welcome._replace(kind=Kind.MESSAGES)
+    return session, welcome._replace(kind=FrameKind.MESSAGES)
 
 
 def test_a_gap_and_a_repeat_close_the_session_and_say_so() -> None:
@@ -317,33 +317,33 @@ def test_a_gap_and_a_repeat_close_the_session_and_say_so() -> None:
 def test_a_greeting_shows_a_hole_at_the_end() -> None:
     session, first = up_session()
     session.receive(first)
-    assert session.receive(first._replace(kind=Kind.THANKS, sequence=1)) == Outcome()
-    assert session.receive(first._replace(kind=Kind.THANKS, sequence=3)).closed == "frames 1 to 2 are missing"
+    assert session.receive(first._replace(kind=FrameKind.THANKS, sequence=1)) == FrameOutcome()
+    assert session.receive(first._replace(kind=FrameKind.THANKS, sequence=3)).closed == "frames 1 to 2 are missing"
 
 
 @pytest.mark.parametrize("change", [{"to": 4}, {"to": 6}, {"incarnation": 8}, {"session": 0}])
 def test_frames_of_other_lives_and_older_sessions_change_nothing(change: dict[str, int]) -> None:
     session, first = up_session()
-    assert session.receive(first._replace(**change)) == Outcome()
+    assert session.receive(first._replace(**change)) == FrameOutcome()
     assert (session.number, session.up, session.expected) == (1, True, 0)
 
 
 def test_a_newer_life_closes_the_session_and_a_larger_number_is_adopted() -> None:
     session, first = up_session()
-    restarted = first._replace(kind=Kind.HELLO, incarnation=10, to=0, session=1)
+    restarted = first._replace(kind=FrameKind.HELLO, incarnation=10, to=0, session=1)
     assert session.receive(restarted).closed == "the peer has started again"
     assert (session.number, session.theirs, session.up) == (2, 10, False)
-    assert session.receive(restarted._replace(session=7)) == Outcome("the peer opened a new session", answer=True)
+    assert session.receive(restarted._replace(session=7)) == FrameOutcome("the peer opened a new session", answer=True)
     assert session.number == 7
 
 
 def test_two_ends_that_only_know_each_others_former_lives_meet() -> None:
-    one, two = Session(3), Session(4)
+    one, two = ChannelSession(3), ChannelSession(4)
     one.theirs, two.theirs = 3, 1  # by old frames of node 2's life 3 and node 1's life 1
-    from_one = Header(0, Kind.HELLO, 1, 2, 3, 3, 1, 0, 0)
+    from_one = FrameHeader(0, FrameKind.HELLO, 1, 2, 3, 3, 1, 0, 0)
     two.receive(from_one)
     assert two.theirs == 3
-    one.receive(Header(0, two.greeting, 2, 1, 4, two.theirs, two.number, 0, 0))
+    one.receive(FrameHeader(0, two.greeting, 2, 1, 4, two.theirs, two.number, 0, 0))
     assert one.theirs == 4
 
 

@@ -14,7 +14,7 @@ from tests.unit.node.net.conftest import send_unless_turned_away
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.node.__main__ import live
 from zab_chaos.node.channel import frame
-from zab_chaos.node.channel.header import Header, Kind
+from zab_chaos.node.channel.header import FrameHeader, FrameKind
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.keys import KeyFiles, Keys
@@ -103,7 +103,7 @@ def test_a_key_opens_the_port_of_its_purpose_and_who_holds_another_is_traced(nod
 
 
 def test_frames_forged_with_the_clients_key_do_not_arrive(node: Node) -> None:
-    forged = Header(frame.cluster_hash("test"), Kind.HELLO, 2, 1, 2**62, 0, 1, 0, 0)
+    forged = FrameHeader(frame.cluster_hash("test"), FrameKind.HELLO, 2, 1, 2**62, 0, 1, 0, 0)
     with node.call("links", zmq.PUSH, keys.load(node.files.clients)) as socket:
         send_unless_turned_away(socket, frame.pack(forged, []))
         node.until(lambda: bool(node.refused()))

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.node.store.shelf import Legal, Model, a_life, born, files, freeze, keep, recover, told, txns
 from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, TruncRecord
 from zab_chaos.node.core.zxid import zxid
-from zab_chaos.node.store import frame
+from zab_chaos.node.store import log_record
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.errors import Corrupt, CorruptLog, CorruptSnapshot
-from zab_chaos.node.store.frame import Kind
+from zab_chaos.node.store.log_record import RecordKind
 from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.segment import salt
 from zab_chaos.node.store.store import Store
@@ -154,16 +154,19 @@ def test_a_snapshot_behind_the_log_is_read_before_it_is_trusted(tmp_path: Path) 
         read(content)
 
 
-def item(kind: int, argument: int, payload: bytes = b"") -> frame.Item:
+def item(kind: int, argument: int, payload: bytes = b"") -> log_record.Item:
     return kind, argument, payload, crc32(payload)
 
 
 NONSENSE = {
-    "sync 3 where sync 4": ([item(Kind.EPOCH, 9)], 3),
+    "sync 3 where sync 4": ([item(RecordKind.EPOCH, 9)], 3),
     "kind 42": ([item(42, 9)], 4),
-    "CHECKPOINT": ([item(Kind.CHECKPOINT, 9)], 4),
-    "1:2 can't follow 1:2": ([item(Kind.TXN, zxid(1, 2), b"again")], 4),
-    "EPOCH inside a group": ([item(Kind.TRUNC, zxid(1, 1)), item(Kind.EPOCH, 9), item(Kind.NEWLEADER, 9)], 4),
+    "CHECKPOINT": ([item(RecordKind.CHECKPOINT, 9)], 4),
+    "1:2 can't follow 1:2": ([item(RecordKind.TXN, zxid(1, 2), b"again")], 4),
+    "EPOCH inside a group": (
+        [item(RecordKind.TRUNC, zxid(1, 1)), item(RecordKind.EPOCH, 9), item(RecordKind.NEWLEADER, 9)],
+        4,
+    ),
 }
 
 
@@ -177,7 +180,7 @@ def test_a_record_that_makes_no_sense_is_refused(why: str, tmp_path: Path) -> No
     data = files(tmp_path)["log-00000001"]
     end = len(data.rstrip(b"\0"))
     items, batch = NONSENSE[why]
-    forged = data[:end] + frame.encode(items, batch, salt(1), end)[0]
+    forged = data[:end] + log_record.encode(items, batch, salt(1), end)[0]
     with pytest.raises(CorruptLog, match=why) as raised:
         read({"log-00000001": forged.ljust(len(data), b"\0")})
     assert end <= raised.value.offset < len(forged)

@@ -31,13 +31,13 @@ from zab_chaos.node.core.ready import (
 from zab_chaos.node.core.zxid import ZERO, zxid
 from zab_chaos.node.store.disk import Disk, OrdinaryDisk
 from zab_chaos.node.store.errors import CorruptLog, CorruptSnapshot
-from zab_chaos.node.store.frame import Frame
+from zab_chaos.node.store.log_record import StoredRecord
 from zab_chaos.node.store.reader import SegmentReader, without_zeros
-from zab_chaos.node.store.recovery import Recovery, Report
+from zab_chaos.node.store.recovery import Recovery, RecoveryReport
 from zab_chaos.node.store.store import Store
 
 
-def reopen(disk: Disk, bootstrap: bool = False) -> tuple[Store, Report, object]:
+def reopen(disk: Disk, bootstrap: bool = False) -> tuple[Store, RecoveryReport, object]:
     store, recovered, report = Store.open(disk, bootstrap=bootstrap, segment_bytes=SEGMENT)
     return store, report, told(recovered)
 
@@ -46,7 +46,7 @@ def reopen(disk: Disk, bootstrap: bool = False) -> tuple[Store, Report, object]:
 def test_a_life_comes_back_whole(make: type, tmp_path: Path) -> None:
     model = Model()
     store, recovered, report = Store.open(make(tmp_path), bootstrap=True, segment_bytes=SEGMENT)
-    assert (told(recovered), report) == (model.legal(), Report(kind="fresh"))
+    assert (told(recovered), report) == (model.legal(), RecoveryReport(kind="fresh"))
     a_life(store, model)
     store.close()
     for _ in range(3):
@@ -380,7 +380,7 @@ def test_a_store_can_put_the_epoch_before_the_history(tmp_path: Path) -> None:
 class KeepsTorn(SegmentReader):
     """The bug of a log without checksums: a torn record is read as valid."""
 
-    def unfinished(self, found: Frame) -> Frame | None:
+    def unfinished(self, found: StoredRecord) -> StoredRecord | None:
         return found
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.unit.node.store.shelf import Legal, Model, files, keep, lay_out, prefixes, recover, told, txns
 from zab_chaos.node.core.ready import EpochRecord, NewLeaderRecord, Record, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
-from zab_chaos.node.store import frame
+from zab_chaos.node.store import log_record
 from zab_chaos.node.store.disk import OrdinaryDisk
 from zab_chaos.node.store.disk_faults import PAGE
 from zab_chaos.node.store.errors import CorruptLog
-from zab_chaos.node.store.frame import SECTOR
+from zab_chaos.node.store.log_record import SECTOR
 from zab_chaos.node.store.recovery import Recovery
 from zab_chaos.node.store.segment import CHECKPOINT_BYTES
 from zab_chaos.node.store.store import Store
@@ -29,7 +29,9 @@ class Torn:
         store, _, _ = Store.open(OrdinaryDisk(folder), bootstrap=True, segment_bytes=segment)
         model = Model()
         fill = start - CHECKPOINT_BYTES
-        length = next(n for n in range(fill) if frame.end_of(CHECKPOINT_BYTES, n + frame.OVERHEAD_BYTES) == start)
+        length = next(
+            n for n in range(fill) if log_record.end_of(CHECKPOINT_BYTES, n + log_record.OVERHEAD_BYTES) == start
+        )
         keep(store, model, txns(zxid(1, 1), b"f" * length))
         self.before = (folder / NAME).read_bytes()
         self.legal = prefixes(model, batch)
@@ -158,7 +160,7 @@ def test_a_sector_of_an_earlier_batch_that_is_gone_is_damage(tmp_path: Path) -> 
     store.close()
     data = files(tmp_path)[NAME]
     left = prefixes(Model(), [txns(zxid(1, 1), b"a" * 1500, b"b" * 700)])
-    last = frame.end_of(CHECKPOINT_BYTES, 1500 + frame.OVERHEAD_BYTES)
+    last = log_record.end_of(CHECKPOINT_BYTES, 1500 + log_record.OVERHEAD_BYTES)
     for sector in range(len(data.rstrip(b"\0")) // SECTOR + 1):
         start, end = sector * SECTOR, (sector + 1) * SECTOR
         holed = data[:start] + bytes(SECTOR) + data[end:]

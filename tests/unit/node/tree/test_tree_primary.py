@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from zab_chaos.node.core.zxid import Zxid, zxid
-from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, stated
+from zab_chaos.node.tree.outcomes import Failed, Ok, Stat, outcome_of
 from zab_chaos.node.tree.primary import Primary
 from zab_chaos.node.tree.refusal import Refusal
 from zab_chaos.node.tree.requests import (
@@ -160,7 +160,7 @@ def test_a_multis_steps_see_those_before_them(leader: Leader) -> None:
     )
     assert isinstance(change, MultiTxn)
     stats = [Stat("/a", 0), Stat("/a", 1), Stat("/a", 1), Stat("/a/b", 0), Stat("/a/b", None)]
-    assert stated(zxid(1, 1), change) == Ok(zxid(1, 1), steps=stats)
+    assert outcome_of(zxid(1, 1), change) == Ok(zxid(1, 1), steps=stats)
     leader.deliver()
     assert leader.tree.read(Get("/a")) == Ok(zxid(1, 1), 1, data=b"1")
 

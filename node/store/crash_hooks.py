@@ -8,15 +8,15 @@ CrashHook = Callable[[str, str], None]
 """Called as hook(step, what): step is before-write, after-write, before-sync, after-sync, after-rename or after-remove; what
 is EPOCH, TXN, TRUNC, SNAP, NEWLEADER, MEMBER (log records), SNAPSHOT (a snapshot's file) or SEGMENT (a file of the log: a new
 one, or the newest one, which each start writes again)."""
-Point = Callable[[str], None]
+StepHook = Callable[[str], None]
 
 
-def crash_points(crash: CrashHook | None, what: str) -> Point:
+def step_hook(crash: CrashHook | None, what: str) -> StepHook:
     """The hook for one thing that is written; without a hook, nothing happens."""
     return (lambda step: crash(step, what)) if crash is not None else (lambda _: None)
 
 
-def write_durably(file: DiskFile, data: bytes, ends: Sequence[int], point: Point) -> None:
+def write_durably(file: DiskFile, data: bytes, ends: Sequence[int], point: StepHook) -> None:
     """Append and sync; `ends` as for `DiskFile.write_all`. Raises OSError."""
     point("before-write")
     file.write_all(data, ends)
@@ -26,14 +26,14 @@ def write_durably(file: DiskFile, data: bytes, ends: Sequence[int], point: Point
     point("after-sync")
 
 
-def rename_durably(disk: Disk, old: str, new: str, point: Point) -> None:
+def rename_durably(disk: Disk, old: str, new: str, point: StepHook) -> None:
     """Raises OSError."""
     disk.rename(old, new)
     point("after-rename")
     disk.sync_directory()
 
 
-def remove_durably(disk: Disk, names: Sequence[str], point: Point) -> None:
+def remove_durably(disk: Disk, names: Sequence[str], point: StepHook) -> None:
     """All of them, with one sync: any of them may outlive the others. Raises OSError."""
     for name in names:
         disk.remove(name)

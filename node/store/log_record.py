@@ -34,7 +34,7 @@ from zab_chaos.node.core.ready import (
 from zab_chaos.node.core.zxid import Zxid
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record is; see `zab_chaos.node.core.ready` for what each means."""
 
     CHECKPOINT = 1
@@ -46,7 +46,7 @@ class Kind(IntEnum):
     MEMBER = 7
 
 
-KINDS = frozenset(Kind)
+KINDS = frozenset(RecordKind)
 LAST = 0x80  # in the kind: a batch's last record
 
 SECTOR = 512  # bytes; no disk writes less at once, and pages are whole sectors
@@ -62,13 +62,13 @@ HEADER_BYTES = _FULL.size
 OVERHEAD_BYTES = HEADER_BYTES + 1
 DIGEST = Struct("<Q")  # SNAP's payload: the running digest at its zxid
 
-TXN = int(Kind.TXN)  # what most records are, without a look at the enumeration
+TXN = int(RecordKind.TXN)  # what most records are, without a look at the enumeration
 
 Item = tuple[int, int, bytes, int]  # kind, argument, payload, the payload's CRC-32
 Other = EpochRecord | TruncRecord | SnapRecord | NewLeaderRecord | MemberRecord  # than transactions
 
 
-class Header(msgspec.Struct, frozen=True, gc=False):
+class RecordHeader(msgspec.Struct, frozen=True, gc=False):
     """A record's header whose checksum is right."""
 
     kind: int
@@ -79,7 +79,7 @@ class Header(msgspec.Struct, frozen=True, gc=False):
     payload_crc: int
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class StoredRecord(msgspec.Struct, frozen=True, gc=False):
     """A record as it was read, from `offset` up to `end`."""
 
     kind: int
@@ -105,33 +105,33 @@ def items(records: list[Record]) -> list[Item]:
 def _item(record: Other) -> Item:
     match record:
         case EpochRecord(epoch):
-            return Kind.EPOCH, epoch, b"", 0
+            return RecordKind.EPOCH, epoch, b"", 0
         case TruncRecord(keep):
-            return Kind.TRUNC, keep, b"", 0
+            return RecordKind.TRUNC, keep, b"", 0
         case SnapRecord(zxid, digest):
             payload = DIGEST.pack(digest)
-            return Kind.SNAP, zxid, payload, crc32(payload)
+            return RecordKind.SNAP, zxid, payload, crc32(payload)
         case NewLeaderRecord(epoch):
-            return Kind.NEWLEADER, epoch, b"", 0
+            return RecordKind.NEWLEADER, epoch, b"", 0
         case MemberRecord():
-            return Kind.MEMBER, 0, b"", 0
+            return RecordKind.MEMBER, 0, b"", 0
 
 
-def record_of(frame: Frame) -> Other:
+def record_of(stored: StoredRecord) -> Other:
     """The record in a frame that is no TXN. A SNAP's state is not in the log. Raises ValueError for a CHECKPOINT."""
-    argument = frame.argument
-    match frame.kind:
-        case Kind.EPOCH:
+    argument = stored.argument
+    match stored.kind:
+        case RecordKind.EPOCH:
             return EpochRecord(argument)
-        case Kind.TRUNC:
+        case RecordKind.TRUNC:
             return TruncRecord(Zxid(argument))
-        case Kind.SNAP:
-            return SnapRecord(Zxid(argument), DIGEST.unpack(frame.payload)[0], b"")
-        case Kind.NEWLEADER:
+        case RecordKind.SNAP:
+            return SnapRecord(Zxid(argument), DIGEST.unpack(stored.payload)[0], b"")
+        case RecordKind.NEWLEADER:
             return NewLeaderRecord(argument)
-        case Kind.MEMBER:
+        case RecordKind.MEMBER:
             return MemberRecord()
-    raise ValueError(f"a {Kind(frame.kind).name} has no place among the records")
+    raise ValueError(f"a {RecordKind(stored.kind).name} has no place among the records")
 
 
 def size(batch_items: list[Item]) -> int:
@@ -200,16 +200,16 @@ def pieces(data: bytes, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
         yield stop, data[start:stop]
 
 
-def header_at(data: bytes, offset: int, salt: int) -> Header | None:
+def header_at(data: bytes, offset: int, salt: int) -> RecordHeader | None:
     """The header that was written at `offset`, or None if what lies there is none."""
     return read_header(bytes_at(data, offset, HEADER_BYTES), 0, salt + offset)
 
 
-def read_header(records: bytes, start: int, seed: int) -> Header | None:
+def read_header(records: bytes, start: int, seed: int) -> RecordHeader | None:
     """The same where sector ends have been taken out. `seed`: of the header's CRC, salt and offset."""
     if start + HEADER_BYTES > len(records):
         return None
     kind, length, batch, argument, payload_crc, crc, mark = _FULL.unpack_from(records, start)
     if mark != MARK or crc != crc32(records[start : start + _HEAD.size], seed):
         return None
-    return Header(kind & ~LAST, bool(kind & LAST), length, batch, argument, payload_crc)
+    return RecordHeader(kind & ~LAST, bool(kind & LAST), length, batch, argument, payload_crc)
