@@ -19,7 +19,7 @@ from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.node.tree.outcomes import Ok
-from zab_chaos.pipeline.naming import digits
+from zab_chaos.pipeline.naming import format_number
 
 OURS = "zab-chaos"
 MIB = 2**20
@@ -256,7 +256,7 @@ def picture(report: Mapping[str, Any]) -> str | None:
             value = figures[name]["value"] if name in figures else 0.0
             length, y = (WIDTH - LEFT - RIGHT) * value / most, top + place * (BAR + 4)
             parts.append(f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{COLOURS[place % 2]}"/>')
-            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{digits(value)} {unit}", "start"))
+            parts.append(_text(LEFT + length + 6, y + BAR - 2, f"{format_number(value)} {unit}", "start"))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {36 + ROW * len(rows)}" role="img" '

@@ -24,7 +24,7 @@ from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.extras import MissingExtra, extra
 from zab_chaos.harness.machine import checkout, environment
 from zab_chaos.harness.machine.ports import HIGHEST, LOWEST, NoFreePortError, free_ports, release_ports
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.pipeline import java as jvm
 
 PYTHON = (3, 11)
@@ -75,7 +75,7 @@ def as_json(findings: list[Finding]) -> dict[str, Any]:
 
 def show(findings: list[Finding], console: Console) -> None:
     """Print a table, then the commands that fix what is missing."""
-    table = folding("", "", "")
+    table = wrapping_table("", "", "")
     table.show_header = False
     colours = {"ok": "green", "warning": "yellow", "missing": "bold red", "absent": "dim"}
     for finding in findings:
@@ -204,7 +204,7 @@ def java() -> Finding:
     try:
         return Finding("java", "ok", jvm.version(jvm.find()))
     except jvm.JavaMissing as error:
-        return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.remedy())
+        return Finding("java", "absent", f"only `zab analyze` needs it; {error}", jvm.install_command())
 
 
 def zookeeper() -> Finding:
@@ -212,7 +212,7 @@ def zookeeper() -> Finding:
     try:
         jvm.version(jvm.find("ZooKeeper", releases.OLDEST_JAVA), "ZooKeeper", releases.OLDEST_JAVA)
     except jvm.JavaMissing as error:
-        return Finding("zookeeper", "absent", f"only `--on zookeeper` needs it; {error}", jvm.remedy())
+        return Finding("zookeeper", "absent", f"only `--on zookeeper` needs it; {error}", jvm.install_command())
     if environment.package("kazoo") is None:
         words = "only `--on zookeeper` needs its client library, kazoo"
         return Finding("zookeeper", "absent", words, "pip install 'zab-chaos[zookeeper]'")

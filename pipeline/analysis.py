@@ -12,9 +12,9 @@ from zab_chaos.model.oracle import oracle
 from zab_chaos.model.verdict import Outcome, worst
 from zab_chaos.pipeline.campaign import summary
 from zab_chaos.pipeline.folders import Folder
-from zab_chaos.pipeline.ingest import Said, ingest
-from zab_chaos.pipeline.judging import Judge, Judged, judged
-from zab_chaos.pipeline.measure import measured
+from zab_chaos.pipeline.ingest import Progress, ingest
+from zab_chaos.pipeline.judging import Judge, JudgedRun, judge_runs
+from zab_chaos.pipeline.measure import measure_runs
 from zab_chaos.pipeline.tables import Rows
 
 
@@ -22,7 +22,7 @@ from zab_chaos.pipeline.tables import Rows
 class Analysis:
     """The result. `read`: how many runs were new or changed; `summary`: the content of summary.json."""
 
-    verdicts: list[Judged]
+    verdicts: list[JudgedRun]
     read: int
     summary: dict[str, Any]
 
@@ -33,7 +33,11 @@ class Analysis:
 
 
 def analyze(
-    spark: SparkSession, found: Sequence[Folder], out: Path, said: Said = lambda _: None, judge: Judge = oracle.judge
+    spark: SparkSession,
+    found: Sequence[Folder],
+    out: Path,
+    progress: Progress = lambda _: None,
+    judge: Judge = oracle.judge,
 ) -> Analysis:
     """Judge and measure these runs.
 
@@ -41,11 +45,11 @@ def analyze(
     results/README.md) and `summary.json`. Executors must see the runs and `out` under the same paths.
     """
     out = out.absolute()
-    done = ingest(spark, found, out / "tables", said)
-    verdicts = judged(spark, done.runs, judge, said)
+    done = ingest(spark, found, out / "tables", progress)
+    verdicts = judge_runs(spark, done.runs, judge, progress)
     sound = [it for it in verdicts if it.json["properties"]]
     rows = Rows(spark, out / "tables", [it.facts for it in sound])
-    numbers = measured(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound}, said)
+    numbers = measure_runs(rows, out / "metrics", {it.run: it.json["metrics"] for it in sound}, progress)
     rows.forget()
     for it in sound:
         it.json["metrics"] = numbers[it.run]

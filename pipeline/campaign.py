@@ -12,7 +12,7 @@ from statistics import mean, median
 from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, worst
-from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment
 from zab_chaos.pipeline.significance import within
 
@@ -48,7 +48,7 @@ NUMBERS = (
 )
 
 
-def summary(verdicts: Sequence[Judged]) -> dict[str, Any]:
+def summary(verdicts: Sequence[JudgedRun]) -> dict[str, Any]:
     """summary.json: the campaign's verdict, its runs worst first, and its numbers by scenario, ensemble size and fault."""
     ranked = sorted(verdicts, key=lambda it: (WORST_FIRST.index(it.verdict), it.path))
     overall = worst(it.verdict for it in verdicts)
@@ -56,7 +56,7 @@ def summary(verdicts: Sequence[Judged]) -> dict[str, Any]:
         "verdict": overall,
         "numbers": [asdict(number) for number in NUMBERS],
         "runs": [_run(it) for it in ranked],
-        "scenarios": _groups(verdicts, name_of),
+        "scenarios": _groups(verdicts, experiment_of),
         "sizes": _groups(verdicts, lambda it: f"{it.facts['nodes']} nodes"),
         "recovery": _recovery(verdicts),
         "catching_up": _catching_up(verdicts),
@@ -64,24 +64,24 @@ def summary(verdicts: Sequence[Judged]) -> dict[str, Any]:
     }
 
 
-def name_of(it: Judged) -> str:
+def experiment_of(it: JudgedRun) -> str:
     """The experiment that a run belongs to."""
     return experiment(str(it.facts["scenario"] or "(no name)"), it.facts["defect"])
 
 
-def interval(values: Sequence[float]) -> dict[str, Any]:
-    """`n`, `mean` and the half-width of its 95 % confidence interval (`within`; None for a single value)."""
+def mean_with_interval(values: Sequence[float]) -> dict[str, Any]:
+    """`n`, `mean` and the half-width of its 95 % confidence mean_with_interval (`within`; None for a single value)."""
     if len(values) < 2:
         return {"n": len(values), "mean": values[0] if values else None, "within": None}
     return {"n": len(values), "mean": mean(values), "within": within(values)}
 
 
-def values_of(name: str, group: Iterable[Judged]) -> list[float]:
+def values_of(name: str, group: Iterable[JudgedRun]) -> list[float]:
     """The values of a number, for the runs that have it."""
     return [value for it in group if (value := value_of(name, it)) is not None]
 
 
-def value_of(name: str, it: Judged) -> float | None:
+def value_of(name: str, it: JudgedRun) -> float | None:
     """The numbers of one run. `recovery_s` is the median over its faults; a fault that nothing was committed after has no time."""
     numbers = it.json["metrics"]
     if name == "recovery_s":
@@ -91,7 +91,7 @@ def value_of(name: str, it: Judged) -> float | None:
     return None if value is None else float(value)
 
 
-def _run(it: Judged) -> dict[str, Any]:
+def _run(it: JudgedRun) -> dict[str, Any]:
     names = ("acked", "acked_per_second", "latency_p50_ms", "latency_p99_ms", "longest_unavailability_s", "elections")
     return {
         "path": it.path, "scenario": it.facts["scenario"], "nodes": it.facts["nodes"], "seed": it.facts["seed"],
@@ -100,9 +100,9 @@ def _run(it: Judged) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _groups(verdicts: Sequence[Judged], key: Callable[[Judged], str]) -> list[dict[str, Any]]:
+def _groups(verdicts: Sequence[JudgedRun], key: Callable[[JudgedRun], str]) -> list[dict[str, Any]]:
     """Count the verdicts and average the numbers, by a key."""
-    groups: dict[str, list[Judged]] = {}
+    groups: dict[str, list[JudgedRun]] = {}
     for it in verdicts:
         groups.setdefault(key(it), []).append(it)
     return [
@@ -110,13 +110,13 @@ def _groups(verdicts: Sequence[Judged], key: Callable[[Judged], str]) -> list[di
             "name": name,
             "runs": len(group),
             "verdicts": dict(Counter(it.verdict for it in group)),
-            "numbers": {number.name: interval(values_of(number.name, group)) for number in NUMBERS},
+            "numbers": {number.name: mean_with_interval(values_of(number.name, group)) for number in NUMBERS},
         }
         for name, group in sorted(groups.items())
     ]
 
 
-def _recovery(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
+def _recovery(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
     """By kind of fault and role of what it hit: seconds to the next new commit (`mean`, `within`, all of them as `seconds`), how often
     there was `never` one, and the seconds for which writes `stood_still`."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -126,24 +126,24 @@ def _recovery(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
     rows = []
     for (do, role), faults in sorted(found.items()):
         took = sorted(fault["seconds"] for fault in faults if fault["seconds"] is not None)
-        still = interval([fault["stood_still"] for fault in faults])
+        still = mean_with_interval([fault["stood_still"] for fault in faults])
         rows.append(
             {
-                "do": do, "role": role, **interval(took), "never": len(faults) - len(took), "seconds": _thinned(took),
+                "do": do, "role": role, **mean_with_interval(took), "never": len(faults) - len(took), "seconds": _sample(took),
                 "stood_still": still,
             }
         )  # fmt: skip
     return rows
 
 
-def _thinned(ascending: Sequence[float]) -> list[float]:
+def _sample(ascending: Sequence[float]) -> list[float]:
     """Few values unchanged, many reduced to quantiles with the first and the last value."""
     if len(ascending) <= SHOWN:
         return list(ascending)
     return [ascending[max(0, ceil(i / (SHOWN - 1) * len(ascending)) - 1)] for i in range(SHOWN)]
 
 
-def _catching_up(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
+def _catching_up(verdicts: Iterable[JudgedRun]) -> list[dict[str, Any]]:
     """By kind: how often nodes got a history so, and how much they took: transactions, transactions cut off, bytes of snapshots."""
     sums: dict[str, Counter[str]] = {}
     for it in verdicts:
@@ -153,7 +153,7 @@ def _catching_up(verdicts: Iterable[Judged]) -> list[dict[str, Any]]:
     return [{"kind": kind, **counted} for kind, counted in sorted(sums.items())]
 
 
-def _properties(verdicts: Iterable[Judged]) -> dict[str, dict[str, int]]:
+def _properties(verdicts: Iterable[JudgedRun]) -> dict[str, dict[str, int]]:
     """For each property, the number of each judgement."""
     found: dict[str, Counter[str]] = {}
     for it in verdicts:

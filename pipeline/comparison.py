@@ -1,7 +1,7 @@
 """Compares two campaigns: the differences that are larger than chance explains, and the runs that show them.
 
 Numbers of runs are compared by Welch's t-test, how many runs got a verdict by Fisher's exact test. All of these p-values
-are corrected together by Holm's method. A difference is told when its corrected p-value is below `LIMIT` and it is at least
+are corrected together by Holm's method. A difference is told when its corrected p-value is below `SIGNIFICANCE_LEVEL` and it is at least
 `LEAST_EFFECT` of the first campaign's value: of campaigns that differ in nothing, at most one pair in twenty shows any difference.
 """
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zab_chaos.model.verdict import WORST_FIRST, Outcome
-from zab_chaos.pipeline.campaign import NUMBERS, Number, name_of, value_of, values_of
+from zab_chaos.pipeline.campaign import NUMBERS, Number, experiment_of, value_of, values_of
 from zab_chaos.pipeline.folders import Folder
-from zab_chaos.pipeline.judging import Judged
-from zab_chaos.pipeline.naming import digits
+from zab_chaos.pipeline.judging import JudgedRun
+from zab_chaos.pipeline.naming import format_number
 from zab_chaos.pipeline.significance import Difference, holm, of_means, of_shares
 
-LIMIT = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 LEAST_EFFECT = 0.05
 CHANGES = ("worse", "better", "same")
 SHOWN = 3  # runs that are named for a verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedValue:
     """A number of a scenario's runs, or a verdict: its difference, the corrected p-value, and runs that show it."""
 
     scenario: str
@@ -41,7 +41,7 @@ class Compared:
     def change(self) -> str:
         """worse, better, or same: no difference was shown, which does not prove that there is none."""
         relative = self.difference.relative
-        if self.p >= LIMIT or (relative is not None and abs(relative) < LEAST_EFFECT):
+        if self.p >= SIGNIFICANCE_LEVEL or (relative is not None and abs(relative) < LEAST_EFFECT):
             return "same"
         return "better" if (self.difference.value > 0) == self.more_is_better else "worse"
 
@@ -54,15 +54,17 @@ class Compared:
                 f"{round(share * n)} of {n} runs" for share, n in zip((it.before, it.after), self.runs, strict=True)
             ]
             return f"{sides[0]}, then {sides[1]}: {100 * it.value:+.3g} percentage points"
-        part = "" if it.relative is None else f" ({digits(100 * it.relative, '+')} %)"
-        return f"{self._with_unit(digits(it.before))}, then {self._with_unit(digits(it.after))}: {self._with_unit(digits(it.value, '+'))}{part}"
+        part = "" if it.relative is None else f" ({format_number(100 * it.relative, '+')} %)"
+        return f"{self._with_unit(format_number(it.before))}, then {self._with_unit(format_number(it.after))}: {self._with_unit(format_number(it.value, '+'))}{part}"
 
     @property
     def interval(self) -> str:
         """The confidence interval of the difference, `+8.7 to +15.3 ms`."""
         if self.unit == "runs":
             return f"{100 * self.difference.low:+.3g} to {100 * self.difference.high:+.3g} percentage points"
-        return f"{digits(self.difference.low, '+')} to {self._with_unit(digits(self.difference.high, '+'))}"
+        return (
+            f"{format_number(self.difference.low, '+')} to {self._with_unit(format_number(self.difference.high, '+'))}"
+        )
 
     @property
     def chance(self) -> str:
@@ -82,7 +84,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class VerdictCounts:
     """The numbers of verdicts of a scenario. A scenario may be in one campaign only."""
 
     scenario: str
@@ -99,11 +101,11 @@ class Counts:
 class Comparison:
     """The result of a comparison, worse first. The verdicts of every scenario are listed whatever their difference."""
 
-    compared: list[Compared]
-    counts: list[Counts]
+    compared: list[ComparedValue]
+    counts: list[VerdictCounts]
 
     @property
-    def differences(self) -> list[Compared]:
+    def differences(self) -> list[ComparedValue]:
         return [it for it in self.compared if it.change != "same"]
 
     @property
@@ -121,20 +123,20 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "limit": LIMIT, "least_effect": LEAST_EFFECT, "worse": self.worse,
+            "limit": SIGNIFICANCE_LEVEL, "least_effect": LEAST_EFFECT, "worse": self.worse,
             "verdicts": [{"scenario": it.scenario, "before": it.before, "after": it.after} for it in self.counts],
             "compared": [it.as_json() for it in self.compared],
         }  # fmt: skip
 
 
-def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
+def compare(before: Sequence[JudgedRun], after: Sequence[JudgedRun]) -> Comparison:
     """Compare each scenario; a scenario with a defect counts as a separate one."""
-    found: list[Compared] = []
-    counts: list[Counts] = []
-    for scenario in sorted({name_of(it) for it in (*before, *after)}):
-        old, new = ([it for it in side if name_of(it) == scenario] for side in (before, after))
+    found: list[ComparedValue] = []
+    counts: list[VerdictCounts] = []
+    for scenario in sorted({experiment_of(it) for it in (*before, *after)}):
+        old, new = ([it for it in side if experiment_of(it) == scenario] for side in (before, after))
         violating = [it for it in new if it.verdict is Outcome.VIOLATION and it.facts["defect"] is None]
-        counts.append(Counts(scenario, _counts(old), _counts(new), [_run(it) for it in violating[:SHOWN]]))
+        counts.append(VerdictCounts(scenario, _counts(old), _counts(new), [_run(it) for it in violating[:SHOWN]]))
         if old and new:
             found += [*_verdicts(scenario, old, new), *_numbers(scenario, old, new)]
     corrected = holm([it.difference.p for it in found])
@@ -142,14 +144,14 @@ def compare(before: Sequence[Judged], after: Sequence[Judged]) -> Comparison:
     return Comparison(sorted(rows, key=lambda it: CHANGES.index(it.change)), counts)
 
 
-def of_campaign(verdicts: Sequence[Judged], folders: Sequence[Folder]) -> list[Judged]:
+def select_campaign(verdicts: Sequence[JudgedRun], folders: Sequence[Folder]) -> list[JudgedRun]:
     """The verdicts of a campaign's folders. A run that was judged as a copy of another campaign's counts in both."""
     paths = {folder.path for folder in folders}
     mine = ((it, [path for path in (it.path, *it.copies) if path in paths]) for it in verdicts)
     return [replace(it, path=its[0], copies=its[1:]) for it, its in mine if its]
 
 
-def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
+def _verdicts(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
     """Compare the shares of each verdict but PASS. With a defect, a violation is the wanted result."""
     for verdict in WORST_FIRST[:-1]:
         had, have = ([it for it in side if it.verdict == verdict] for side in (old, new))
@@ -158,12 +160,12 @@ def _verdicts(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> It
             good = verdict is Outcome.VIOLATION and new[0].facts["defect"] is not None
             shown = [_run(it) for it in (have if difference.value > 0 else had)[:SHOWN]]
             runs = (len(old), len(new))
-            yield Compared(
+            yield ComparedValue(
                 scenario, verdict, "runs", "share of the runs with this verdict", good, runs, difference, shown
             )
 
 
-def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Iterator[Compared]:
+def _numbers(scenario: str, old: Sequence[JudgedRun], new: Sequence[JudgedRun]) -> Iterator[ComparedValue]:
     """Compare every number that at least two runs on each side have, with the most extreme run of the second campaign."""
     for number in NUMBERS:
         a, b = values_of(number.name, old), values_of(number.name, new)
@@ -171,22 +173,22 @@ def _numbers(scenario: str, old: Sequence[Judged], new: Sequence[Judged]) -> Ite
             difference = of_means(a, b)
             shown = [_extreme(number, new, most=difference.value > 0)]
             runs = (len(a), len(b))
-            yield Compared(
+            yield ComparedValue(
                 scenario, number.name, number.unit, number.about, number.more_is_better, runs, difference, shown
             )
 
 
-def _extreme(number: Number, runs: Sequence[Judged], *, most: bool) -> dict[str, str]:
+def _extreme(number: Number, runs: Sequence[JudgedRun], *, most: bool) -> dict[str, str]:
     having = [(value, it) for it in runs if (value := value_of(number.name, it)) is not None]
     value, it = (max if most else min)(having, key=lambda pair: pair[0])
-    return {**_run(it), "why": f"{number.name} was {digits(value)} {number.unit}".rstrip()}
+    return {**_run(it), "why": f"{number.name} was {format_number(value)} {number.unit}".rstrip()}
 
 
-def _run(it: Judged) -> dict[str, str]:
+def _run(it: JudgedRun) -> dict[str, str]:
     return {"path": it.path, "command": str(it.facts["command"] or ""), "why": " ".join(it.json["reasons"][:1])}
 
 
-def _counts(runs: Sequence[Judged]) -> dict[str, int]:
+def _counts(runs: Sequence[JudgedRun]) -> dict[str, int]:
     return dict(Counter(str(it.verdict) for it in runs))
 
 

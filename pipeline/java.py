@@ -21,7 +21,7 @@ def find(what: str = "the pipeline", oldest: int = OLDEST, environment: Mapping[
     path = shutil.which("java", path=str(Path(home) / "bin") if home else environment.get("PATH", os.defpath))
     if path is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no `java` on the PATH"
-        raise JavaMissing(f"{what} needs Java {oldest} or newer, and {where}. Install it: {remedy()}")
+        raise JavaMissing(f"{what} needs Java {oldest} or newer, and {where}. Install it: {install_command()}")
     return path
 
 
@@ -30,14 +30,16 @@ def version(path: str, what: str = "the pipeline", oldest: int = OLDEST) -> str:
     try:
         told = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise JavaMissing(f"{path} does not run: {error}. Install another one: {remedy()}") from error
+        raise JavaMissing(f"{path} does not run: {error}. Install another one: {install_command()}") from error
     number = re.search(r'version "(?:1\.)?(\d+)', told)
     if number is not None and int(number[1]) < oldest:
-        raise JavaMissing(f"{path} is Java {number[1]}; {what} needs {oldest} or newer. Install it: {remedy()}")
+        raise JavaMissing(
+            f"{path} is Java {number[1]}; {what} needs {oldest} or newer. Install it: {install_command()}"
+        )
     return told.splitlines()[0] if told else path
 
 
-def remedy() -> str:
+def install_command() -> str:
     """The command that installs Java on this machine."""
     if sys.platform == "darwin":
         return f"brew install openjdk@{OLDEST}"

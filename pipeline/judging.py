@@ -10,21 +10,23 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from zab_chaos.model.verdict import Outcome, Verdict
-from zab_chaos.pipeline.ingest import Run, Said
+from zab_chaos.pipeline.ingest import Progress, RunRow
 
 Judge = Callable[[Path], Verdict]
-AT_ONCE = 500  # runs judged between two words of progress
-TASKS = 8  # for each core: so that long and short runs even out; a task of Spark's costs as much as ten short runs
+RUNS_AT_ONCE = 500  # runs judged between two words of progress
+TASKS_PER_CORE = (
+    8  # for each core: so that long and short runs even out; a task of Spark's costs as much as ten short runs
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRun:
     """A run and its verdict. `facts` is its row in `runs`, `json` the object that `verdict.json` holds, `copies` are folders with the
     same contents."""
 
     run: int
     path: str
-    facts: Run
+    facts: RunRow
     json: dict[str, Any]
     copies: list[str]
 
@@ -37,20 +39,20 @@ class Judged:
         return {item["name"]: item["verdict"] for item in self.json["properties"]}
 
 
-def judged(spark: SparkSession, rows: Sequence[Run], judge: Judge, said: Said) -> list[Judged]:
+def judge_runs(spark: SparkSession, rows: Sequence[RunRow], judge: Judge, progress: Progress) -> list[JudgedRun]:
     """Judge these runs and return the verdicts in order. Of folders with the same contents only the first is judged."""
-    same: dict[str, list[Run]] = {}
+    same: dict[str, list[RunRow]] = {}
     for row in rows:
         same.setdefault(row["fingerprint"], []).append(row)
     firsts = [group[0] for group in same.values()]
     context, verdicts = spark.sparkContext, list[bytes]()
-    for begin in range(0, len(firsts), AT_ONCE):
-        paths = [row["path"] for row in firsts[begin : begin + AT_ONCE]]
-        said(f"judging runs {begin + 1} to {begin + len(paths)} of {len(firsts)}")
-        tasks = min(len(paths), TASKS * context.defaultParallelism)
+    for begin in range(0, len(firsts), RUNS_AT_ONCE):
+        paths = [row["path"] for row in firsts[begin : begin + RUNS_AT_ONCE]]
+        progress(f"judging runs {begin + 1} to {begin + len(paths)} of {len(firsts)}")
+        tasks = min(len(paths), TASKS_PER_CORE * context.defaultParallelism)
         verdicts += context.parallelize(paths, tasks).map(partial(_judged, judge)).collect()
     return [
-        Judged(
+        JudgedRun(
             row["run"], row["path"], row, msgspec.json.decode(text), [it["path"] for it in same[row["fingerprint"]][1:]]
         )
         for row, text in zip(firsts, verdicts, strict=True)

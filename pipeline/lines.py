@@ -13,7 +13,7 @@ from zab_chaos.model import runfiles
 from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.folders import Folder
 
-LINE = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
+LINE_SCHEMA = "run bigint, table string, file string, line int, reason string, torn boolean, text string"
 _FILES = {"ops.jsonl": c.OPERATIONS, "faults.jsonl": c.FAULTS, "harness.jsonl": c.MILESTONES}
 _EVENTS: dict[Any, c.Table] = {
     ev.Broadcast: c.BROADCASTS,
@@ -25,7 +25,7 @@ _EVENTS: dict[Any, c.Table] = {
 _TEXTS = ("run", "scenario", "backend", "defect", "disk", "commit", "command", "started", "ended")
 
 
-class Source(NamedTuple):
+class LinesFile(NamedTuple):
     """One file of lines."""
 
     run: int
@@ -33,12 +33,12 @@ class Source(NamedTuple):
     name: str
 
 
-def sources(folder: Folder) -> list[Source]:
-    return [Source(folder.run, folder.path, name) for name in sorted(folder.files) if name.endswith(".jsonl")]
+def lines_files(folder: Folder) -> list[LinesFile]:
+    return [LinesFile(folder.run, folder.path, name) for name in sorted(folder.files) if name.endswith(".jsonl")]
 
 
-def lines(source: Source) -> Iterator[tuple[int, str, str, int, str | None, bool, str]]:
-    """Every line, with the columns of `LINE`. One without its documented form belongs to the quarantine, with the reason.
+def read_lines(source: LinesFile) -> Iterator[tuple[int, str, str, int, str | None, bool, str]]:
+    """Every line, with the columns of `LINE_SCHEMA`. One without its documented form belongs to the quarantine, with the reason.
     `torn`: the last line of the file, without an end."""
     decode = runfiles.decoder(source.name)
     with Path(source.folder, source.name).open("rb") as file:
@@ -60,7 +60,7 @@ def _place(record: Any, name: str) -> tuple[c.Table, str | None]:
     return _EVENTS.get(type(record), c.EVENTS), None
 
 
-def described(folder: Folder) -> dict[str, Any]:
+def run_row(folder: Folder) -> dict[str, Any]:
     """A run's row in `runs`, without the load."""
     path = Path(folder.path)
     said: dict[str, Any] = {}

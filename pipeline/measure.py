@@ -7,12 +7,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from zab_chaos.pipeline import metrics, metrics_recovery, metrics_work
-from zab_chaos.pipeline.ingest import Said
+from zab_chaos.pipeline.ingest import Progress
 from zab_chaos.pipeline.metric_columns import METRICS
-from zab_chaos.pipeline.tables import Rows, literally
+from zab_chaos.pipeline.tables import Rows, escape_path
 
 Numbers = dict[str, Any]
-FRAMES = {
+METRIC_QUERIES = {
     "latency": metrics.latency,
     "throughput": metrics.throughput,
     "unavailability": metrics.unavailability,
@@ -23,23 +23,25 @@ FRAMES = {
     "messages": metrics_work.messages,
     "batches": metrics_work.batches,
 }
-_NONE = (
+_WITHOUT_VALUE = (
     "latency_p90_ms", "latency_p999_ms", "latency_max_ms", "acked_per_second", "election_s", "election_rounds",
     "election_messages", "catch_up_s", "frames", "syncs", "frames_per_write", "messages_per_write", "syncs_per_write",
     "transactions_per_batch",
 )  # fmt: skip
 
 
-def measured(rows: Rows, place: Path, judged: dict[int, Numbers], said: Said = lambda _: None) -> dict[int, Numbers]:
+def measure_runs(
+    rows: Rows, place: Path, judged: dict[int, Numbers], progress: Progress = lambda _: None
+) -> dict[int, Numbers]:
     """Write the metrics of these runs below `place`. Each run's numbers: those that came with its verdict (`judged`), and ours.
     None: there is nothing to say, which is not 0."""
     kept = {}
-    for number, (name, frame) in enumerate(FRAMES.items(), 1):
-        said(f"measuring {name} ({number} of {len(FRAMES)})")
+    for number, (name, frame) in enumerate(METRIC_QUERIES.items(), 1):
+        progress(f"measuring {name} ({number} of {len(METRIC_QUERIES)})")
         kept[name] = _written(frame(rows), place / name)
     numbers = {
-        run: {**dict.fromkeys(_NONE), "catch_up": [], "messages": {}, "durable_batches": 0, **said}
-        for run, said in judged.items()
+        run: {**dict.fromkeys(_WITHOUT_VALUE), "catch_up": [], "messages": {}, "durable_batches": 0, **own}
+        for run, own in judged.items()
     }
     _operations(kept, numbers)
     _faults(kept, numbers)
@@ -53,7 +55,7 @@ def _written(frame: DataFrame, place: Path) -> DataFrame:
     """Write a metric and read it back, with the columns of its table."""
     (table,) = [it for it in METRICS if it.name == place.name]
     frame.select(*table.names).write.mode("overwrite").parquet(f"file://{place}")
-    return frame.sparkSession.read.schema(table.ddl).parquet(literally(f"file://{place}"))
+    return frame.sparkSession.read.schema(table.ddl).parquet(escape_path(f"file://{place}"))
 
 
 def _operations(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
@@ -78,8 +80,12 @@ def _faults(kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
 
 def _nodes(rows: Rows, kept: dict[str, DataFrame], numbers: dict[int, Numbers]) -> None:
     """Numbers of the nodes."""
-    spent = metrics_work.spent(rows).groupBy("run").agg(F.sum("frames").alias("frames"), F.sum("syncs").alias("syncs"))
-    for row in spent.collect():
+    last_counts = (
+        metrics_work.last_counts(rows)
+        .groupBy("run")
+        .agg(F.sum("frames").alias("frames"), F.sum("syncs").alias("syncs"))
+    )
+    for row in last_counts.collect():
         numbers[row["run"]] |= {"frames": row["frames"], "syncs": row["syncs"]}
     means = {"seconds": "election_s", "rounds": "election_rounds", "messages": "election_messages"}
     elections = kept["elections"].groupBy("run").agg(*(F.avg(of).alias(name) for of, name in means.items()))

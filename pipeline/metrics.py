@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from zab_chaos.pipeline.tables import Rows
 
 PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
-NOTICED = 0.1  # seconds: shorter pauses between two writes are not listed as unavailability
+SHORTEST_PAUSE_S = 0.1  # seconds: shorter pauses between two writes are not listed as unavailability
 
 
 def latency(rows: Rows) -> DataFrame:
@@ -45,7 +45,7 @@ def unavailability(rows: Rows) -> DataFrame:
         "run",
         ((F.col("begin") - F.col("first")) / 1e9).alias("begin"),
         ((F.col("end") - F.col("begin")) / 1e9).alias("seconds"),
-    ).where(F.col("seconds") >= NOTICED)
+    ).where(F.col("seconds") >= SHORTEST_PAUSE_S)
 
 
 def _begin(rows: Rows) -> DataFrame:

@@ -18,13 +18,13 @@ BROADCAST = (
 )  # the messages that writes need under an established leader
 
 
-def spent(rows: Rows) -> DataFrame:
+def last_counts(rows: Rows) -> DataFrame:
     """The last count of each life: `run`, `node`, `life`, `frames`, `messages`, `syncs`."""
     last = F.max_by(F.struct("frames", "messages", "syncs"), "line").alias("it")
     return rows.event("work").groupBy("run", "node", "life").agg(last).select("run", "node", "life", "it.*")
 
 
-def committed(rows: Rows) -> DataFrame:
+def committed_transactions(rows: Rows) -> DataFrame:
     """`run`, `committed`: transactions that any node delivered. The counter of an epoch has no gaps."""
     epochs = rows.deliveries.groupBy("run", "epoch").agg(F.max(F.expr("zlast & 4294967295")).alias("number"))
     return epochs.groupBy("run").agg(F.sum("number").alias("committed"))
@@ -32,9 +32,9 @@ def committed(rows: Rows) -> DataFrame:
 
 def messages(rows: Rows) -> DataFrame:
     """`run`, `kind`, `number` of messages sent by all nodes, and `per_write`: that divided by the committed writes."""
-    kinds = spent(rows).select("run", F.explode("messages").alias("kind", "number"))
+    kinds = last_counts(rows).select("run", F.explode("messages").alias("kind", "number"))
     sums = kinds.groupBy("run", "kind").agg(F.sum("number").alias("number"))
-    return sums.join(committed(rows), "run", "left").select(
+    return sums.join(committed_transactions(rows), "run", "left").select(
         "run", "kind", "number", (F.col("number") / F.col("committed")).alias("per_write")
     )
 

@@ -9,6 +9,6 @@ def experiment(scenario: str, defect: str | None) -> str:
     return f"{scenario} (defective)" if own else f"{scenario} with {defect}"
 
 
-def digits(value: float, sign: str = "") -> str:
-    """A number with three significant digits, or all digits of a large one. `sign`: "+" to show also that of a positive one."""
+def format_number(value: float, sign: str = "") -> str:
+    """A number with three significant format_number, or all format_number of a large one. `sign`: "+" to show also that of a positive one."""
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from zab_chaos.pipeline import java
 
 
-class NoCluster(Exception):
+class SparkUnavailable(Exception):
     """Spark did not start, or the master can't be reached. The text names the file with Spark's messages."""
 
 
@@ -22,7 +22,7 @@ class NoCluster(Exception):
 def session(
     master: str = "local[*]", *, memory: str = "4g", log: Path | None = None, packages: Sequence[Path] = ()
 ) -> Iterator[SparkSession]:
-    """Start a session on `master` (any Spark master URL). Raises java.JavaMissing, NoCluster.
+    """Start a session on `master` (any Spark master URL). Raises java.JavaMissing, SparkUnavailable.
 
     `memory` is the driver's heap, and with a local master that of everything but Python. `log` is the file that gets what
     Spark prints. `packages` are folders of Python packages that are sent to the executors.
@@ -42,7 +42,7 @@ def session(
                 spark = builder.getOrCreate()
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise NoCluster(f"Spark did not start on {master}: {first}. Its messages are in {log}") from error
+            raise SparkUnavailable(f"Spark did not start on {master}: {first}. Its messages are in {log}") from error
         spark.sparkContext.setLogLevel("ERROR")
         spark.conf.set("spark.sql.shuffle.partitions", str(4 * spark.sparkContext.defaultParallelism))
         for package in packages:

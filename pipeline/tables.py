@@ -16,18 +16,18 @@ from zab_chaos.pipeline import columns as c
 FOREVER = 2**62  # ns
 
 
-def save(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
+def write_load(frame: DataFrame, tables: Path, into: c.Table, load: int) -> None:
     """Write one load of a table."""
     frame.write.mode("overwrite").parquet(f"file://{tables}/{into.name}/load={load}")
 
 
-def read(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
+def read_table(spark: SparkSession, tables: Path, which: c.Table) -> DataFrame:
     """A whole table, all loads, with the column `load`."""
     place = f"file://{tables}/{which.name}"
-    return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(literally(place))
+    return spark.read.schema(c.ddl((*which.columns, c.LOAD))).option("basePath", place).parquet(escape_path(place))
 
 
-def literally(place: str) -> str:
+def escape_path(place: str) -> str:
     """Escape a path, because Spark treats paths as patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", place)
 
@@ -44,7 +44,7 @@ class Rows:
 
     def of(self, table: c.Table) -> DataFrame:
         """A table's rows of the chosen runs."""
-        rows = read(self._spark, self._tables, table).where(F.col("load").isin(self._loads))
+        rows = read_table(self._spark, self._tables, table).where(F.col("load").isin(self._loads))
         return rows.join(F.broadcast(self._chosen), ["run", "load"]).drop("load")
 
     @cached_property

@@ -12,14 +12,14 @@ from zab_chaos.harness.report.console import say
 if TYPE_CHECKING:
     from pyspark import StatusTracker
 
-Said = Callable[[str], None]
+Progress = Callable[[str], None]
 EVERY = {True: 1.0, False: 10.0}  # seconds between two messages about the same step, on a terminal and elsewhere
 
 
 class Steps:
     """The current step, and how many of Spark's tasks for it are done."""
 
-    def __init__(self, tell: Said, every: float) -> None:
+    def __init__(self, tell: Progress, every: float) -> None:
         self._tell = tell
         self._every = every
         self._step = ""

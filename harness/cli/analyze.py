@@ -18,9 +18,9 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore import spark_session
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import folding, say
-from zab_chaos.harness.report.html.campaign import csv_of, from_verdict, how_many
-from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
+from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.html.campaign import campaign_csv, how_many, run_from_verdict
+from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
 from zab_chaos.harness.results.run_folder import write_whole
@@ -142,7 +142,7 @@ def show(analysis: "Analysis", out: str, console: Console) -> None:
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> Table:
-    table = folding("verdict", "scenario", "run")
+    table = wrapping_table("verdict", "scenario", "run")
     for head in NUMBERS.values():
         table.add_column(head, justify="right")
     for run in runs:
@@ -169,9 +169,9 @@ def _totals(runs: Sequence[dict[str, Any]]) -> str:
 def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     """Write the campaign's report.html and report.csv beside the tables; the path of the page."""
     file = Path(out).absolute() / "report.html"
-    runs = [from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
     write_whole(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
-    write_whole(csv_beside(file), csv_of(runs))
+    write_whole(csv_path(file), campaign_csv(runs))
     return file
 
 
@@ -186,9 +186,9 @@ def _compared(
 ) -> bool:
     """Show and store the differences between two campaigns. Return whether anything got worse."""
     from zab_chaos.harness.report.html.comparison_page import comparison_page
-    from zab_chaos.pipeline.comparison import compare, of_campaign
+    from zab_chaos.pipeline.comparison import compare, select_campaign
 
-    before, after = (of_campaign(analysis.verdicts, folders) for folders in campaigns)
+    before, after = (select_campaign(analysis.verdicts, folders) for folders in campaigns)
     found = compare(before, after)
     show_comparison(found, names, console)
     folder = Path(out).absolute()

@@ -11,7 +11,7 @@ from benchmarks.figures import NORMAL, QUICK, Scale
 from zab_chaos.harness.bench import MEASUREMENTS, measure, store
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, check_names
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
 
 
 def bench_command(
@@ -74,7 +74,7 @@ def _machine(report: dict[str, Any]) -> str:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    table = folding("measured")
+    table = wrapping_table("measured")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("unit")

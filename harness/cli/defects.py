@@ -16,7 +16,7 @@ from zab_chaos.harness.errors import BadInput, Exit, Interrupted, check_names, d
 from zab_chaos.harness.explore.kill_matrix import SWARM, Effort, Row, Tried, try_defect
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
 
 PLACES = ("both", "sim", "processes")
 
@@ -110,7 +110,7 @@ def matrix(rows: Sequence[Row]) -> Table:
         "without it": True,
         f"swarm ({SWARM})": any(row.swarm for row in rows),
     }
-    table = folding(*(name for name, wanted in heads.items() if wanted))
+    table = wrapping_table(*(name for name, wanted in heads.items() if wanted))
     for row in rows:
         chance = row.defect.probabilistic is not None
         passed = sum(tried.passed for tried in row.tried())

@@ -9,14 +9,14 @@ from rich.text import Text
 from zab_chaos.harness.report.console import say
 
 if TYPE_CHECKING:
-    from zab_chaos.pipeline.comparison import Compared, Comparison
+    from zab_chaos.pipeline.comparison import ComparedValue, Comparison
 
 STYLES = {"worse": "bold red", "better": "green"}
 
 
 def show_comparison(found: "Comparison", names: Sequence[str], console: Console) -> None:
     """Print the verdicts of both campaigns, each difference with the runs that show it, and the statistical criterion."""
-    from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT
+    from zab_chaos.pipeline.comparison import LEAST_EFFECT, SIGNIFICANCE_LEVEL
 
     say(console, f"first    {names[0]}\nsecond   {names[1]}\n")
     for scenario in found.counts:
@@ -31,12 +31,13 @@ def show_comparison(found: "Comparison", names: Sequence[str], console: Console)
         say(
             console,
             f"A difference is reported if it is at least {LEAST_EFFECT:.0%} of the first campaign's value and statistically "
-            f"significant: p < {LIMIT:g} after Holm's correction for {len(found.compared)} comparisons. Each run counts once. "
+            f"significant: p < {SIGNIFICANCE_LEVEL:g} after Holm's correction for {len(found.compared)} comparisons. "
+            "Each run counts once. "
             "Smaller differences may exist that so few runs cannot show.",
         )
 
 
-def _difference(it: "Compared", console: Console) -> None:
+def _difference(it: "ComparedValue", console: Console) -> None:
     text = Text(f"\n{it.change.upper():7}", STYLES[it.change])
     text.append(f" {it.scenario}: {it.what}", "bold")
     text.append(f" ({it.about})", "dim")

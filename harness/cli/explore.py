@@ -161,7 +161,7 @@ def explore_command(
     if name == LAB:
         return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
     scenario = read(name, on=on, nodes=nodes, defect=defect)
-    ci.prepare(junit)
+    ci.check_writable(junit)
     known = DEFECTS.get(scenario.defect or "")
     terminal = console if console.is_terminal and not quiet else None
     backend = Elsewhere(on=on, release=zookeeper, name=name, nodes=nodes, results=results, terminal=terminal)
@@ -176,7 +176,8 @@ def explore_command(
     )
     one = _Exploration(
         name=name, nodes=nodes, seeds=numbers, task=task, guided=guided, keep_going=keep_going, results=results, out=out,
-        quiet=quiet, reported=ci.wanted(junit), console=console, summary=ExplorationSummary(len(numbers), simulated=on == SIM),
+        quiet=quiet, reported=ci.is_enabled(junit), console=console,
+        summary=ExplorationSummary(len(numbers), simulated=on == SIM),
     )  # fmt: skip
     tell(one.summary.to_dict(), out, json=False)  # fails now, not at the end, if the file can't be written
     with log_to(results, scenario.name), _crew(master, many, results) as crew:
@@ -203,7 +204,7 @@ def _finish(one: _Exploration, out: Path | None, junit: Path | None, *, json: bo
     tell(answer if covered is None else {**answer, "coverage": covered}, out, json=json)
     if one.interrupted:
         say(one.console, one.interrupted)
-    ci.publish(f"zab explore {scenario.name}", one.cases, junit)
+    ci.write_reports(f"zab explore {scenario.name}", one.cases, junit)
     return worst(summary.outcomes).exit_code
 
 

@@ -10,7 +10,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, did_you_mean
 from zab_chaos.harness.live.address_file import AddressFile, chosen_ensemble
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.node.net import keys
 from zab_chaos.node.net.control import ControlClient, ControlError
 
@@ -93,7 +93,7 @@ def _show(faults: Sequence[dict[str, Any]]) -> None:
     if not faults:
         say(console, "no fault was injected yet; `zab inject --list` lists the faults")
         return
-    table = folding("number", "fault", "nodes", "state")
+    table = wrapping_table("number", "fault", "nodes", "state")
     for fault in faults:
         nodes = " ".join(map(str, fault["nodes"]))
         table.add_row(str(fault["number"]), fault["fault"], nodes, "over" if fault["over"] else "active")
@@ -112,7 +112,7 @@ def _kinds(*, json: bool) -> int:
     if json:
         print_json({name: {"about": kind.doc, "keys": [key.name for key in kind.keys]} for name, kind in KINDS.items()})
         return Exit.PASS
-    table = folding("fault", "what it does", "keys")
+    table = wrapping_table("fault", "what it does", "keys")
     for kind in KINDS.values():
         table.add_row(kind.name, kind.doc, " ".join(_typed(key) for key in kind.keys))
     console_for(json=False).print(table, highlight=False)

@@ -19,8 +19,8 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
 from zab_chaos.harness.extras import extra
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.answer import earliest
 from zab_chaos.harness.report.console import say
+from zab_chaos.harness.report.headline import first_violation
 from zab_chaos.harness.report.html.run_data import have_own_clocks
 from zab_chaos.harness.report.steps import read_steps
 from zab_chaos.harness.results import fault_timeline
@@ -131,7 +131,7 @@ def step_through(folder: RunFolder, peer_type: type[Peer], console: Console) -> 
     with console.status("re-executing the run") as status:
         steps = read_steps(folder.path, peer_type, own_clocks=own_clocks, say=status.update)
     verdict = folder.read_verdict()
-    broken = earliest(verdict) if verdict is not None else None
+    broken = first_violation(verdict) if verdict is not None else None
     evidence = [f"{one.file}:{one.line}" for one in broken[1].evidence] if broken is not None else []
     title = f"{folder.read_run().get('scenario', folder.name)}  {verdict.verdict if verdict else 'not judged'}"
     Stepper(steps, title, fault_timeline.origin(folder), evidence).run()

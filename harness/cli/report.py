@@ -8,10 +8,10 @@ from rich.progress import track
 
 from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError
-from zab_chaos.harness.report.html.campaign import csv_of, read_campaign
-from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_beside
+from zab_chaos.harness.report.html.campaign import campaign_csv, read_campaign
+from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.html.page import page
-from zab_chaos.harness.report.html.run_data import RunData, read_story
+from zab_chaos.harness.report.html.run_data import RunData, read_run_data
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import UnknownDefect, core_of
@@ -43,7 +43,7 @@ def report_command(run: str, *, results: Path, out: Path | None, json: bool, pag
 
 def write_report(folder: RunFolder, file: Path) -> RunData:
     """Write the page of one run, and return what is on it. Raises HarnessError."""
-    data = read_story(folder.path, _core(folder.read_run()))
+    data = read_run_data(folder.path, _core(folder.read_run()))
     _write(file, page(data))
     return data
 
@@ -61,7 +61,7 @@ def _campaign(root: Path, out: Path | None, *, pages: bool, json: bool) -> int:
     if pages:
         _pages([run.folder for run in runs])
     _write(file, campaign_page(runs, str(root), file))
-    _write(csv_beside(file), csv_of(runs))
+    _write(csv_path(file), campaign_csv(runs))
     surprising = sum(not run.as_expected for run in runs)
     return _say(file, {"folder": str(root), "runs": len(runs), "not_as_expected": surprising}, json=json)
 

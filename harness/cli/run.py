@@ -30,7 +30,7 @@ def run_command(
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
         on = implied(on)
     scenario = suited(name, scenario, on=on, defect=defect)
-    ci.prepare(junit)
+    ci.check_writable(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")
     options = options_for(
@@ -60,7 +60,7 @@ def run_command(
         answer["compared"] = {"with": str(simulated.folder.path), "difference": msgspec.to_builtins(difference)}
     if json:
         print_json(answer)
-    ci.publish(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
+    ci.write_reports(f"zab run {scenario.name}", [ci.case_of(ran.folder, ran.verdict, seconds)], junit)
     return ran.verdict.exit if equal else Exit.VIOLATION
 
 

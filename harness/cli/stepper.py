@@ -19,8 +19,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zab_chaos.harness.report.messages import about
-from zab_chaos.harness.report.steps import RunSteps, Step
+from zab_chaos.harness.report.messages import content_of
+from zab_chaos.harness.report.steps import ReplayStep, RunSteps
 from zab_chaos.model.replay import descriptions
 from zab_chaos.node.core import zxid as zx
 from zab_chaos.node.recording import Stepped
@@ -107,7 +107,7 @@ class Stepper:
     def _scroll(self, lines: int) -> None:
         self._scrolled = max(0, self._scrolled + lines)
 
-    def _find(self, what: str, wanted: Callable[[Step], bool], *, back: bool = False) -> None:
+    def _find(self, what: str, wanted: Callable[[ReplayStep], bool], *, back: bool = False) -> None:
         if not self._steps.find(wanted, back=back):
             self._note = f"there is no {'earlier' if back else 'later'} step with {what}"
 
@@ -214,16 +214,16 @@ class Stepper:
         return ANSI("\n".join(_rendered(Text(said), get_app().output.get_size().columns)))
 
 
-def _line_of(step: Step) -> str:
+def _line_of(step: ReplayStep) -> str:
     return f"node {step.node} (life {step.life})  {step.words}"
 
 
-def _names(step: Step, zxid: str) -> bool:
+def _names(step: ReplayStep, zxid: str) -> bool:
     """Whether the node took a message with this transaction, which may be one of many."""
     if not isinstance(step.entry, Stepped) or not step.is_message:
         return False
     epoch, counter = map(int, zxid.split(":"))
-    said = about(step.entry.message)
+    said = content_of(step.entry.message)
     return said.first <= zx.zxid(epoch, counter) <= said.last
 
 

@@ -20,7 +20,7 @@ from zab_chaos.model.verdict import Outcome, Verdict, worst
 
 def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: bool, quiet: bool) -> int:
     """Judge each run, rewrite its verdict.json and show it. The exit code is that of the worst verdict. Raises BadInput."""
-    ci.prepare(junit)
+    ci.check_writable(junit)
     folders = [stored.find(results, name) for name in runs]  # reports a wrong name before anything is judged
     console = console_for(json=json)
     verdicts, cases = [], []
@@ -46,7 +46,7 @@ def verify_command(runs: list[str], *, results: Path, junit: Path | None, json: 
             for folder, verdict in zip(folders, verdicts, strict=False)
         ]
         print_json({"verdict": overall, "exit": overall.exit_code, "runs": answers})
-    ci.publish("zab verify", cases, junit)
+    ci.write_reports("zab verify", cases, junit)
     return overall.exit_code
 
 

@@ -16,7 +16,7 @@ from zab_chaos.harness.cli.output import console_for, header, print_json, tell
 from zab_chaos.harness.errors import BadInput, Exit, Interrupted
 from zab_chaos.harness.explore.tickets import Row, Tried, attempts, tickets, try_release
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
 from zab_chaos.harness.runs.run import FinishedRun
 
 
@@ -107,7 +107,7 @@ def _try(row: Row, tried: Tried, place: str, results: Path, times: int | None, c
 
 def matrix(rows: Sequence[Row]) -> Table:
     """Each ticket with its releases, as a table for the terminal."""
-    table = folding("ticket", "property", "runs", "with it", "without it", "result")
+    table = wrapping_table("ticket", "property", "runs", "with it", "without it", "result")
     for column, words in ((0, "ZOOKEEPER-0000"), (-1, "as stated")):
         table.columns[column].min_width = len(words)
     for row in rows:

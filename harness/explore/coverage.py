@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.report.console import folding
+from zab_chaos.harness.report.console import wrapping_table
 from zab_chaos.model.coverage import MESSAGE_STATES, NO_FAULT, POINTS, Combination, never
 
 
@@ -31,7 +31,7 @@ def show_coverage(scenario: Scenario, reached: set[Combination], results: Path, 
 
 def _messages(missing: list[str]) -> Table:
     """A row for each role and phase: how many of the expected messages arrived."""
-    table = folding("role", "phase", "came", "never came", title="Messages where the protocol expects them")
+    table = wrapping_table("role", "phase", "came", "never came", title="Messages where the protocol expects them")
     for role, phase in sorted({state[:2] for state in MESSAGE_STATES}):
         expected = [what for *place, what in MESSAGE_STATES if place == [role, phase]]
         absent = [what for what in expected if f"{role} {phase} {what}" in missing]
@@ -42,7 +42,7 @@ def _messages(missing: list[str]) -> Table:
 def _points(missing: list[str]) -> Table:
     """A row for each record and message, a column for each step."""
     steps = list(dict.fromkeys(point.split(":")[0] for point in POINTS))
-    table = folding(
+    table = wrapping_table(
         "of",
         *(step.replace("-", "-\n") for step in steps),
         title=f"Crash points: {len(POINTS) - len(missing)} of {len(POINTS)} reached",
@@ -62,7 +62,7 @@ def _mark(point: str, missing: list[str]) -> Text:
 def _faults(reached: set[Combination], missing: list[str]) -> Table:
     """A row for each kind of fault: how much of all that was reached was reached under it."""
     everything = {place[:3] for place in reached}
-    table = folding(
+    table = wrapping_table(
         "fault", "messages and points by role and phase", "crash points", title="Reached while a fault was there"
     )
     for fault in sorted({place[3] for place in reached}):

@@ -45,7 +45,7 @@ def spark(master: str, memory: str, log: Path) -> Iterator["SparkSession"]:
         ):
             _require(started)
             yield started
-    except (JavaMissing, session.NoCluster) as error:
+    except (JavaMissing, session.SparkUnavailable) as error:
         raise HarnessError(str(error)) from error
 
 

@@ -12,25 +12,29 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from zab_chaos.harness.report.answer import earliest
-from zab_chaos.harness.report.html.diagram import Diagram, Step
+from zab_chaos.harness.report.headline import first_violation
+from zab_chaos.harness.report.html.diagram import Diagram, NodeStep
 from zab_chaos.harness.report.html.evidence import TRACE, ZXID
-from zab_chaos.harness.report.html.sentences import in_words
-from zab_chaos.harness.report.messages import Sent
+from zab_chaos.harness.report.html.sentences import describe_line
+from zab_chaos.harness.report.messages import SentMessage
 from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan
 from zab_chaos.model.oracle.evidence import show, span
 from zab_chaos.model.verdict import Evidence, Verdict, Violation
 from zab_chaos.node.core import zxid as zx
 
 CLIENT = re.compile(r"client (\d+), seq (\d+)")
-AGAIN = re.compile(r"\bseq (\d+)")
-LETS = ("ACK", "COMMIT", "COMMIT-LD")  # upon one of these a node delivers
+SEQ = re.compile(r"\bseq (\d+)")
+DELIVERY_TRIGGERS = ("ACK", "COMMIT", "COMMIT-LD")  # upon one of these a node delivers
 DURABLE = ("accept", "accepted_epoch", "current_epoch", "truncate", "restored")
-OURS, OTHER, PING = 1, 3, 12  # what a message adds to a chain's length: about these transactions, others, a heartbeat
-FOCUS = 6  # transactions at most: of a batch of hundreds, each is as good as the others
+SAME_COST, OTHER_COST, PING_COST = (
+    1,
+    3,
+    12,
+)  # what a message adds to a chain's length: about these transactions, others, a heartbeat
+MAX_ZXIDS = 6  # transactions at most: of a batch of hundreds, each is as good as the others
 
 
-class Link(NamedTuple):
+class ChainEvent(NamedTuple):
     """One event of the chain. `message`, `step` and `request` are indices of the diagram's lists, if it is one of these;
     `mark`: whether the verdict cites it."""
 
@@ -47,20 +51,20 @@ class Chain:
     """`fault`: the last one that was injected before the violation; None: there was none. `zxids`: what it is about."""
 
     fault: FaultSpan | None
-    links: list[Link] = field(default_factory=list)
+    events: list[ChainEvent] = field(default_factory=list)
     zxids: list[int] = field(default_factory=list)
 
 
 def chain_of(verdict: Verdict, diagram: Diagram, spans: Sequence[FaultSpan]) -> Chain | None:
     """The chain of the violation that is named first; None if nothing is violated, or no line shows it."""
-    broken = earliest(verdict)
+    broken = first_violation(verdict)
     cited = sorted((one for one in broken[1].evidence if _time(one)), key=_time) if broken is not None else []
     if broken is None or not cited:
         return None
     return _Search(diagram, spans, broken[1], cited).chain()
 
 
-def preceding(chain: Chain, zero: int) -> str:
+def preceding_fault(chain: Chain, zero: int) -> str:
     """The fault before it, as a sentence without a full stop. `zero`: the time that is 0 s."""
     fault = chain.fault
     if fault is None:
@@ -95,13 +99,13 @@ class _Search:
         self._zxids = self._named_zxids(violation.words)
 
     def chain(self) -> Chain:
-        links = [
+        events = [
             *self._healed(), *self._asked(), *self._forwarded(), *self._broadcast(), *self._between(), *self._delivered(),
         ]  # fmt: skip
-        cited = [self._cited_link(one) for one in self._cited]
-        marked = {(link.t, link.step, link.request) for link in cited}
-        more = [link for link in dict.fromkeys(links) if (link.t, link.step, link.request) not in marked]
-        return Chain(self._fault, sorted([*more, *cited], key=lambda link: link.t), self._zxids)
+        cited = [self._cited_event(one) for one in self._cited]
+        marked = {(event.t, event.step, event.request) for event in cited}
+        more = [event for event in dict.fromkeys(events) if (event.t, event.step, event.request) not in marked]
+        return Chain(self._fault, sorted([*more, *cited], key=lambda event: event.t), self._zxids)
 
     # ---- what it is about ----
 
@@ -110,7 +114,7 @@ class _Search:
         named = {(int(client), int(seq)) for client, seq in CLIENT.findall(words)}
         clients = {client for client, _ in named}
         if len(clients) == 1:
-            named |= {(client, int(seq)) for client in clients for seq in AGAIN.findall(words)}
+            named |= {(client, int(seq)) for client in clients for seq in SEQ.findall(words)}
         for one in self._cited:
             match one.event:
                 case {"client": int(client), "seq": int(seq)} if one.file == "ops.jsonl":
@@ -122,7 +126,7 @@ class _Search:
         named: list[int] = [zx.zxid(int(epoch), int(counter)) for epoch, counter in ZXID.findall(words) if int(epoch)]
         named += [zxid for zxid, request in owners if request in requests]
         named += [self._first_of(one) for one in self._cited] if not named else []
-        return [zxid for zxid in dict.fromkeys(named) if zxid][:FOCUS]
+        return [zxid for zxid in dict.fromkeys(named) if zxid][:MAX_ZXIDS]
 
     @staticmethod
     def _first_of(cited: Evidence) -> int:
@@ -133,7 +137,7 @@ class _Search:
 
     # ---- its events ----
 
-    def _cited_link(self, cited: Evidence) -> Link:
+    def _cited_event(self, cited: Evidence) -> ChainEvent:
         t, request, step = _time(cited), None, None
         match cited.event:
             case {"client": int(client), "seq": int(seq)}:
@@ -142,7 +146,7 @@ class _Search:
                 )
             case {"event": str(event), "node": int(node)}:
                 step = self._step_at(t, node, event)
-        return Link(t, in_words(cited.file, cited.event), step=step, request=request, mark=True)
+        return ChainEvent(t, describe_line(cited.file, cited.event), step=step, request=request, mark=True)
 
     def _step_at(self, t: int, node: int, kind: str) -> int | None:
         steps = self._diagram.steps
@@ -153,24 +157,24 @@ class _Search:
             at += 1
         return None
 
-    def _healed(self) -> Iterator[Link]:
+    def _healed(self) -> Iterator[ChainEvent]:
         fault = self._fault
         if fault is not None and fault.healed is not None and fault.healed <= self._end:
-            yield Link(fault.healed, f"the {fault.do} of {fault.on} ended")
+            yield ChainEvent(fault.healed, f"the {fault.do} of {fault.on} ended")
 
-    def _asked(self) -> Iterator[Link]:
+    def _asked(self) -> Iterator[ChainEvent]:
         """Who asked for the transactions."""
         for at in dict.fromkeys([*self._requests, *(request for _, request in self._owned())]):
             one = self._diagram.requests[at]
             if one.sent <= self._end:
                 words = f"client {one.client} asked node {one.node} for {one.path} (seq {one.seq})"
-                yield Link(one.sent, words, request=at)
+                yield ChainEvent(one.sent, words, request=at)
 
     def _owned(self) -> list[tuple[int, int]]:
         """(zxid, request) of the transactions that it is about, as far as that is known."""
         return [(zxid, request) for zxid, request in self._diagram.owners if zxid in self._zxids]
 
-    def _forwarded(self) -> Iterator[Link]:
+    def _forwarded(self) -> Iterator[ChainEvent]:
         """From the node that was asked to the one that broadcast; which message that was is not recorded."""
         for zxid, request in self._owned():
             one, at = self._diagram.requests[request], self._broadcast_of(zxid)
@@ -179,20 +183,20 @@ class _Search:
                 words = (
                     f"node {one.node} forwarded client {one.client}'s seq {one.seq} to node {step.node} (not recorded)"
                 )
-                yield Link(step.t, words, request=request)
+                yield ChainEvent(step.t, words, request=request)
 
-    def _broadcast(self) -> Iterator[Link]:
+    def _broadcast(self) -> Iterator[ChainEvent]:
         for zxid in self._zxids:
             at = self._broadcast_of(zxid)
             if at is not None and self._diagram.steps[at].t <= self._end:
                 step = self._diagram.steps[at]
-                yield Link(step.t, f"node {step.node} broadcast {span(step.first, step.last)}", step=at)
+                yield ChainEvent(step.t, f"node {step.node} broadcast {span(step.first, step.last)}", step=at)
 
     def _broadcast_of(self, zxid: int) -> int | None:
         steps = self._diagram.steps
         return next((at for at, it in enumerate(steps) if it.kind == "broadcast" and it.first <= zxid <= it.last), None)
 
-    def _delivered(self) -> Iterator[Link]:
+    def _delivered(self) -> Iterator[ChainEvent]:
         """What the node of the last line delivers only afterwards: the effect that came too late."""
         place = _place(self._cited[-1])
         if place is None:
@@ -201,11 +205,11 @@ class _Search:
         for zxid in self._zxids:
             first = next(((at, step) for at, step in steps if step.first <= zxid <= step.last), None)
             if first is not None and first[1].t > self._end:
-                yield Link(first[1].t, f"node {place.line} delivered {show(zxid)}", step=first[0])
+                yield ChainEvent(first[1].t, f"node {place.line} delivered {show(zxid)}", step=first[0])
 
     # ---- from one to the next ----
 
-    def _between(self) -> Iterator[Link]:
+    def _between(self) -> Iterator[ChainEvent]:
         """The messages, and the durable steps between them, from the fault over each cited line to the last one."""
         messages = self._diagram.exchange.messages
         before = [Point(node, self._fault.at) for node in self._fault.nodes] if self._fault else self._origin()
@@ -214,10 +218,10 @@ class _Search:
                 continue
             cause = self._cause(one, target)
             if cause is None:
-                way = shortest(messages, before, target, self._zxids)
+                way = shortest_path(messages, before, target, self._zxids)
             else:
                 asked = Point(messages[cause].source, messages[cause].sent)
-                way = [*shortest(messages, before, asked, self._zxids), cause]
+                way = [*shortest_path(messages, before, asked, self._zxids), cause]
             for at, following in pairwise([*way, None]):
                 assert at is not None
                 yield self._sent(at)
@@ -241,18 +245,18 @@ class _Search:
             (one.received, at)
             for at, one in enumerate(self._diagram.exchange.messages)
             if one.target == place.line and one.received is not None and one.received <= place.t
-            and one.about.kind in LETS and one.about.epoch == epoch and one.about.last >= wanted
+            and one.content.kind in DELIVERY_TRIGGERS and one.content.epoch == epoch and one.content.last >= wanted
         ]  # fmt: skip
         return max(found)[1] if found else None
 
-    def _sent(self, at: int) -> Link:
+    def _sent(self, at: int) -> ChainEvent:
         one = self._diagram.exchange.messages[at]
-        about = one.about
-        these = span(about.first, about.last) if about.last else f"of epoch {about.epoch}"
-        said = about.words or f"{about.kind} {these}"
-        return Link(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
+        content = one.content
+        these = span(content.first, content.last) if content.last else f"of epoch {content.epoch}"
+        said = content.words or f"{content.kind} {these}"
+        return ChainEvent(one.sent, f"node {one.source} sent {said} to node {one.target}", message=at)
 
-    def _durable(self, at: int, following: int | None, target: Point) -> Iterator[Link]:
+    def _durable(self, at: int, following: int | None, target: Point) -> Iterator[ChainEvent]:
         """What the receiver made durable of it before it went on."""
         messages, steps = self._diagram.exchange.messages, self._diagram.steps
         one = messages[at]
@@ -262,7 +266,7 @@ class _Search:
             if step.t > until:
                 return
             if step.node == one.target and step.kind in DURABLE and _belongs(step, one):
-                yield Link(step.t, _words(step), step=index)
+                yield ChainEvent(step.t, _words(step), step=index)
                 return
 
 
@@ -271,13 +275,13 @@ def _place(cited: Evidence) -> Point | None:
     return Point(int(match[1]), _time(cited)) if match is not None else None
 
 
-def _belongs(step: Step, message: Sent) -> bool:
-    if step.first and message.about.first:
-        return step.first <= message.about.last and message.about.first <= step.last
-    return step.epoch == message.about.epoch
+def _belongs(step: NodeStep, message: SentMessage) -> bool:
+    if step.first and message.content.first:
+        return step.first <= message.content.last and message.content.first <= step.last
+    return step.epoch == message.content.epoch
 
 
-def _words(step: Step) -> str:
+def _words(step: NodeStep) -> str:
     these = span(step.first, step.last)
     return {
         "accept": f"node {step.node} accepted {these}, durably",
@@ -287,28 +291,30 @@ def _words(step: Step) -> str:
     }.get(step.kind, f"node {step.node} restored a snapshot up to {show(step.last)}")
 
 
-# ---- the shortest way ----
+# ---- the shortest path ----
 
 
-def shortest(messages: Sequence[Sent], starts: Iterable[Point], target: Point, zxids: Sequence[int]) -> list[int]:
+def shortest_path(
+    messages: Sequence[SentMessage], starts: Iterable[Point], target: Point, zxids: Sequence[int]
+) -> list[int]:
     """The indices of the messages that lead from one of the starts to the target; empty if none is needed, or none does.
 
     One sweep in the order of time: `reached` has for each node the cheapest way to be influenced by then. To stay costs
     nothing, so what was reached stays reached.
     """
-    reached: dict[int, _Way] = {}
+    reached: dict[int, _Path] = {}
     moments = [(start.t, 0, -1, start.line) for start in starts]
     begin = min((start[0] for start in moments), default=0)
     for index, one in enumerate(messages):
         if one.received is not None and one.sent >= begin and one.received <= target.t:
             moments += [(one.sent, 2, index, one.source), (one.received, 1 + 2 * (one.received == one.sent), index, 0)]
-    under_way: dict[int, _Way] = {}
+    under_way: dict[int, _Path] = {}
     for _, kind, index, line in sorted(moments):
         if kind == 0:
-            reached[line] = _Way(0, -1, None)
+            reached[line] = _Path(0, -1, None)
         elif kind == 2:
             if (way := reached.get(line)) is not None:
-                under_way[index] = _Way(way.cost + _cost(messages[index], zxids), index, way)
+                under_way[index] = _Path(way.cost + _cost(messages[index], zxids), index, way)
         elif (arrived := under_way.pop(index, None)) is not None:
             node = messages[index].target
             if node not in reached or arrived.cost < reached[node].cost:
@@ -316,25 +322,25 @@ def shortest(messages: Sequence[Sent], starts: Iterable[Point], target: Point, z
     return reached[target.line].messages() if target.line in reached else []
 
 
-class _Way(NamedTuple):
+class _Path(NamedTuple):
     """A way, by its last message."""
 
     cost: int
     message: int
-    before: "_Way | None"
+    before: "_Path | None"
 
     def messages(self) -> list[int]:
         """From the first to the last."""
         found: list[int] = []
-        way: _Way | None = self
+        way: _Path | None = self
         while way is not None and way.message >= 0:
             found.append(way.message)
             way = way.before
         return found[::-1]
 
 
-def _cost(one: Sent, zxids: Sequence[int]) -> int:
-    about = one.about
-    if about.kind == "PING":
-        return PING
-    return OURS if about.first and any(about.first <= zxid <= about.last for zxid in zxids) else OTHER
+def _cost(one: SentMessage, zxids: Sequence[int]) -> int:
+    content = one.content
+    if content.kind == "PING":
+        return PING_COST
+    return SAME_COST if content.first and any(content.first <= zxid <= content.last for zxid in zxids) else OTHER_COST

@@ -14,7 +14,7 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, TestCase
 
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.answer import answer, capital, not_kept
+from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.model.verdict import Outcome, Verdict
 
@@ -65,25 +65,25 @@ def case_of(folder: RunFolder, verdict: Verdict, seconds: float = 0.0) -> Case:
         expected=str((facts.get("expect") or {}).get("verdict", Outcome.PASS)),
         seconds=seconds,
         folder=str(folder.path),
-        violated=[item.name for item in not_kept(verdict)],
-        answer=answer(verdict),
-        details=summary.story(folder, verdict, again),
+        violated=[item.name for item in violated_or_uncertain(verdict)],
+        answer=headline(verdict),
+        details=summary.full_text(folder, verdict, again),
         again=again,
     )
 
 
-def prepare(junit: Path | None) -> None:
+def check_writable(junit: Path | None) -> None:
     """Check now, not at the end, that the file can be written. Raises HarnessError."""
     if junit is not None:
         _write(junit, "", "ab")
 
 
-def wanted(junit: Path | None) -> bool:
+def is_enabled(junit: Path | None) -> bool:
     """Whether cases are needed: those of a million seeds should not be kept for nothing."""
     return junit is not None or bool(os.environ.get(SUMMARY))
 
 
-def publish(command: str, cases: Sequence[Case], junit: Path | None) -> None:
+def write_reports(command: str, cases: Sequence[Case], junit: Path | None) -> None:
     """Write the JUnit file and the Markdown summary, if they are wanted."""
     if junit is not None:
         _write(junit, xml(command, cases), "wb")

@@ -10,7 +10,7 @@ def say(console: Console, words: str | Text, style: str = "") -> None:
     console.print(Text(words, style) if isinstance(words, str) else words, soft_wrap=True)
 
 
-def folding(*columns: str, title: str | None = None) -> Table:
+def wrapping_table(*columns: str, title: str | None = None) -> Table:
     """A table without lines, whose columns wrap what is too long for them: what identifies a row is never cut off."""
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
     for column in columns:

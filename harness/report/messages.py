@@ -27,7 +27,7 @@ from zab_chaos.node.recording import Answered, AnyEntry, LinkClosed, LinkOpened,
 NOT_RECORDED = "the run was not recorded, or its backend records nothing"
 
 
-class About(NamedTuple):
+class MessageContent(NamedTuple):
     """What a message says, as far as a picture needs it: zxids are 0 where it names none; `words`: of the rare kinds."""
 
     kind: str
@@ -37,12 +37,12 @@ class About(NamedTuple):
     words: str = ""
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """One message. Times in nanoseconds; `received` None: nobody took it."""
 
     source: int
     target: int
-    about: About
+    content: MessageContent
     sent: int
     received: int | None
 
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 class Exchange:
     """All messages, by the time at which they were sent; `gaps` says in words which are missing, and why."""
 
-    messages: list[Sent] = field(default_factory=list)
+    messages: list[SentMessage] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
 
@@ -84,7 +84,7 @@ def read_messages(folder: Path, core: type[Peer], traced: Iterable[tuple[int, in
 
 # ---- one life ----
 
-Item = tuple[int, About]  # the index of the moment, what was said
+Item = tuple[int, MessageContent]  # the index of the moment, what was said
 Place = tuple[int, int]  # peer, number of the session
 
 
@@ -124,7 +124,7 @@ class RecordedLife:
     def took(self, entry: AnyEntry) -> None:
         if isinstance(entry, Stepped):
             place = entry.source, self._session.get(entry.source, 0)
-            self.taken[place].append((self.moment, about(entry.message)))
+            self.taken[place].append((self.moment, content_of(entry.message)))
         elif isinstance(entry, Ticked | Started):
             self._asked = self._last()
             self._moments.append((entry.now, self._asked))
@@ -150,7 +150,7 @@ class RecordedLife:
             self._moments.append((now, last))
         moment = len(self._moments) - 1
         for peer, message in messages:
-            self.gave[peer, self._session.get(peer, 0)].append((moment, about(message)))
+            self.gave[peer, self._session.get(peer, 0)].append((moment, content_of(message)))
 
     def _last(self) -> int:
         return self._match.last.t if self._match.last is not None else 0
@@ -198,7 +198,7 @@ def _clock(seen: list[tuple[int, int]]) -> Callable[[int], int]:
 # ---- both ends ----
 
 
-def _all(lives: list[RecordedLife]) -> Iterator[Sent]:
+def _all(lives: list[RecordedLife]) -> Iterator[SentMessage]:
     senders: dict[tuple[int, int, int], list[RecordedLife]] = defaultdict(list)  # by node, peer, session
     for life in lives:
         for (peer, session), _ in life.gave.items():
@@ -222,7 +222,7 @@ def _sender(candidates: list[RecordedLife], opened: int, receiver: RecordedLife,
 
 def _session(
     life: RecordedLife, place: Place, items: list[Item], ends: list[tuple[RecordedLife, list[Item]]]
-) -> Iterator[Sent]:
+) -> Iterator[SentMessage]:
     """Each message of one session, with its arrival if it has one; a repeated one once more."""
     arrivals: dict[int, list[int]] = defaultdict(list)
     for receiver, taken in ends:
@@ -231,7 +231,7 @@ def _session(
     for index, (moment, said) in enumerate(items):
         sent = life.time(moment)
         for received in arrivals.get(index, [None]):
-            yield Sent(life.node, place[0], said, sent, None if received is None else max(received, sent))
+            yield SentMessage(life.node, place[0], said, sent, None if received is None else max(received, sent))
 
 
 def _pairs(sent: list[Item], taken: list[Item]) -> Iterator[tuple[int, int]]:
@@ -249,32 +249,34 @@ def _pairs(sent: list[Item], taken: list[Item]) -> Iterator[tuple[int, int]]:
 
 # ---- what a message says ----
 
-_ABOUT: dict[type, Callable[[Any], About]] = {
-    m.Propose: lambda it: About("PROPOSE", it.epoch, it.run.first, it.run.first + len(it.run.txns) - 1),
-    m.Ack: lambda it: About("ACK", it.epoch, it.zxid, it.zxid),
-    m.Commit: lambda it: About("COMMIT", it.epoch, it.zxid, it.zxid),
-    m.Ping: lambda it: About("PING", it.epoch, it.delivered, it.delivered),
+_CONTENTS: dict[type, Callable[[Any], MessageContent]] = {
+    m.Propose: lambda it: MessageContent("PROPOSE", it.epoch, it.run.first, it.run.first + len(it.run.txns) - 1),
+    m.Ack: lambda it: MessageContent("ACK", it.epoch, it.zxid, it.zxid),
+    m.Commit: lambda it: MessageContent("COMMIT", it.epoch, it.zxid, it.zxid),
+    m.Ping: lambda it: MessageContent("PING", it.epoch, it.delivered, it.delivered),
     m.NewLeader: lambda it: _of_sync(it, "NEWLEADER"),
     m.History: lambda it: _of_sync(it, "HISTORY"),
-    m.AckLeader: lambda it: About("ACK-LD", it.epoch, it.last_zxid, it.last_zxid, descriptions.message(it)),
-    m.CommitLeader: lambda it: About("COMMIT-LD", it.epoch, it.committed, it.committed, descriptions.message(it)),
-    m.Vote: lambda it: About("VOTE", it.epoch, 0, 0, descriptions.message(it)),
-    m.Cepoch: lambda it: About("CEPOCH", it.accepted_epoch, 0, 0, descriptions.message(it)),
+    m.AckLeader: lambda it: MessageContent("ACK-LD", it.epoch, it.last_zxid, it.last_zxid, descriptions.message(it)),
+    m.CommitLeader: lambda it: MessageContent(
+        "COMMIT-LD", it.epoch, it.committed, it.committed, descriptions.message(it)
+    ),
+    m.Vote: lambda it: MessageContent("VOTE", it.epoch, 0, 0, descriptions.message(it)),
+    m.Cepoch: lambda it: MessageContent("CEPOCH", it.accepted_epoch, 0, 0, descriptions.message(it)),
 }
 
 
-def about(message: m.Message) -> About:
+def content_of(message: m.Message) -> MessageContent:
     """What this message says."""
-    of = _ABOUT.get(type(message))
+    of = _CONTENTS.get(type(message))
     if of is not None:
         return of(message)
-    return About(m.NAMES[type(message)], message.epoch, 0, 0, descriptions.message(message))  # type: ignore[union-attr]
+    return MessageContent(m.NAMES[type(message)], message.epoch, 0, 0, descriptions.message(message))  # type: ignore[union-attr]
 
 
-def _of_sync(message: m.NewLeader | m.History, kind: str) -> About:
+def _of_sync(message: m.NewLeader | m.History, kind: str) -> MessageContent:
     """The transactions that it carries; all up to a snapshot's zxid, if it has one."""
     sync, said = message.sync, descriptions.message(message)
     runs = [run for run in sync.runs if run.txns]
     first = 1 if sync.snapshot else runs[0].first if runs else 0
     last = runs[-1].first + len(runs[-1].txns) - 1 if runs else sync.keep if sync.snapshot else 0
-    return About(kind, message.epoch, first, last, said)
+    return MessageContent(kind, message.epoch, first, last, said)

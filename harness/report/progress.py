@@ -17,7 +17,7 @@ LINE_SECONDS = 1.0  # without a terminal: at most one line a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
+class RunStatus:
     """The state of a run at one moment. Rates are per second, latencies in milliseconds, times in seconds of the schedule."""
 
     phase: str
@@ -39,7 +39,7 @@ class Display:
     """Shows events and the state of a run. `update` may be called from another thread than `say`."""
 
     period = 1.0  # seconds between two updates
-    draws = False  # whether it wants `update` at all
+    wants_updates = False  # whether it wants `update` at all
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +52,7 @@ class Display:
     def say(self, words: str) -> None:
         """Show an event; it stays on the screen."""
 
-    def update(self, now: Now) -> None:
+    def update(self, now: RunStatus) -> None:
         """Show the current state."""
 
 
@@ -63,7 +63,7 @@ class Quiet(Display):
 class Lines(Display):
     """Prints a line for each event, and at most one per second for the state."""
 
-    draws = True
+    wants_updates = True
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -74,10 +74,10 @@ class Lines(Display):
     def say(self, words: str) -> None:
         say(self._console, words)
 
-    def update(self, now: Now) -> None:
+    def update(self, now: RunStatus) -> None:
         """Print the state, unless it is unchanged or a line was printed within the last second."""
         at = self._clock()
-        words = in_a_line(now)
+        words = status_line(now)
         if at < self._next or words == self._last:
             return
         self._next = at + LINE_SECONDS
@@ -89,7 +89,7 @@ class Panel(Display):
     """A panel that is redrawn in place; events scroll above it."""
 
     period = 0.25
-    draws = True
+    wants_updates = True
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -107,7 +107,7 @@ class Panel(Display):
     def say(self, words: str) -> None:
         self._console.print(words, markup=False, highlight=False)
 
-    def update(self, now: Now) -> None:
+    def update(self, now: RunStatus) -> None:
         self._live.update(panel(now))
 
 
@@ -118,7 +118,7 @@ def display(console: Console, *, quiet: bool) -> Display:
     return Panel(console) if console.is_terminal else Lines(console)
 
 
-def in_a_line(now: Now) -> str:
+def status_line(now: RunStatus) -> str:
     """`12.0/30s faults | leader node-2 epoch 3 | 1200 ok 0 failed 3 unknown | 198/s 4.1 ms | now: ... | next: ...`."""
     parts = [f"{now.elapsed:.0f}/{now.duration:.0f}s {now.phase}", _leader(now)]
     if now.ok or now.failed or now.unknown:
@@ -130,7 +130,7 @@ def in_a_line(now: Now) -> str:
     return " | ".join(parts)
 
 
-def panel(now: Now) -> Group:
+def panel(now: RunStatus) -> Group:
     """The panel: six short rows that fit 80 columns and need no colour."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
@@ -144,11 +144,11 @@ def panel(now: Now) -> Group:
     return Group(rows)
 
 
-def _leader(now: Now) -> str:
+def _leader(now: RunStatus) -> str:
     return "no leader" if now.leader is None else f"leader node-{now.leader} epoch {now.epoch}"
 
 
-def _speed(now: Now) -> str:
+def _speed(now: RunStatus) -> str:
     latency = "" if now.latency_ms is None else f" {now.latency_ms:.1f} ms"
     return f"{now.rate:.0f}/s{latency}"
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.report.messages import RecordedLife
 from zab_chaos.model.events import UNREADABLE, trace_name
 from zab_chaos.model.replay import descriptions
@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Step:
+class ReplayStep:
     """One input of a node, or (`entry` None) the end of a life. `time` in nanoseconds of the host's clock; `events`: the
     numbers of the first and of the last event that it left in the trace; `sent`: (receiver, message)."""
 
@@ -75,11 +75,11 @@ class _SteppedLife(RecordedLife):
     def __init__(self, node: int, life: int) -> None:
         super().__init__(node)
         self.life = life
-        self.steps: list[Step] = []
+        self.steps: list[ReplayStep] = []
         self.names: list[str] = []
         self._variables: Variables = dict(DOWN)
         self._sending: list[tuple[int, m.Message]] = []
-        self._open: Step | None = None  # of this round, still to be answered
+        self._open: ReplayStep | None = None  # of this round, still to be answered
         self._event = 0
 
     def took(self, entry: AnyEntry) -> None:
@@ -88,7 +88,9 @@ class _SteppedLife(RecordedLife):
         super().took(entry)
         if not isinstance(entry, Answered | Ended) and not (isinstance(entry, Ticked) and self._open is not None):
             self._keep()
-            self._open = Step(node=self.node, life=self.life, number=self.rerun.inputs, entry=entry, moment=moment)
+            self._open = ReplayStep(
+                node=self.node, life=self.life, number=self.rerun.inputs, entry=entry, moment=moment
+            )
         if self._open is not None:
             self._open.sent += self._sending
         self._sending = []
@@ -105,7 +107,7 @@ class _SteppedLife(RecordedLife):
         self._keep()
         changes: Changes = {name: (words, DOWN.get(name)) for name, words in self._variables.items()}
         self.steps.append(
-            Step(node=self.node, life=self.life, number=0, entry=None, moment=self.moment, changes=changes)
+            ReplayStep(node=self.node, life=self.life, number=0, entry=None, moment=self.moment, changes=changes)
         )
 
     def _keep(self) -> None:
@@ -125,7 +127,7 @@ class _SteppedLife(RecordedLife):
             self.steps.append(step)
 
 
-def _says_something(step: Step) -> bool:
+def _says_something(step: ReplayStep) -> bool:
     quiet = isinstance(step.entry, Ticked) or (
         isinstance(step.entry, Stepped) and isinstance(step.entry.message, m.Ping)
     )
@@ -172,7 +174,7 @@ class RunSteps:
         self._now: dict[int, Variables] = {node: dict(DOWN) for node in self.nodes}
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> ReplayStep | None:
         """The step that was done last."""
         return self.all[self.at - 1] if self.at else None
 
@@ -185,7 +187,7 @@ class RunSteps:
             self._change(step, after=0)
         self.at = at
 
-    def _change(self, step: Step, after: int) -> None:
+    def _change(self, step: ReplayStep, after: int) -> None:
         now = self._now[step.node]
         for name, change in step.changes.items():
             if (words := change[after]) is None:
@@ -193,7 +195,7 @@ class RunSteps:
             else:
                 now[name] = words
 
-    def find(self, wanted: Callable[[Step], bool], *, back: bool = False) -> bool:
+    def find(self, wanted: Callable[[ReplayStep], bool], *, back: bool = False) -> bool:
         """Go to the next (or the last) such step; whether there is one."""
         places = range(self.at - 2, -1, -1) if back else range(self.at, len(self.all))
         found = next((place for place in places if wanted(self.all[place])), None)
@@ -219,11 +221,13 @@ class RunSteps:
         gone = {name: Shown("", changed=True) for name, (_, after) in changed.items() if after is None}
         return {name: Shown(words, name in changed) for name, words in self._now[node].items()} | gone
 
-    def told(self, step: Step) -> list[str]:
+    def told(self, step: ReplayStep) -> list[str]:
         """What the step left in the trace, in words, with the line's number."""
         lines = self._traces.lines(step.node, step.life)[step.events[0] - 1 : step.events[1]] if step.events[1] else []
         file = trace_name(step.node, step.life)
-        return [f"{line['n']}: {in_words(file, line)}" for line in map(_decoded, lines) if line.get("event") in CORE]
+        return [
+            f"{line['n']}: {describe_line(file, line)}" for line in map(_decoded, lines) if line.get("event") in CORE
+        ]
 
     @cached_property
     def _traces(self) -> "_Traces":

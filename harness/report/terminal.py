@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from zab_chaos.harness.report import summary
-from zab_chaos.harness.report.answer import answer, capital, not_kept
-from zab_chaos.harness.report.console import folding, say
+from zab_chaos.harness.report.console import say, wrapping_table
+from zab_chaos.harness.report.headline import capital, headline, violated_or_uncertain
 from zab_chaos.harness.results import fault_timeline
 from zab_chaos.harness.results.fault_spans import read_spans
 from zab_chaos.harness.results.run_folder import RunFolder
@@ -40,8 +40,8 @@ def show(folder: RunFolder, console: Console, *, brief: bool = False, judged: Ve
     failed = known is not None and known.verdict is Outcome.HARNESS_ERROR  # its reason is all there is to say
     if known is not None:
         console.print()
-        say(console, capital(answer(known)), "bold")
-        for line in summary.led_to(folder, known):
+        say(console, capital(headline(known)), "bold")
+        for line in summary.events_before(folder, known):
             say(console, line)
     if not brief and not failed:
         console.print()
@@ -60,7 +60,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
         return
     zero = fault_timeline.origin(folder)
     pauses = fault_timeline.pauses_of_writes(folder, [span.at for span in spans])
-    table = folding(title="Faults")
+    table = wrapping_table(title="Faults")
     for name, justify in (("at s", "right"), ("fault", "left"), ("on", "left"), ("for s", "right")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     table.add_column("took effect")
@@ -80,7 +80,7 @@ def _faults(folder: RunFolder, console: Console) -> None:
 
 
 def _properties(verdict: dict[str, Any], console: Console) -> None:
-    table = folding("property", title="Properties")
+    table = wrapping_table("property", title="Properties")
     table.add_column("source", "dim")
     table.add_column("checked", justify="right")
     table.add_column("verdict")
@@ -101,10 +101,10 @@ def _properties(verdict: dict[str, Any], console: Console) -> None:
 
 def _violations(verdict: Verdict, console: Console) -> None:
     """The headline's property with the lines that show it; of the others, which often follow from it, a line each."""
-    broken = not_kept(verdict)
+    broken = violated_or_uncertain(verdict)
     if not broken:
         return
-    title, *lines = summary.finding(broken[0])
+    title, *lines = summary.describe_property(broken[0])
     say(console, title, "bold")
     for line in lines:
         say(console, line, "dim" if line.startswith("    ") else "")
@@ -119,9 +119,9 @@ def _violations(verdict: Verdict, console: Console) -> None:
 
 def _logs(folder: RunFolder, console: Console) -> None:
     """Where a server's log has a hole, the other servers' logs show what is missing there."""
-    held = summary.logs(folder)
+    held = summary.final_logs(folder)
     if held:
-        say(console, summary.LOGS, "bold")
+        say(console, summary.LOGS_TITLE, "bold")
         for line in held:
             say(console, line)
         console.print()

@@ -68,7 +68,7 @@ class JudgedFixture:
     def story(self) -> str:
         """What is to be told in a failure's report."""
         if self.verdict is not None:
-            return summary.story(self.folder, self.verdict, self.again)
+            return summary.full_text(self.folder, self.verdict, self.again)
         broken = self.so_far()
         lines = [f"not judged yet; seed {self.seed}, on {self.on}", *(["Faults", *broken] if broken else [])]
         return "\n".join([*lines, f"results  {self.folder.path}", f"again    {self.again}"])

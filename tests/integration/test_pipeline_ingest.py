@@ -15,8 +15,8 @@ from zab_chaos.pipeline import columns as c
 from zab_chaos.pipeline.analysis import analyze
 from zab_chaos.pipeline.folders import NoRuns, find
 from zab_chaos.pipeline.ingest import ingest
-from zab_chaos.pipeline.judging import Judged
-from zab_chaos.pipeline.tables import read
+from zab_chaos.pipeline.judging import JudgedRun
+from zab_chaos.pipeline.tables import read_table
 
 pytestmark = pytest.mark.timeout(600)
 ODD = "a [1] {x} %20 ü"
@@ -154,7 +154,7 @@ def damaged(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 
 @pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
 def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Path], None]) -> None:
-    verdict: Judged = damaged["verdicts"][harm.__name__]
+    verdict: JudgedRun = damaged["verdicts"][harm.__name__]
     expected, words = DAMAGE[harm]
     assert verdict.verdict == expected, verdict.json["reasons"]
     told = [*verdict.json["reasons"], *(v["words"] for it in verdict.json["properties"] for v in it["violations"])]
@@ -163,7 +163,7 @@ def test_each_damage_has_its_outcome(damaged: dict[str, Any], harm: Callable[[Pa
 
 def test_what_is_refused_is_in_quarantine_with_its_place(spark: Any, damaged: dict[str, Any]) -> None:
     runs = {it.run: name for name, it in damaged["verdicts"].items()}
-    rows = read(spark, damaged["out"] / "tables", c.QUARANTINE).collect()
+    rows = read_table(spark, damaged["out"] / "tables", c.QUARANTINE).collect()
     assert {runs[row["run"]] for row in rows} == {harm.__name__ for harm in REFUSED}
     for row in rows:
         run = damaged["root"] / runs[row["run"]]
@@ -180,7 +180,7 @@ def test_no_line_is_dropped(spark: Any, damaged: dict[str, Any]) -> None:
     kept: dict[str, int] = {}
     for it in c.TABLES.values():
         if it is not c.RUNS:
-            for row in read(spark, place, it).groupBy("run").count().collect():
+            for row in read_table(spark, place, it).groupBy("run").count().collect():
                 name = names.get(row["run"], "good-copy")
                 kept[name] = kept.get(name, 0) + row["count"]
     for name in ("good", "good-copy", *(harm.__name__ for harm in DAMAGE)):
@@ -209,7 +209,7 @@ def test_an_older_run_lacks_what_it_did_not_say(spark: Any, damaged: dict[str, A
 
 
 def test_an_event_that_is_not_known_is_kept_whole(spark: Any, damaged: dict[str, Any]) -> None:
-    rows = read(spark, damaged["out"] / "tables", c.EVENTS).where("event = 'mood'").collect()
+    rows = read_table(spark, damaged["out"] / "tables", c.EVENTS).where("event = 'mood'").collect()
     assert [json.loads(row["raw"])["epoch"] for row in rows] == ["sunny"]
 
 
@@ -323,7 +323,7 @@ def test_every_field_of_a_line_is_in_its_column(spark: Any, tmp_path: Path) -> N
     ingest(spark, find([str(run)]), tmp_path / "tables")
 
     def rows(table: c.Table, condition: str) -> list[Any]:
-        return read(spark, tmp_path / "tables", table).where(condition).orderBy("line").collect()
+        return read_table(spark, tmp_path / "tables", table).where(condition).orderBy("line").collect()
 
     (batch,) = rows(c.BROADCASTS, "epoch = 9")
     assert (batch["digests"], json.loads(batch["txns"]), batch["delivered"]) == (digests, txns, [1, 5])

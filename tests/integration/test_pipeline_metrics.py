@@ -15,7 +15,7 @@ from zab_chaos.model.oracle.oracle import judge as oracle
 from zab_chaos.pipeline.columns import Table
 from zab_chaos.pipeline.folders import find
 from zab_chaos.pipeline.ingest import ingest
-from zab_chaos.pipeline.measure import Numbers, measured
+from zab_chaos.pipeline.measure import Numbers, measure_runs
 from zab_chaos.pipeline.metric_columns import METRICS
 from zab_chaos.pipeline.tables import Rows
 
@@ -65,7 +65,7 @@ class Measured:
         self.names = {row["run"]: Path(row["path"]).name for row in done.runs}
         judged = {row["run"]: oracle(Path(row["path"])).metrics for row in done.runs}
         rows = Rows(spark, out / "tables", done.runs)
-        by_run = measured(rows, out / "metrics", judged)
+        by_run = measure_runs(rows, out / "metrics", judged)
         rows.forget()
         self.numbers: dict[str, Numbers] = {self.names[run]: it for run, it in by_run.items()}
 

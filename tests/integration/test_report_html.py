@@ -21,7 +21,7 @@ from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.harness.report.html.analysed import analysed
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.html.campaign import from_verdict
+from zab_chaos.harness.report.html.campaign import run_from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
@@ -431,7 +431,7 @@ def test_the_page_of_a_campaign_says_and_asks_for_nothing(driver: webdriver.Chro
 
 def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path: Path) -> None:
     verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 6)]
-    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
     place = tmp_path / "report.html"
     place.write_text(campaign_page(runs, "ten runs", place, summary(verdicts)))
     report = Report(driver, tmp_path / "report.html")
@@ -453,7 +453,7 @@ def test_the_pipelines_page_can_be_pointed_at(driver: webdriver.Chrome, tmp_path
 
 def test_the_tables_of_a_campaign_are_sorted_and_filtered(driver: webdriver.Chrome, tmp_path: Path) -> None:
     verdicts = [analysed(name, seed) for name in ("leader-crash", "power-outage") for seed in range(1, 8)]
-    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
     place = tmp_path / "report.html"
     place.write_text(campaign_page(runs, "fourteen runs", place, summary(verdicts)))
     report = Report(driver, place)

@@ -12,8 +12,8 @@ from selenium.webdriver import ActionChains, Keys
 from tests.integration.test_report_html import BLUE, GREEN, RED, Report, driver, many, pytestmark
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.page import page
-from zab_chaos.harness.report.html.run_data import RunData, read_story
-from zab_chaos.harness.report.messages import About, Exchange, Sent
+from zab_chaos.harness.report.html.run_data import RunData, read_run_data
+from zab_chaos.harness.report.messages import Exchange, MessageContent, SentMessage
 from zab_chaos.node.core import zxid as zx
 
 __all__ = ["driver", "pytestmark"]  # the browser is the other tests'
@@ -95,27 +95,27 @@ def y(node: int) -> int:
     return FIRST_LINE + (node - 1) * GAP
 
 
-def committed(story: RunData) -> Sent:
+def committed(story: RunData) -> SentMessage:
     """A PROPOSE of one transaction that a client of another node had asked for, and that was taken."""
     owned = {zxid for zxid, index in story.diagram.owners if story.diagram.requests[index].zxid == zxid}
     return next(
         one
         for one in story.diagram.exchange.messages
-        if one.about.kind == "PROPOSE"
-        and one.about.last in owned
+        if one.content.kind == "PROPOSE"
+        and one.content.last in owned
         and one.received
         and one.sent > story.zero + 100_000_000
     )
 
 
 def test_many_messages_are_counted_and_few_are_arrows(run: Path, show: Callable[[Path], Report]) -> None:
-    report, story = show(run), read_story(run)
+    report, story = show(run), read_run_data(run)
     assert drawn(report)["dense"] == "true"
-    shown = [one for one in story.diagram.exchange.messages if one.about.kind != "PING"]
+    shown = [one for one in story.diagram.exchange.messages if one.content.kind != "PING"]
     assert int(drawn(report)["arrows"]) > len(shown)  # and what the clients asked for
     kinds = [BLUE, GREEN, PURPLE]
     one = committed(story)
-    ask(report, zx.show(zx.Zxid(one.about.last)))
+    ask(report, zx.show(zx.Zxid(one.content.last)))
     escape(report)
     assert drawn(report)["dense"] == "false"
     assert set(kinds) <= report.colours("messages")
@@ -123,13 +123,13 @@ def test_many_messages_are_counted_and_few_are_arrows(run: Path, show: Callable[
 
 
 def test_pointing_at_an_arrow_tells_what_it_is(run: Path, show: Callable[[Path], Report]) -> None:
-    report, one = show(run), committed(story := read_story(run))
-    ask(report, zx.show(zx.Zxid(one.about.last)))
+    report, one = show(run), committed(story := read_run_data(run))
+    ask(report, zx.show(zx.Zxid(one.content.last)))
     escape(report)
     assert one.received is not None
     middle = ((one.sent + one.received) / 2 - story.zero) / 1000
     report.point("messages", report.x(middle), (y(one.source) + y(one.target)) / 2)
-    assert f"PROPOSE {zx.show(zx.Zxid(one.about.first))}" in report.tip
+    assert f"PROPOSE {zx.show(zx.Zxid(one.content.first))}" in report.tip
     assert f"node {one.source} → node {one.target}" in report.tip
     assert f"sent {(one.sent - story.zero) // 1000 / 1e6:.6f} s, received" in report.tip
 
@@ -137,7 +137,7 @@ def test_pointing_at_an_arrow_tells_what_it_is(run: Path, show: Callable[[Path],
 def test_pointing_at_counts_tells_how_many_on_which_link(run: Path, show: Callable[[Path], Report]) -> None:
     report = show(run)
     begin, end = report.shown
-    leader = next(step.node for step in read_story(run).diagram.steps if step.kind == "established")
+    leader = next(step.node for step in read_run_data(run).diagram.steps if step.kind == "established")
     found = set()
     for x in range(0, 60, 3):
         for row in range(1, 3):
@@ -147,8 +147,8 @@ def test_pointing_at_counts_tells_how_many_on_which_link(run: Path, show: Callab
 
 
 def test_following_lights_the_whole_way_and_escape_ends_it(run: Path, show: Callable[[Path], Report]) -> None:
-    report, one = show(run), committed(read_story(run))
-    name = zx.show(zx.Zxid(one.about.last))
+    report, one = show(run), committed(read_run_data(run))
+    name = zx.show(zx.Zxid(one.content.last))
     ask(report, name)
     assert drawn(report)["followed"] == name
     assert f"following {name}" in report.find("followed").text
@@ -182,7 +182,7 @@ def test_following_lights_the_whole_way_and_escape_ends_it(run: Path, show: Call
 
 
 def test_what_is_not_followed_is_dimmed(run: Path, show: Callable[[Path], Report]) -> None:
-    report, one = show(run), committed(read_story(run))
+    report, one = show(run), committed(read_run_data(run))
     report.js(
         """const canvas = document.getElementById("messages"), stroke = CanvasRenderingContext2D.prototype.stroke;
         window.strokes = {};
@@ -191,7 +191,7 @@ def test_what_is_not_followed_is_dimmed(run: Path, show: Callable[[Path], Report
           return stroke.call(this);
         }"""
     )
-    ask(report, zx.show(zx.Zxid(one.about.last)))
+    ask(report, zx.show(zx.Zxid(one.content.last)))
     followed = report.js("const made = window.strokes; window.strokes = {}; return made")
     escape(report)
     ended = report.js("return window.strokes")
@@ -202,7 +202,7 @@ def test_what_is_not_followed_is_dimmed(run: Path, show: Callable[[Path], Report
 
 
 def test_search_by_path_client_and_node(run: Path, show: Callable[[Path], Report]) -> None:
-    report, story = show(run), read_story(run)
+    report, story = show(run), read_run_data(run)
     request = story.diagram.requests[30]
     ask(report, f"client {request.client} seq {request.seq}")
     assert f"client {request.client}, seq {request.seq}: {request.path}" in report.find("followed").text
@@ -224,8 +224,8 @@ def test_search_by_path_client_and_node(run: Path, show: Callable[[Path], Report
 
 
 def test_the_keyboard_finds_an_arrow_and_enter_follows_it(run: Path, show: Callable[[Path], Report]) -> None:
-    report, one = show(run), committed(read_story(run))
-    ask(report, zx.show(zx.Zxid(one.about.last)))
+    report, one = show(run), committed(read_run_data(run))
+    ask(report, zx.show(zx.Zxid(one.content.last)))
     escape(report)
     canvas = report.find("messages")
     report.js("arguments[0].focus()", canvas)
@@ -243,8 +243,8 @@ def test_the_keyboard_finds_an_arrow_and_enter_follows_it(run: Path, show: Calla
 
 
 def test_a_click_on_an_arrow_follows_it(run: Path, show: Callable[[Path], Report]) -> None:
-    report, one = show(run), committed(story := read_story(run))
-    ask(report, zx.show(zx.Zxid(one.about.last)))
+    report, one = show(run), committed(story := read_run_data(run))
+    ask(report, zx.show(zx.Zxid(one.content.last)))
     escape(report)
     assert one.received is not None
     report.point(
@@ -260,7 +260,7 @@ def test_pings_are_hidden_until_they_are_asked_for(run: Path, show: Callable[[Pa
     before = int(drawn(report)["arrows"])
     report.find("pings").click()
     report.settle()
-    pings = [one for one in read_story(run).diagram.exchange.messages if one.about.kind == "PING"]
+    pings = [one for one in read_run_data(run).diagram.exchange.messages if one.content.kind == "PING"]
     assert int(drawn(report)["arrows"]) == before + len(pings)
 
 
@@ -361,13 +361,15 @@ def test_it_fits_into_narrow_and_wide_windows(run: Path, show: Callable[[Path], 
 def busy(folder: Path, messages: int) -> RunData:
     """9,700 operations, and as many messages, of a run without a recording."""
     many(9_700).save(folder)
-    story, draw = read_story(folder), Random(2)
+    story, draw = read_run_data(folder), Random(2)
     found = []
     for i in range(messages):
         sent = story.zero + i * (story.end - story.zero) // messages
         kind, z = draw.choice(["PROPOSE", "ACK", "COMMIT"]), zx.zxid(1, i // 6 + 1)
         source, target = draw.choice([(1, 2), (2, 1), (1, 3), (3, 1)])
-        found.append(Sent(source, target, About(kind, 1, z, z), sent, sent + int(draw.expovariate(1e-6))))
+        found.append(
+            SentMessage(source, target, MessageContent(kind, 1, z, z), sent, sent + int(draw.expovariate(1e-6)))
+        )
     story.diagram.exchange = Exchange(found)
     return story
 

@@ -6,7 +6,7 @@ import pytest
 
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.chain import Chain
-from zab_chaos.harness.report.html.run_data import RunData, read_story
+from zab_chaos.harness.report.html.run_data import RunData, read_run_data
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs.judgement import core_of
 
@@ -14,13 +14,13 @@ from zab_chaos.harness.runs.judgement import core_of
 def defective(name: str, results: Path) -> RunData:
     main(["run", f"defects/{name}", "--defect", name, "--on", "sim", "--results", str(results), "--quiet"])
     folder = RunFolder((results / "latest").resolve())
-    return read_story(folder.path, core_of(folder.read_run()))
+    return read_run_data(folder.path, core_of(folder.read_run()))
 
 
 def told(chain: Chain | None) -> list[str]:
     assert chain is not None
-    assert [link.t for link in chain.links] == sorted(link.t for link in chain.links)
-    return [link.words for link in chain.links]
+    assert [event.t for event in chain.events] == sorted(event.t for event in chain.events)
+    return [event.words for event in chain.events]
 
 
 def in_this_order(words: list[str], *pieces: str) -> None:
@@ -58,12 +58,12 @@ def test_what_the_links_name_is_there(tmp_path: Path) -> None:
     run = defective("ack-ld-before-sync", tmp_path)
     assert run.chain is not None
     diagram = run.diagram
-    for link in run.chain.links:
-        if link.message is not None:
-            assert diagram.exchange.messages[link.message].sent == link.t
-        if link.step is not None:
-            assert diagram.steps[link.step].t == link.t
-    assert any(link.message is not None for link in run.chain.links)
+    for event in run.chain.events:
+        if event.message is not None:
+            assert diagram.exchange.messages[event.message].sent == event.t
+        if event.step is not None:
+            assert diagram.steps[event.step].t == event.t
+    assert any(event.message is not None for event in run.chain.events)
     shown = run.as_json()["chain"]
     assert shown["begin"] < shown["end"]
-    assert len(shown["messages"]) == sum(link.message is not None for link in run.chain.links)
+    assert len(shown["messages"]) == sum(event.message is not None for event in run.chain.events)

@@ -9,7 +9,7 @@ from zab_chaos.harness.backends.backend import Load
 from zab_chaos.harness.backends.ensemble_state import leader_of, statuses
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster, UnexpectedEnd
 from zab_chaos.harness.machine.background import BackgroundThread
-from zab_chaos.harness.report.progress import Display, Now
+from zab_chaos.harness.report.progress import Display, RunStatus
 from zab_chaos.harness.results.run_folder import RunFolder
 
 ANSWER_SECONDS = 0.3  # a node that takes longer is shown as silent
@@ -38,7 +38,7 @@ class RunMonitor(BackgroundThread):
             try:
                 for ended in self._cluster.ended():
                     self._report(ended)
-                if self._display.draws and not over:
+                if self._display.wants_updates and not over:
                     self._display.update(self._now())
             except Exception as error:  # the display must not end a run; the run's log says what happened to it
                 self.error = error
@@ -48,12 +48,12 @@ class RunMonitor(BackgroundThread):
         self._folder.milestone("ended", node=ended.node, life=ended.life, code=ended.code, armed=ended.armed)
         self._display.say(f"{ended}{' (a crash point was armed)' if ended.armed else ''}")
 
-    def _now(self) -> Now:
+    def _now(self) -> RunStatus:
         answers = statuses(self._cluster, ANSWER_SECONDS)
         leader = leader_of(answers, len(self._cluster.nodes))
         counters = self.workload.counters if self.workload else None
         scheduler = self.scheduler
-        return Now(
+        return RunStatus(
             phase=self.phase,
             elapsed=min(self._duration, time.monotonic() - self.begun) if self.begun is not None else 0.0,
             duration=self._duration,

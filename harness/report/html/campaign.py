@@ -1,6 +1,6 @@
 """Many runs at once, as far as a report on a campaign shows them: what was judged, how fast it recovered, what was hit when.
 
-A run comes from its folder (`read_campaign`: quick, as its last verdict says) or from the pipeline's analysis (`from_verdict`).
+A run comes from its folder (`read_campaign`, with its stored verdict) or from the analysis (`run_from_verdict`).
 """
 
 import csv
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from zab_chaos.harness.report.html.evidence import read_verdict
-from zab_chaos.harness.report.html.lanes import stretches
-from zab_chaos.harness.report.html.lifetimes import read_lives, settle_ends
+from zab_chaos.harness.report.html.evidence import read_shown_verdict
+from zab_chaos.harness.report.html.lanes import lane_segments
+from zab_chaos.harness.report.html.lifetimes import determine_ends, read_lives
 from zab_chaos.harness.results.fault_spans import MENDS, read_spans
 from zab_chaos.harness.results.index import NOT_JUDGED
 from zab_chaos.harness.results.run_folder import below, read_json
@@ -34,7 +34,7 @@ class Recovery(NamedTuple):
 
 
 @dataclass(slots=True)
-class Run:
+class CampaignRun:
     """One run of the campaign."""
 
     folder: Path
@@ -74,20 +74,20 @@ def how_many(runs: int) -> str:
     return "1 run" if runs == 1 else f"{runs} runs"
 
 
-def read_campaign(root: Path) -> list[Run]:
+def read_campaign(root: Path) -> list[CampaignRun]:
     """Every run at any depth below `root`, by scenario and time."""
     return sorted(map(_read, below(root)), key=lambda run: (run.name, run.folder.name))
 
 
-def _read(folder: Path) -> Run:
+def _read(folder: Path) -> CampaignRun:
     source, facts = Source(folder), read_json(folder / "run.json")
-    verdict = read_verdict(source).verdict
+    verdict = read_shown_verdict(source).verdict
     run = _run(folder, facts, facts.get("expect"), None if verdict is None else msgspec.to_builtins(verdict))
     run.hits = list(_hits(source))
     return run
 
 
-def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> Run:
+def run_from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> CampaignRun:
     """A run as the pipeline has judged it: its row in `runs`, and its verdict (results/README.md)."""
     run = _run(Path(path), facts, json.loads(facts["expect"] or "{}"), verdict)
     faults = verdict["metrics"].get("faults", [])
@@ -95,10 +95,10 @@ def from_verdict(path: str, facts: dict[str, Any], verdict: dict[str, Any]) -> R
     return run
 
 
-def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, Any] | None) -> Run:
+def _run(folder: Path, facts: dict[str, Any], expect: Any, verdict: dict[str, Any] | None) -> CampaignRun:
     """`facts`: of run.json, of which any may be missing; `expect`: the scenario's; `verdict`: as verdict.json has it."""
     seed = facts.get("seed")
-    run = Run(
+    run = CampaignRun(
         folder=folder,
         scenario=str(facts.get("scenario") or folder.parent.name),
         defect=str(facts["defect"]) if facts.get("defect") else None,
@@ -124,7 +124,7 @@ def _recoveries(faults: Any) -> Iterator[Recovery]:
             yield Recovery(str(one.get("do")), role, float(seconds) if isinstance(seconds, int | float) else None)
 
 
-def csv_of(runs: list[Run]) -> str:
+def campaign_csv(runs: list[CampaignRun]) -> str:
     """A line for each run: what it was, its verdict, and every number of its metrics."""
     names = sorted({name for run in runs for name in run.numbers})
     text = StringIO()
@@ -142,8 +142,8 @@ def csv_of(runs: list[Run]) -> str:
 def _hits(source: Source) -> Iterator[tuple[str, str]]:
     """For each fault and each node that it hit: the fault, and the node's role and phase at that moment."""
     spans, lives = read_spans(source), read_lives(source)
-    settle_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
-    lanes = stretches(lives, max((life.last for life in lives), default=0))
+    determine_ends(lives, spans, [line for _, line in source.lines("harness.jsonl", MilestoneLine)])
+    lanes = lane_segments(lives, max((life.last for life in lives), default=0))
     for span in spans:
         for node in span.nodes if span.do not in MENDS else []:
             was = next((one for one in lanes if one.node == node and one.begin < span.at <= one.end), None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from zab_chaos.harness.report.html.campaign import Run, how_many
+from zab_chaos.harness.report.html.campaign import CampaignRun, how_many
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.numbers import catching_up, numbers
@@ -24,8 +24,8 @@ SURPRISES = 100  # rows: more of them say nothing new
 REASON = 200  # characters of a reason: a listed digest more shows nothing
 
 
-def campaign_page(runs: list[Run], title: str, place: Path, summary: dict[str, Any] | None = None) -> str:
-    """The whole text. `place`: the page's file, beside which `csv_beside` is; `summary`: the pipeline's summary.json, if there
+def campaign_page(runs: list[CampaignRun], title: str, place: Path, summary: dict[str, Any] | None = None) -> str:
+    """The whole text. `place`: the page's file, beside which `csv_path` is; `summary`: the pipeline's summary.json, if there
     is one.
     """
     verdicts = Counter(run.verdict for run in runs)
@@ -54,7 +54,7 @@ def campaign_page(runs: list[Run], title: str, place: Path, summary: dict[str, A
     return document(how_many(len(runs)), header, main, scripts=("tips.js", "tables.js"))
 
 
-def _surprises(runs: list[Run], place: Path) -> Html:
+def _surprises(runs: list[CampaignRun], place: Path) -> Html:
     """Runs that did not end as their scenario expects, and defects that were not caught."""
     surprising = [run for run in runs if not run.as_expected]
     rows = [
@@ -68,16 +68,16 @@ def _surprises(runs: list[Run], place: Path) -> Html:
     return table(f"Runs that did not end as expected{more}", heads, rows)
 
 
-def _reason(run: Run) -> str:
+def _reason(run: CampaignRun) -> str:
     first = run.reasons[0] if run.reasons else ""
     return first if len(first) <= REASON else first[:REASON] + " ..."
 
 
-def _where(run: Run, place: Path) -> tuple[Html, Html]:
+def _where(run: CampaignRun, place: Path) -> tuple[Html, Html]:
     return element("code", run.command), _page(run, place)
 
 
-def _page(run: Run, place: Path) -> Html:
+def _page(run: CampaignRun, place: Path) -> Html:
     """A link to the run's own page if there is one, else the command that makes it."""
     page = run.folder / "report.html"
     if page.is_file():
@@ -85,21 +85,21 @@ def _page(run: Run, place: Path) -> Html:
     return element("code", f"zab report {shlex.quote(str(run.folder))}")
 
 
-def csv_beside(place: Path) -> Path:
+def csv_path(place: Path) -> Path:
     """The file with the runs' numbers that belongs to a page."""
     return place.with_suffix(".csv")
 
 
 def _data(place: Path, title: str, *, parquet: bool) -> Html:
     """Where the numbers are, for other tools."""
-    csv = element("a", csv_beside(place).name, href=quote(csv_beside(place).name))
+    csv = element("a", csv_path(place).name, href=quote(csv_path(place).name))
     if not parquet:
         return element("p", "Data: ", csv, "; Parquet tables: ", element("code", f"zab analyze {title}"))
     folders = [element("a", f"{name}/", href=f"{name}/") for name in ("tables", "metrics")]
     return element("p", "Data: ", csv, "; Parquet tables: ", folders[0], " ", folders[1])
 
 
-def _all(runs: list[Run], place: Path) -> Html:
+def _all(runs: list[CampaignRun], place: Path) -> Html:
     """Every run, those first that are to be looked at."""
     ranked = sorted(runs, key=lambda run: (run.as_expected, run.name, run.seed or 0))
     rows = [
@@ -109,12 +109,12 @@ def _all(runs: list[Run], place: Path) -> Html:
         )
         for run in ranked[:RUNS]
     ]  # fmt: skip
-    more = f" (the first {RUNS:,} of {len(runs):,}; {csv_beside(place).name} has all)" if len(runs) > RUNS else ""
+    more = f" (the first {RUNS:,} of {len(runs):,}; {csv_path(place).name} has all)" if len(runs) > RUNS else ""
     heads = ("verdict", "scenario", "seed", "violated", "writes acknowledged", "longest pause, s", "report")
     return element("div", table(f"All runs{more}", heads, rows, [2, 4, 5]), id="runs")
 
 
-def _matrix(runs: list[Run]) -> Html:
+def _matrix(runs: list[CampaignRun]) -> Html:
     """Scenarios and properties: the worst judgement, and how many of the runs had it."""
     names = list(dict.fromkeys(name for run in runs for name in run.properties))
     rows = []
@@ -127,8 +127,8 @@ def _matrix(runs: list[Run]) -> Html:
     return element("div", table("Scenarios and properties", ("scenario", "runs", *names), rows), class_="matrix")
 
 
-def _grouped(runs: list[Run]) -> list[tuple[str, list[Run]]]:
-    groups: dict[str, list[Run]] = {}
+def _grouped(runs: list[CampaignRun]) -> list[tuple[str, list[CampaignRun]]]:
+    groups: dict[str, list[CampaignRun]] = {}
     for run in runs:
         groups.setdefault(run.name, []).append(run)
     return sorted(groups.items())
@@ -144,9 +144,9 @@ def _cell(scenario: str, name: str, judgements: list[str]) -> Html | str:
     return element("span", words, class_=f"cell {worst.lower()}", data_tip=f"{scenario}, {name}: {counted}", tabindex=0)
 
 
-def _recovery(runs: list[Run]) -> Html | None:
+def _recovery(runs: list[CampaignRun]) -> Html | None:
     """The times from a fault to the next commit, by kind of fault and role of the node that it hit."""
-    times: dict[tuple[str, str], list[tuple[float | None, Run]]] = {}
+    times: dict[tuple[str, str], list[tuple[float | None, CampaignRun]]] = {}
     for run in runs:
         for it in run.recoveries:
             times.setdefault((it.do, it.role), []).append((it.seconds, run))
@@ -170,7 +170,7 @@ def _recovery(runs: list[Run]) -> Html | None:
     return table("From a fault to the next commit", heads, rows, range(2, 7)) if rows else None
 
 
-def _coverage(runs: list[Run]) -> Html | None:
+def _coverage(runs: list[CampaignRun]) -> Html | None:
     """How often each kind of fault hit a node in each role and phase; an empty cell was never tried."""
     hits = Counter(hit for run in runs for hit in run.hits)
     places = sorted({place for _, place in hits})
@@ -190,7 +190,7 @@ def _hit(do: str, place: str, count: int, most: int) -> Html | str:
     return element("span", count, class_=f"hit hit-{shade}", data_tip=f"{do} hit a node that was {place}: {count}")
 
 
-def _slowest(runs: Iterable[Run], place: Path) -> Html | None:
+def _slowest(runs: Iterable[CampaignRun], place: Path) -> Html | None:
     """The runs with the longest times without a successful write."""
     slow = sorted((run for run in runs if run.unavailable), key=lambda run: -run.unavailable)[:SLOWEST]
     rows = [(run.name, badge(run.verdict), f"{run.unavailable:.3f}", *_where(run, place)) for run in slow]

@@ -8,7 +8,7 @@ log. An amnesiac one starts at nothing.
 from dataclasses import dataclass, field
 from typing import Any
 
-from zab_chaos.harness.report.html.lifetimes import Life
+from zab_chaos.harness.report.html.lifetimes import TracedLife
 from zab_chaos.harness.results.source import TraceLine
 
 POINTS = 6000  # of one run's time axis; what lies closer is merged, the highest lag is kept
@@ -40,7 +40,7 @@ class Lag:
         return {"node": self.node, "life": self.life, "t": t, "before": self.before, "after": self.after}
 
 
-def lags(lives: list[Life], length: int) -> list[Lag]:
+def lags(lives: list[TracedLife], length: int) -> list[Lag]:
     """The lag of each life that delivered anything; `length` of the run in nanoseconds."""
     steps = _steps(lives)
     found = {index: Lag(life.node, life.number) for index, life in enumerate(lives)}
@@ -59,7 +59,7 @@ def lags(lives: list[Life], length: int) -> list[Lag]:
     return [lag for lag in found.values() if lag.t]
 
 
-def _steps(lives: list[Life]) -> list[tuple[int, int, int]]:
+def _steps(lives: list[TracedLife]) -> list[tuple[int, int, int]]:
     """Every progress of every life: (time, index of the life, place reached), by time."""
     steps = [(t, index, (epoch, counter)) for index, life in enumerate(lives) for t, epoch, counter in life.delivered]
     for index, life in enumerate(lives):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from zab_chaos.harness.report.html.document import document
 from zab_chaos.harness.report.html.markup import Html, element, join, table
-from zab_chaos.pipeline.comparison import LEAST_EFFECT, LIMIT, Compared, Comparison, Counts
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, SIGNIFICANCE_LEVEL, ComparedValue, Comparison, VerdictCounts
 
 BADGES = {
     "worse": ("✗ worse", "violation"),
@@ -28,8 +28,8 @@ READING = (
     "p is the probability that chance alone makes a difference as large (Welch's t-test for numbers, Fisher's exact test "
     "for verdicts). Of many comparisons some look different by chance, so all p-values are corrected together by Holm's "
     "method: if nothing has changed, only one page in twenty shows any difference.",
-    f"worse and better mean: corrected p below {LIMIT:g}, and a difference of at least {LEAST_EFFECT:.0%} of the first "
-    "campaign's value. No difference means that none was shown, not that there is none.",
+    f"worse and better mean: corrected p below {SIGNIFICANCE_LEVEL:g}, and a difference of at least {LEAST_EFFECT:.0%} of "
+    "the first campaign's value. No difference means that none was shown, not that there is none.",
     "A violation is a violation, however seldom: the verdicts are listed for every scenario, also if their numbers "
     "differ by no more than chance.",
 )
@@ -55,16 +55,16 @@ def comparison_page(found: Comparison, names: Sequence[str]) -> str:
     return document("Two campaigns compared", header, main)
 
 
-def _verdicts(counts: Iterable[Counts]) -> Html:
+def _verdicts(counts: Iterable[VerdictCounts]) -> Html:
     rows = [(it.scenario, it.words, join(*(_shown(run) for run in it.violations))) for it in counts]
     return table("Verdicts", ("scenario", "runs and verdicts, first, then second", "violated in the second"), rows)
 
 
-def _differences(caption: str, rows: Iterable[Compared]) -> Html:
+def _differences(caption: str, rows: Iterable[ComparedValue]) -> Html:
     return table(caption, HEADS, [_row(it) for it in rows])
 
 
-def _row(it: Compared) -> tuple[object, ...]:
+def _row(it: ComparedValue) -> tuple[object, ...]:
     words, style = BADGES[it.change]
     shown = [_shown(run) for run in it.shown] if it.change != "same" else []
     return (

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from zab_chaos.harness.report.html.lifetimes import TRACE
-from zab_chaos.harness.report.html.packed import pack, steps
-from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, Sent, read_messages
+from zab_chaos.harness.report.html.packed import differences, pack
+from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, SentMessage, read_messages
 from zab_chaos.harness.results.source import OperationLine, Source, TraceLine
 from zab_chaos.model.replay.replay import recorded_lives
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core.peer import Peer
 
-STEPS = (
+STEP_KINDS = (
     "broadcast", "accept", "deliver", "established", "accepted_epoch", "current_epoch", "truncate", "restored", "boot",
 )  # fmt: skip
 
@@ -35,7 +35,7 @@ class RequestLine(OperationLine, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NodeStep:
     """What a node did at `t`, with the transactions from `first` to `last` (zxids as numbers; 0: none)."""
 
     t: int
@@ -65,7 +65,7 @@ class Diagram:
     """`owners`: (zxid, index of the request), in the order of the broadcasts."""
 
     exchange: Exchange = field(default_factory=Exchange)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[NodeStep] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     owners: list[tuple[int, int]] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Diagram:
 
     def as_json(self, zero: int) -> dict[str, Any]:
         """For the page: see assets/exchange.js, which reads it."""
-        return {"gaps": self.gaps, "steps": STEPS, "packed": self._packed(zero)}
+        return {"gaps": self.gaps, "steps": STEP_KINDS, "packed": self._packed(zero)}
 
     def _packed(self, zero: int) -> str:
         paths, clients, kinds, said = _Words(), _Words(), _Words(), _Words()
@@ -83,9 +83,9 @@ class Diagram:
             **_messages(self.exchange.messages, zero, kinds, said),
             **_steps(self.steps, zero),
             **_requests(self.requests, zero, paths, clients),
-            "owner.epoch": steps([zxid >> 32 for zxid, _ in self.owners]),
-            "owner.counter": steps([zxid & 0xFFFFFFFF for zxid, _ in self.owners]),
-            "owner.request": steps([request for _, request in self.owners]),
+            "owner.epoch": differences([zxid >> 32 for zxid, _ in self.owners]),
+            "owner.counter": differences([zxid & 0xFFFFFFFF for zxid, _ in self.owners]),
+            "owner.request": differences([request for _, request in self.owners]),
         }
         words = {"kinds": kinds.all, "said": said.all, "paths": paths.all, "clients": clients.all}
         return pack(columns, words)
@@ -109,42 +109,42 @@ def _micros(t: int, zero: int) -> int:
     return (t - zero) // 1000
 
 
-def _messages(messages: list[Sent], zero: int, kinds: _Words, said: _Words) -> dict[str, list[int]]:
+def _messages(messages: list[SentMessage], zero: int, kinds: _Words, said: _Words) -> dict[str, list[int]]:
     """`took` is one more than the microseconds on the way, 0 for what never came."""
     sent = [_micros(one.sent, zero) for one in messages]
     took = [
         0 if one.received is None else _micros(one.received, zero) - at + 1
         for one, at in zip(messages, sent, strict=True)
     ]
-    about = [one.about for one in messages]
+    contents = [one.content for one in messages]
     said.number("")
     return {
-        "message.sent": steps(sent),
+        "message.sent": differences(sent),
         "message.took": took,
         "message.source": [one.source for one in messages],
         "message.target": [one.target for one in messages],
-        "message.kind": [kinds.number(one.kind) for one in about],
-        "message.said": [said.number(one.words) for one in about],
-        "message.epoch": steps([one.epoch for one in about]),
-        **_zxids("message", [(one.first, one.last) for one in about]),
+        "message.kind": [kinds.number(one.kind) for one in contents],
+        "message.said": [said.number(one.words) for one in contents],
+        "message.epoch": differences([one.epoch for one in contents]),
+        **_zxids("message", [(one.first, one.last) for one in contents]),
     }
 
 
 def _zxids(name: str, spans: list[tuple[int, int]]) -> dict[str, list[int]]:
     """`many` counts the transactions if they are of one epoch; if not, `from` is the first one's epoch."""
     return {
-        f"{name}.zepoch": steps([last >> 32 for _, last in spans]),
-        f"{name}.counter": steps([last & 0xFFFFFFFF for _, last in spans]),
+        f"{name}.zepoch": differences([last >> 32 for _, last in spans]),
+        f"{name}.counter": differences([last & 0xFFFFFFFF for _, last in spans]),
         f"{name}.back": [(last >> 32) - (first >> 32) for first, last in spans],
         f"{name}.many": [(last & 0xFFFFFFFF) - (first & 0xFFFFFFFF) for first, last in spans],
     }
 
 
-def _steps(all_of: list[Step], zero: int) -> dict[str, list[int]]:
+def _steps(all_of: list[NodeStep], zero: int) -> dict[str, list[int]]:
     return {
-        "step.t": steps([_micros(one.t, zero) for one in all_of]),
+        "step.t": differences([_micros(one.t, zero) for one in all_of]),
         "step.node": [one.node for one in all_of],
-        "step.kind": [STEPS.index(one.kind) for one in all_of],
+        "step.kind": [STEP_KINDS.index(one.kind) for one in all_of],
         "step.epoch": [one.epoch for one in all_of],
         **_zxids("step", [(one.first, one.last) for one in all_of]),
     }
@@ -153,7 +153,7 @@ def _steps(all_of: list[Step], zero: int) -> dict[str, list[int]]:
 def _requests(requests: list[Request], zero: int, paths: _Words, clients: _Words) -> dict[str, list[int]]:
     sent = [_micros(one.sent, zero) for one in requests]
     return {
-        "request.sent": steps(sent),
+        "request.sent": differences(sent),
         "request.took": [
             0 if one.answered is None else _micros(one.answered, zero) - at + 1
             for one, at in zip(requests, sent, strict=True)
@@ -163,8 +163,8 @@ def _requests(requests: list[Request], zero: int, paths: _Words, clients: _Words
         "request.path": [paths.number(one.path) for one in requests],
         "request.node": [one.node for one in requests],
         "request.by": [one.by for one in requests],
-        "request.epoch": steps([one.zxid >> 32 for one in requests]),
-        "request.counter": steps([one.zxid & 0xFFFFFFFF for one in requests]),
+        "request.epoch": differences([one.zxid >> 32 for one in requests]),
+        "request.counter": differences([one.zxid & 0xFFFFFFFF for one in requests]),
     }
 
 
@@ -214,7 +214,7 @@ def _zxid(pair: Any) -> int:
     return 0
 
 
-def _steps_of(node: int, line: StepLine) -> Iterator[Step]:
+def _steps_of(node: int, line: StepLine) -> Iterator[NodeStep]:
     """What of a trace line is drawn, if anything."""
     kind, first, last = line.event, 0, 0
     if kind in ("broadcast", "accept", "deliver"):
@@ -224,8 +224,8 @@ def _steps_of(node: int, line: StepLine) -> Iterator[Step]:
         first, last = _zxid(line.keep) + 1, _zxid(line.last)
     elif kind == "snapshot" and line.kind == "restored":
         kind, first, last = "restored", 1, _zxid(line.zxid)
-    if kind in STEPS and last >= first:
-        yield Step(line.t, node, kind, line.epoch, first, last)
+    if kind in STEP_KINDS and last >= first:
+        yield NodeStep(line.t, node, kind, line.epoch, first, last)
 
 
 def _owners(line: StepLine, asked: dict[tuple[int, int], int]) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.report.abridged import brief
-from zab_chaos.harness.report.answer import not_kept
-from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.headline import violated_or_uncertain
+from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.results.source import Source
 from zab_chaos.model.verdict import Evidence, Property, Verdict
 from zab_chaos.node.core import digest as dg
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Judged:
+class ShownVerdict:
     """What the judges said; all empty for a run that was not judged."""
 
     verdict: Verdict | None = None
@@ -51,18 +51,18 @@ class Judged:
     marks: list[Mark] = field(default_factory=list)
 
 
-def read_verdict(source: Source) -> Judged:
+def read_shown_verdict(source: Source) -> ShownVerdict:
     """verdict.json; a missing one is no damage: not every run is judged."""
     try:
         verdict = msgspec.json.decode(source.folder.joinpath("verdict.json").read_bytes(), type=Verdict)
     except FileNotFoundError:
-        return Judged()
+        return ShownVerdict()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         source.damaged("verdict.json", 0, f"is not readable: {error}")
-        return Judged()
-    judged = Judged(verdict)
+        return ShownVerdict()
+    judged = ShownVerdict(verdict)
     known: dict[tuple[str, int], Mark] = {}
-    for item in not_kept(verdict):
+    for item in violated_or_uncertain(verdict):
         findings = []
         for violation in item.violations:
             shown = brief([one.event for one in violation.evidence])
@@ -87,7 +87,7 @@ def _mark(number: int, cited: Evidence, short: dict[str, Any]) -> Mark:
         line=cited.line,
         t=t if isinstance(t, int) and 0 <= t <= 2**62 else None,
         node=int(lane[1]) if lane else None,
-        words=in_words(cited.file, cited.event),
+        words=describe_line(cited.file, cited.event),
         text=json.dumps(short, ensure_ascii=False),
     )
 

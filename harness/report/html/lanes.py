@@ -1,15 +1,15 @@
-"""The lane of a node: what it was at any time, as stretches without gaps from its first sign of life on."""
+"""The lane of a node: what it was at any time, as lane_segments without gaps from its first sign of life on."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zab_chaos.harness.report.html.lifetimes import Life
+from zab_chaos.harness.report.html.lifetimes import TracedLife
 
 BLINK = 100_000  # nanoseconds; role and phase change in two lines a moment apart, which is one change
 
 
 @dataclass(slots=True)
-class Stretch:
+class LaneSegment:
     """One node from `begin` to `end` (nanoseconds). `state`: `up` or `down`."""
 
     node: int
@@ -28,21 +28,21 @@ class Stretch:
         return asdict(self) | {"begin": (self.begin - zero) // 1000, "end": (self.end - zero) // 1000}
 
 
-def stretches(lives: list[Life], end: int) -> list[Stretch]:
+def lane_segments(lives: list[TracedLife], end: int) -> list[LaneSegment]:
     """The lanes of all nodes; `end` is the run's."""
-    found: list[Stretch] = []
+    found: list[LaneSegment] = []
     for index, life in enumerate(lives):
         found += _up(life, end if life.end is None else life.end)
         if life.end is not None:
             following = lives[index + 1] if index + 1 < len(lives) else None
             until = following.begin if following and following.node == life.node else end
             if until > life.end:
-                found.append(Stretch(life.node, life.number, life.end, until, "down", why=life.why))
+                found.append(LaneSegment(life.node, life.number, life.end, until, "down", why=life.why))
     return found
 
 
-def _up(life: Life, end: int) -> list[Stretch]:
-    current = Stretch(life.node, life.number, life.begin, end, "up", why="started")
+def _up(life: TracedLife, end: int) -> list[LaneSegment]:
+    current = LaneSegment(life.node, life.number, life.begin, end, "up", why="started")
     found = [current]
     for event in life.events:
         if event.event not in ("role", "phase"):
@@ -50,7 +50,7 @@ def _up(life: Life, end: int) -> list[Stretch]:
         begin = min(event.t, end)
         if begin - current.begin > BLINK:
             current.end = begin
-            current = Stretch(
+            current = LaneSegment(
                 life.node, life.number, begin, end, "up", current.role, current.phase, current.epoch, current.leader
             )
             found.append(current)

@@ -18,7 +18,7 @@ KILLED = "killed (SIGKILL)"
 
 
 @dataclass(slots=True)
-class Life:
+class TracedLife:
     """One process of one node. Times in nanoseconds."""
 
     node: int
@@ -38,7 +38,7 @@ class Life:
         return next((event.t for event in self.events if event.event == "member"), 2**62)
 
 
-def read_lives(source: Source) -> list[Life]:
+def read_lives(source: Source) -> list[TracedLife]:
     """Every life that left a trace with at least one readable line, by node and number."""
     lives = []
     for path in (source.folder / "trace").glob("node-*.jsonl"):
@@ -49,10 +49,10 @@ def read_lives(source: Source) -> list[Life]:
     return sorted(lives, key=lambda life: (life.node, life.number))
 
 
-def _read(source: Source, node: int, number: int) -> Life | None:
-    life: Life | None = None
+def _read(source: Source, node: int, number: int) -> TracedLife | None:
+    life: TracedLife | None = None
     for _, line in source.lines(f"trace/node-{node}-{number}.jsonl", TraceLine, may_be_cut=True):
-        life = life or Life(node, number, line.t, line.t)
+        life = life or TracedLife(node, number, line.t, line.t)
         life.last = max(life.last, line.t)
         if line.event == "deliver":
             life.delivered.append((line.t, line.epoch, line.first + dg.count(line.digests) - 1))
@@ -61,7 +61,7 @@ def _read(source: Source, node: int, number: int) -> Life | None:
     return life
 
 
-def settle_ends(lives: list[Life], spans: list[FaultSpan], milestones: list[MilestoneLine]) -> None:
+def determine_ends(lives: list[TracedLife], spans: list[FaultSpan], milestones: list[MilestoneLine]) -> None:
     """Find out when and why each life ended; to be called once, with all lives."""
     for life in lives:
         following = [one.begin for one in lives if one.node == life.node and one.number > life.number]
@@ -74,7 +74,7 @@ def settle_ends(lives: list[Life], spans: list[FaultSpan], milestones: list[Mile
         _end(life, sorted(one for one in deaths if one[0] > life.begin and (limit is None or one[0] <= limit)), limit)
 
 
-def _end(life: Life, deaths: list[tuple[int, str]], limit: int | None) -> None:
+def _end(life: TracedLife, deaths: list[tuple[int, str]], limit: int | None) -> None:
     """The end of a life that was killed, if it was. `limit`: the next life's begin."""
     after = bisect_left(deaths, (life.last,))
     if after < len(deaths):

@@ -5,7 +5,7 @@ from typing import Any
 
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.sparkline import whisker
-from zab_chaos.pipeline.naming import digits
+from zab_chaos.pipeline.naming import format_number
 
 Group = dict[str, Any]
 NOTE = "Mean over runs ± half of its 95 % confidence interval (Student's t). A single run has no interval."
@@ -45,7 +45,7 @@ def _cell(group: Group, number: dict[str, str], low: float, high: float) -> Html
     it = group["numbers"][number["name"]]
     if not it["n"]:
         return ""
-    words = digits(it["mean"]) + ("" if it["within"] is None else f" ± {digits(it['within'])}")
+    words = format_number(it["mean"]) + ("" if it["within"] is None else f" ± {format_number(it['within'])}")
     told = f"{group['name']}, {number['name']}: {words} {number['unit']}".rstrip() + f", {it['n']} runs"
     return element("span", words, element("br"), whisker(it["mean"], it["within"], low, high), data_tip=told)
 

@@ -4,7 +4,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from zab_chaos.harness.report.html.packed import steps
+from zab_chaos.harness.report.html.packed import differences
 from zab_chaos.harness.results.source import OperationLine, Source
 from zab_chaos.model.oracle.facts import WRITES
 from zab_chaos.model.oracle.measures import pauses, percentile
@@ -34,12 +34,12 @@ class Operations:
         """For the page: microseconds; `due`, `line` as differences; what is one digit as text."""
         due = [(one - zero) // 1000 for one in self.due]
         return {
-            "due": steps(due),
+            "due": differences(due),
             "took": [one if one == UNANSWERED else one // 1000 for one in self.took],
             "outcome": "".join(map(str, self.outcome)),
             "op": "".join(map(str, self.op)),
             "node": self.node.tolist(),
-            "line": steps(self.line.tolist()),
+            "line": differences(self.line.tolist()),
         }
 
     def quantiles(self) -> list[tuple[str, int, list[float]]]:

@@ -32,6 +32,6 @@ def pack(columns: Mapping[str, Sequence[int]], words: Mapping[str, Sequence[str]
     return urlsafe_b64encode(zlib.compress(b"".join([len(said).to_bytes(4, "little"), said, *planes]))).decode()
 
 
-def steps(values: Sequence[int]) -> list[int]:
+def differences(values: Sequence[int]) -> list[int]:
     """Each as the difference to the one before, the first to 0."""
     return [after - before for before, after in pairwise([0, *values])]

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from zab_chaos.harness.report.answer import answer, capital
+from zab_chaos.harness.report.headline import capital, headline
 from zab_chaos.harness.report.html import tables
 from zab_chaos.harness.report.html.diagram import Diagram
 from zab_chaos.harness.report.html.document import document
@@ -94,7 +94,7 @@ def _header(story: RunData) -> Html:
         element("h1", facts.get("scenario", "a run without a name"), " ", tables.badge(_verdict(story))),
         surprise,
         element("p", tables.MEANINGS[_verdict(story)]) if _verdict(story) in tables.MEANINGS else None,
-        element("p", f"{capital(answer(verdict))}.", class_="answer") if verdict else None,
+        element("p", f"{capital(headline(verdict))}.", class_="answer") if verdict else None,
         _reasons(verdict.reasons) if verdict else None,
         element("p", "Again: ", element("code", facts["command"])) if facts.get("command") else None,
     )

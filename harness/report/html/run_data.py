@@ -7,11 +7,11 @@ from typing import Any
 from zab_chaos.harness.report.chain import Chain, chain_of
 from zab_chaos.harness.report.html.commits import Lag, lags
 from zab_chaos.harness.report.html.diagram import Diagram, read_diagram
-from zab_chaos.harness.report.html.evidence import Judged, read_verdict
-from zab_chaos.harness.report.html.lanes import Stretch, stretches
-from zab_chaos.harness.report.html.lifetimes import Life, read_lives, settle_ends
+from zab_chaos.harness.report.html.evidence import ShownVerdict, read_shown_verdict
+from zab_chaos.harness.report.html.lanes import LaneSegment, lane_segments
+from zab_chaos.harness.report.html.lifetimes import TracedLife, determine_ends, read_lives
 from zab_chaos.harness.report.html.operations import Operations, read_operations
-from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.results.fault_spans import MENDS, FaultSpan, LinkFault, pauses, read_spans, touched_links
 from zab_chaos.harness.results.run_folder import read_json
 from zab_chaos.harness.results.source import MilestoneLine, Source
@@ -30,9 +30,9 @@ class RunData:
     folder: Path
     facts: dict[str, Any]  # run.json
     source: Source
-    judged: Judged
-    lives: list[Life]
-    lanes: list[Stretch]
+    judged: ShownVerdict
+    lives: list[TracedLife]
+    lanes: list[LaneSegment]
     spans: list[FaultSpan]
     links: dict[tuple[int, int], list[LinkFault]]
     pauses: dict[int, list[tuple[int, int]]]
@@ -94,13 +94,13 @@ class RunData:
 
     def _chain(self, chain: Chain) -> dict[str, Any]:
         """What of the diagram it is: indices, and its transactions as (epoch, counter)."""
-        begin = min([*([chain.fault.at] if chain.fault else []), *(link.t for link in chain.links)])
+        begin = min([*([chain.fault.at] if chain.fault else []), *(event.t for event in chain.events)])
         return {
             "begin": self._micros(begin),
-            "end": self._micros(max(link.t for link in chain.links)),
-            "messages": [link.message for link in chain.links if link.message is not None],
-            "steps": [link.step for link in chain.links if link.step is not None],
-            "requests": [link.request for link in chain.links if link.request is not None],
+            "end": self._micros(max(event.t for event in chain.events)),
+            "messages": [event.message for event in chain.events if event.message is not None],
+            "steps": [event.step for event in chain.events if event.step is not None],
+            "requests": [event.request for event in chain.events if event.request is not None],
             "zxids": [list(zx.pair(zx.Zxid(zxid))) for zxid in chain.zxids],
         }
 
@@ -118,7 +118,7 @@ class RunData:
             for event in life.events:
                 if event.event in names or (event.event == "fault" and event.state == "fired"):
                     line = {name: getattr(event, name) for name in event.__struct_fields__}
-                    words = in_words("trace/", {**line, "node": life.node, "life": life.number})
+                    words = describe_line("trace/", {**line, "node": life.node, "life": life.number})
                     found.append({"t": self._micros(event.t), "node": life.node, "kind": event.event, "words": words})
         return found
 
@@ -146,7 +146,7 @@ class RunData:
         return found
 
 
-def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
+def read_run_data(folder: Path, core: type[Peer] | str = Peer) -> RunData:
     """Read all of it. Nothing that is missing or damaged stops it; `source.damages` says what was.
 
     `core`: what the nodes were built with, or why that is not known; their recorded messages are re-executed with it.
@@ -157,7 +157,7 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         source.damaged("run.json", 0, "does not describe a run")
     milestones = [line for _, line in source.lines("harness.jsonl", MilestoneLine)]
     spans, lives, operations = read_spans(source), read_lives(source), read_operations(source)
-    settle_ends(lives, spans, milestones)
+    determine_ends(lives, spans, milestones)
     zero, begin, end = _times(milestones, spans, lives, operations)
     stopped = next((line.t for line in milestones if line.event == "workload-stopped"), None)
     answered = [due + took for due, took in zip(operations.due, operations.took, strict=True)]
@@ -168,7 +168,7 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         ]
         for node in {life.node for life in lives}
     }
-    judged = read_verdict(source)
+    judged = read_shown_verdict(source)
     diagram = read_diagram(folder, core, own_clocks=have_own_clocks(facts, spans))
     return RunData(
         folder=folder,
@@ -176,7 +176,7 @@ def read_story(folder: Path, core: type[Peer] | str = Peer) -> RunData:
         source=source,
         judged=judged,
         lives=lives,
-        lanes=stretches(lives, end),
+        lanes=lane_segments(lives, end),
         spans=spans,
         links=touched_links(spans, end),
         pauses=pauses(spans, fired, end),
@@ -198,7 +198,7 @@ def have_own_clocks(facts: dict[str, Any], spans: list[FaultSpan]) -> bool:
 
 
 def _times(
-    milestones: list[MilestoneLine], spans: list[FaultSpan], lives: list[Life], operations: Operations
+    milestones: list[MilestoneLine], spans: list[FaultSpan], lives: list[TracedLife], operations: Operations
 ) -> tuple[int, int, int]:
     """Zero, begin and end of the run: it begins with the first process, not while the harness fetches or builds things."""
     known = [line.t for line in milestones] + [span.at for span in spans] + [span.end or span.at for span in spans]

@@ -12,7 +12,7 @@ Line = dict[str, Any]
 RUNS_SHOWN = 12  # of a log
 
 
-def in_words(file: str, line: Line) -> str:
+def describe_line(file: str, line: Line) -> str:
     """A sentence for any line that a verdict may cite; one that has an unexpected form is told by its name."""
     if file.startswith("trace/"):
         who = f"node {line.get('node', '?')} (life {line.get('life', '?')})"

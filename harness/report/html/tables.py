@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from zab_chaos.harness.report.chain import preceding
+from zab_chaos.harness.report.chain import preceding_fault
 from zab_chaos.harness.report.html.evidence import Finding, Mark
 from zab_chaos.harness.report.html.markup import Html, element, join, table
 from zab_chaos.harness.report.html.run_data import RunData
@@ -43,12 +43,12 @@ def chain(story: RunData) -> Html | None:
     found = story.chain
     if found is None:
         return None
-    events = (element("li", _moment(story, one.t), f" {one.words}") for one in found.links)
+    events = (element("li", _moment(story, one.t), f" {one.words}") for one in found.events)
     button = element("button", "show it in the diagram", type="button", id="show-chain")
     return element(
         "section",
         element("h2", "How it came about"),
-        element("p", preceding(found, story.zero), ". ", button),
+        element("p", preceding_fault(found, story.zero), ". ", button),
         element("ol", *events),
         id="chain",
     )

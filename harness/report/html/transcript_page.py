@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from zab_chaos.harness.report.html.diagram import STEPS, Diagram, Step
+from zab_chaos.harness.report.html.diagram import STEP_KINDS, Diagram, NodeStep
 from zab_chaos.harness.report.html.document import document
-from zab_chaos.harness.report.html.lanes import Stretch
+from zab_chaos.harness.report.html.lanes import LaneSegment
 from zab_chaos.harness.report.html.markup import element
 from zab_chaos.harness.report.html.operations import Operations
 from zab_chaos.harness.report.html.page import LEGENDS, PANELS, SCRIPTS, data, pictures
-from zab_chaos.harness.report.messages import Exchange, Sent, about
+from zab_chaos.harness.report.messages import Exchange, SentMessage, content_of
 from zab_chaos.model.transcripts.drawing import Done, Drawn
 from zab_chaos.node.core import digest as dg
 from zab_chaos.node.core import zxid as zx
@@ -49,10 +49,10 @@ def _shown(drawn: Drawn, diagram: Diagram) -> dict[str, object]:
 
 def _exchange(drawn: Drawn) -> Exchange:
     found = [
-        Sent(
+        SentMessage(
             one.source,
             one.target,
-            about(one.message),
+            content_of(one.message),
             one.sent * STEP,
             None if one.received is None else one.received * STEP,
         )
@@ -61,9 +61,9 @@ def _exchange(drawn: Drawn) -> Exchange:
     return Exchange(sorted(found, key=lambda one: one.sent))
 
 
-def _step(done: Done) -> Step | None:
+def _step(done: Done) -> NodeStep | None:
     fields, first, last = done.fields, 0, 0
-    if done.event not in STEPS:
+    if done.event not in STEP_KINDS:
         return None
     if "from" in fields:
         first, last = fields["from"], fields["to"]
@@ -72,10 +72,10 @@ def _step(done: Done) -> Step | None:
         last = first + dg.count(fields["digests"]) - 1
     elif done.event == "truncate":
         first, last = zx.from_pair(fields["keep"]) + 1, zx.from_pair(fields["last"])
-    return Step(done.at * STEP, done.node, done.event, fields.get("epoch", 0), first, last)
+    return NodeStep(done.at * STEP, done.node, done.event, fields.get("epoch", 0), first, last)
 
 
-def _stretches(drawn: Drawn) -> Iterator[Stretch]:
+def _stretches(drawn: Drawn) -> Iterator[LaneSegment]:
     """Each node's lane, from what it became one after the other."""
     for node in drawn.members:
         states = [state for state in drawn.states if state.node == node]
@@ -84,4 +84,4 @@ def _stretches(drawn: Drawn) -> Iterator[Stretch]:
             if state is not None and until > state.at:
                 begin, end = state.at * STEP, until * STEP
                 what = "up" if state.role else "down"
-                yield Stretch(node, life, begin, end, what, state.role, state.phase, state.epoch)
+                yield LaneSegment(node, life, begin, end, what, state.role, state.phase, state.epoch)

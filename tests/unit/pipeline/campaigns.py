@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.judging import JudgedRun
 
 FILE = Path(__file__).with_suffix(".jsonl")
 SEEDS = {"usual": range(1, 49), "slow": range(101, 117), "faulty": range(201, 225)}
@@ -45,13 +45,13 @@ for = 0.3
 """
 
 
-def recorded(campaign: str) -> list[Judged]:
+def recorded(campaign: str) -> list[JudgedRun]:
     """The runs of a campaign, as an analysis has them."""
     rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
     return [_judged(row) for row in rows if row["campaign"] == campaign]
 
 
-def _judged(row: dict[str, Any]) -> Judged:
+def _judged(row: dict[str, Any]) -> JudgedRun:
     path, command = f"/{row['campaign']}/{row['seed']}", f"zab run outage --seed {row['seed']}"
     facts = {"scenario": "outage", "defect": None, "nodes": 3, "seed": row["seed"], "command": command}
     said = {
@@ -61,7 +61,7 @@ def _judged(row: dict[str, Any]) -> Judged:
         "reasons": row["reasons"],
         "metrics": row["metrics"],
     }
-    return Judged(row["seed"], path, facts, said, [])
+    return JudgedRun(row["seed"], path, facts, said, [])
 
 
 def _simulate(place: Path) -> None:

@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 
 from tests.unit.pipeline.campaigns import recorded
-from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, of_campaign
+from zab_chaos.pipeline.comparison import LEAST_EFFECT, Comparison, compare, select_campaign
 from zab_chaos.pipeline.folders import Folder
-from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.judging import JudgedRun
 
 
 def run(
     number: int, *, verdict: str = "PASS", scenario: str = "s", defect: str | None = None, **metrics: Any
-) -> Judged:
+) -> JudgedRun:
     command = f"zab run {scenario} --seed {number}"
     facts = {"scenario": scenario, "defect": defect, "nodes": 3, "seed": number, "command": command}
     reasons = [] if verdict == "PASS" else ["something is violated"]
     said = {"verdict": verdict, "exit": 0, "properties": [], "reasons": reasons, "metrics": metrics}
-    return Judged(number, f"/r/{scenario}/{number}", facts, said, [])
+    return JudgedRun(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
-def campaign(values: list[float], name: str = "latency_p50_ms") -> list[Judged]:
+def campaign(values: list[float], name: str = "latency_p50_ms") -> list[JudgedRun]:
     return [run(number, **{name: value}) for number, value in enumerate(values, 1)]
 
 
-def verdicts(violations: int, runs: int, defect: str | None = None) -> list[Judged]:
+def verdicts(violations: int, runs: int, defect: str | None = None) -> list[JudgedRun]:
     return [run(i, verdict="VIOLATION" if i < violations else "PASS", defect=defect) for i in range(runs)]
 
 
@@ -35,7 +35,7 @@ def told(found: Comparison) -> dict[str, str]:
     return {it.what: it.change for it in found.differences}
 
 
-def halves(runs: list[Judged], draw: random.Random) -> tuple[list[Judged], list[Judged]]:
+def halves(runs: list[JudgedRun], draw: random.Random) -> tuple[list[JudgedRun], list[JudgedRun]]:
     mixed = draw.sample(runs, len(runs))
     return mixed[::2], mixed[1::2]
 
@@ -170,7 +170,7 @@ def test_worse_comes_first() -> None:
 def test_a_copy_counts_in_both_campaigns_under_its_own_path() -> None:
     judged = [replace(run(1), path="/a/1", copies=["/a/2", "/b/1"]), replace(run(2), path="/b/2")]
     mine, yours = (
-        of_campaign(judged, [Folder(path) for path in paths]) for paths in (["/a/1", "/a/2"], ["/b/1", "/b/2"])
+        select_campaign(judged, [Folder(path) for path in paths]) for paths in (["/a/1", "/a/2"], ["/b/1", "/b/2"])
     )
     assert [(it.path, it.copies) for it in mine] == [("/a/1", ["/a/2"])]
     assert [(it.path, it.copies) for it in yours] == [("/b/1", []), ("/b/2", [])]

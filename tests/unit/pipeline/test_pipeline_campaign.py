@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.pipeline.campaign import interval, summary
-from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.campaign import mean_with_interval, summary
+from zab_chaos.pipeline.judging import JudgedRun
 from zab_chaos.pipeline.naming import experiment
 
 
 def run(
     number: int, *, verdict: str = "PASS", scenario: str = "s", defect: str | None = None, **metrics: Any
-) -> Judged:
+) -> JudgedRun:
     facts = {
         "scenario": scenario,
         "defect": defect,
@@ -27,19 +27,19 @@ def run(
         "reasons": reasons,
         "metrics": metrics,
     }
-    return Judged(number, f"/r/{scenario}/{number}", facts, said, [])
+    return JudgedRun(number, f"/r/{scenario}/{number}", facts, said, [])
 
 
 def test_an_interval_is_students() -> None:
     """Gosset's own way: five values, four degrees of freedom, t = 2.776, standard deviation 1.5811."""
-    found = interval([1, 2, 3, 4, 5])
+    found = mean_with_interval([1, 2, 3, 4, 5])
     assert (found["n"], found["mean"]) == (5, 3)
     assert found["within"] == pytest.approx(1.9634, abs=1e-3)
 
 
 def test_one_value_has_no_interval_and_none_has_no_mean() -> None:
-    assert interval([7.0]) == {"n": 1, "mean": 7.0, "within": None}
-    assert interval([]) == {"n": 0, "mean": None, "within": None}
+    assert mean_with_interval([7.0]) == {"n": 1, "mean": 7.0, "within": None}
+    assert mean_with_interval([]) == {"n": 0, "mean": None, "within": None}
 
 
 def test_recovery_is_by_kind_and_role_and_long_ones_are_thinned() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.corpus.story import ensemble
 from zab_chaos.pipeline import java
 from zab_chaos.pipeline.folders import Folder, find
-from zab_chaos.pipeline.lines import described, lines, sources
+from zab_chaos.pipeline.lines import lines_files, read_lines, run_row
 from zab_chaos.pipeline.session import is_local
 
 
@@ -26,7 +26,7 @@ from zab_chaos.pipeline.session import is_local
 def test_a_run_json_that_cannot_be_used(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / "run.json").write_text(text)
-    row = described(Folder(str(tmp_path)))
+    row = run_row(Folder(str(tmp_path)))
     assert (row["seed"], row["nodes"], row["scenario"]) == (None, None, None)
     assert words in row["error"]
 
@@ -34,7 +34,7 @@ def test_a_run_json_that_cannot_be_used(tmp_path: Path, text: str | None, words:
 def test_a_run_json_says_what_was_run(tmp_path: Path) -> None:
     said = {"nodes": 3, "seed": 7, "run": "r", "scenario": "s", "record": True, "expect": {"verdict": "PASS"}}
     (tmp_path / "run.json").write_text(json.dumps(said))
-    row = described(Folder(str(tmp_path)))
+    row = run_row(Folder(str(tmp_path)))
     assert (row["error"], row["nodes"], row["seed"], row["name"], row["scenario"]) == (None, 3, 7, "r", "s")
     assert (row["record"], json.loads(row["expect"]), row["defect"]) == (True, {"verdict": "PASS"}, None)
 
@@ -91,8 +91,10 @@ def test_lines_go_to_their_tables_or_to_the_quarantine(tmp_path: Path) -> None:
     with trace.open("a") as file:
         file.write("\n".join([json.dumps(link), json.dumps(other), "no JSON", '{"t": 1, "no']))
     (folder,) = find([str(tmp_path)])
-    assert [it.name for it in sources(folder)] == sorted(name for name in folder.files if name.endswith(".jsonl"))
-    found = [line for source in sources(folder) if source.name == "trace/node-1-1.jsonl" for line in lines(source)]
+    assert [it.name for it in lines_files(folder)] == sorted(name for name in folder.files if name.endswith(".jsonl"))
+    found = [
+        line for source in lines_files(folder) if source.name == "trace/node-1-1.jsonl" for line in read_lines(source)
+    ]
     assert {table for _, table, *_ in found} == {"events", "broadcasts", "accepts", "deliveries", "links", "quarantine"}
     assert [number for _, _, _, number, *_ in found] == list(range(1, len(found) + 1))
     assert {line[0] for line in found} == {folder.run}
@@ -112,7 +114,7 @@ def test_a_line_that_no_decoder_can_take_is_quarantined(tmp_path: Path, text: by
     with (tmp_path / "run" / "ops.jsonl").open("ab") as file:
         file.write(text + b"\n")
     (folder,) = find([str(tmp_path)])
-    found = [line for source in sources(folder) if source.name == "ops.jsonl" for line in lines(source)]
+    found = [line for source in lines_files(folder) if source.name == "ops.jsonl" for line in read_lines(source)]
     _, table, _, _, reason, torn, _ = found[-1]
     assert (table, torn) == ("quarantine", False)
     assert reason is not None

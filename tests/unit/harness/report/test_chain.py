@@ -1,21 +1,21 @@
-"""The chain that leads to a violation: the shortest way through the messages, and runs that have none."""
+"""The chain that leads to a violation: the shortest_path way through the messages, and runs that have none."""
 
 from pathlib import Path
 
 from tests.corpus.conduct import steady_state
 from tests.corpus.delivery import agreement_fork
-from zab_chaos.harness.report.chain import Chain, Point, chain_of, shortest
-from zab_chaos.harness.report.html.run_data import read_story
-from zab_chaos.harness.report.messages import About, Sent
+from zab_chaos.harness.report.chain import Chain, Point, chain_of, shortest_path
+from zab_chaos.harness.report.html.run_data import read_run_data
+from zab_chaos.harness.report.messages import MessageContent, SentMessage
 from zab_chaos.harness.runs.judgement import judge
 
 
-def sent(source: int, target: int, at: int, there: int | None, kind: str = "PROPOSE", zxid: int = 0) -> Sent:
-    return Sent(source, target, About(kind, 1, zxid, zxid), at, there)
+def sent(source: int, target: int, at: int, there: int | None, kind: str = "PROPOSE", zxid: int = 0) -> SentMessage:
+    return SentMessage(source, target, MessageContent(kind, 1, zxid, zxid), at, there)
 
 
-def way(messages: list[Sent], zxids: list[int] | None = None, line: int = 3) -> list[int]:
-    return shortest(messages, [Point(1, 10)], Point(line, 100), zxids or [])
+def way(messages: list[SentMessage], zxids: list[int] | None = None, line: int = 3) -> list[int]:
+    return shortest_path(messages, [Point(1, 10)], Point(line, 100), zxids or [])
 
 
 def test_the_way_with_the_fewest_messages() -> None:
@@ -47,25 +47,25 @@ def test_messages_about_the_same_transaction_are_nearer_than_others_and_pings_fa
 
 def told(chain: Chain | None) -> list[str]:
     assert chain is not None
-    assert [link.t for link in chain.links] == sorted(link.t for link in chain.links)
-    return [link.words for link in chain.links]
+    assert [event.t for event in chain.events] == sorted(event.t for event in chain.events)
+    return [event.words for event in chain.events]
 
 
 def test_a_run_that_was_not_recorded_has_a_chain_without_messages(tmp_path: Path) -> None:
     story = agreement_fork()
     story.save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
-    run = read_story(tmp_path)
+    run = read_run_data(tmp_path)
     assert run.judged.verdict is not None
     chain = chain_of(run.judged.verdict, run.diagram, run.spans)
     assert chain is not None
     assert told(chain)
-    assert all(link.message is None for link in chain.links)
+    assert all(event.message is None for event in chain.events)
 
 
 def test_a_run_that_passed_has_none(tmp_path: Path) -> None:
     steady_state().save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
-    run = read_story(tmp_path)
+    run = read_run_data(tmp_path)
     assert run.chain is None
     assert run.as_json()["chain"] is None

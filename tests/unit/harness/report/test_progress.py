@@ -2,24 +2,24 @@ import io
 
 from rich.console import Console
 
-from zab_chaos.harness.report.progress import Lines, Now, Panel, Quiet, display, in_a_line
+from zab_chaos.harness.report.progress import Lines, Panel, Quiet, RunStatus, display, status_line
 
 
-def moment(**changes: object) -> Now:
+def moment(**changes: object) -> RunStatus:
     facts = {
         "phase": "faults", "elapsed": 12.4, "duration": 30.0, "leader": 2, "epoch": 3, "ok": 1200, "failed": 1,
         "unknown": 3, "rate": 198.2, "latency_ms": 4.12, "nodes": {1: "following", 2: "leading", 3: "paused"},
         "faults": ["pause node-3"], "upcoming": "crash leader at 15 s",
     }  # fmt: skip
-    return Now(**(facts | changes))  # type: ignore[arg-type]
+    return RunStatus(**(facts | changes))  # type: ignore[arg-type]
 
 
 def test_a_line_says_all_that_matters() -> None:
-    assert in_a_line(moment()) == (
+    assert status_line(moment()) == (
         "12/30s faults | leader node-2 epoch 3 | 1200 ok 1 failed 3 unknown | 198/s 4.1 ms | now: pause node-3 | "
         "next: crash leader at 15 s"
     )
-    assert in_a_line(Now(phase="electing", elapsed=0, duration=5)) == "0/5s electing | no leader"
+    assert status_line(RunStatus(phase="electing", elapsed=0, duration=5)) == "0/5s electing | no leader"
 
 
 def test_at_most_one_line_a_second_and_none_twice() -> None:
@@ -28,7 +28,7 @@ def test_at_most_one_line_a_second_and_none_twice() -> None:
     lines = Lines(Console(file=out), clock=lambda: time[0])
     for at, elapsed in ((0.0, 0), (0.5, 1), (0.9, 2), (1.0, 3), (3.0, 3)):
         time[0] = at
-        lines.update(Now(phase="load", elapsed=elapsed, duration=9))
+        lines.update(RunStatus(phase="load", elapsed=elapsed, duration=9))
     assert [line.split("/")[0] for line in out.getvalue().splitlines()] == ["0", "3"]
 
 

@@ -156,7 +156,7 @@ def test_after_a_violation_each_servers_log_is_shown_as_its_last_life_has_left_i
     assert len(lines) == 3
     verdict = run.read_verdict()
     assert verdict is not None
-    assert "Logs in the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.story(run, verdict, None)
+    assert "Logs in the end\n  node 1: 1:1 to 1:4, 2:1;" in summary.full_text(run, verdict, None)
 
 
 def test_the_headlines_violation_comes_first_and_the_others_are_a_line_each(run: RunFolder) -> None:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from zab_chaos.pipeline.judging import Judged
+from zab_chaos.pipeline.judging import JudgedRun
 
 
-def analysed(name: str, seed: int, **metrics: Any) -> Judged:
-    """Judged PASS, with two crashes of the leader: one was recovered from after `seed` tenths of a second, one never."""
+def analysed(name: str, seed: int, **metrics: Any) -> JudgedRun:
+    """JudgedRun PASS, with two crashes of the leader: one was recovered from after `seed` tenths of a second, one never."""
     fault = {"id": 1, "do": "crash", "role": "leader", "nodes": [1], "was": ["LEADING BROADCAST"], "stood_still": 0.2}
     numbers = {
         "faults": [fault | {"seconds": 0.1 * seed}, fault | {"seconds": None}], "longest_unavailability_s": 0.2 * seed,
@@ -18,4 +18,4 @@ def analysed(name: str, seed: int, **metrics: Any) -> Judged:
         "scenario": name, "defect": None, "command": f"zab run {name} --seed {seed}", "expect": "{}", "nodes": 3, "seed": seed,
     }  # fmt: skip
     said = {"verdict": "PASS", "exit": 0, "properties": [item], "reasons": [], "metrics": numbers | metrics}
-    return Judged(seed, f"/results/{name}/{seed}", facts, said, [])
+    return JudgedRun(seed, f"/results/{name}/{seed}", facts, said, [])

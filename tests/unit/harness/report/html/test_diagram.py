@@ -13,9 +13,9 @@ import pytest
 from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from zab_chaos.harness.report.html.diagram import Diagram, Request, read_diagram
-from zab_chaos.harness.report.html.evidence import read_verdict
-from zab_chaos.harness.report.html.packed import pack, steps
-from zab_chaos.harness.report.messages import NOT_RECORDED, About, Exchange, Sent
+from zab_chaos.harness.report.html.evidence import read_shown_verdict
+from zab_chaos.harness.report.html.packed import differences, pack
+from zab_chaos.harness.report.messages import NOT_RECORDED, Exchange, MessageContent, SentMessage
 from zab_chaos.harness.results.source import Source
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core.peer import Peer
@@ -43,7 +43,7 @@ def test_what_is_packed_comes_back(values: list[int]) -> None:
     columns, words = unpack(pack({"a": values, "b": [7]}, {"w": ["x", "y\n"]}))
     assert columns == {"a": values, "b": [7]}
     assert words == {"w": ["x", "y\n"]}
-    assert list(accumulate(steps(values))) == values
+    assert list(accumulate(differences(values))) == values
 
 
 def zxid(epoch: int, counter: int) -> int:
@@ -51,9 +51,11 @@ def zxid(epoch: int, counter: int) -> int:
 
 
 def test_times_are_microseconds_and_what_never_came_is_told_apart() -> None:
-    propose = About("PROPOSE", 1, zxid(1, 4), zxid(1, 6))
-    newleader = About("NEWLEADER", 2, zxid(1, 6), zxid(2, 1), "NEWLEADER e=2")
-    exchange = Exchange([Sent(3, 1, propose, 5_000_000, 5_250_000), Sent(3, 2, newleader, 6_000_000, None)])
+    propose = MessageContent("PROPOSE", 1, zxid(1, 4), zxid(1, 6))
+    newleader = MessageContent("NEWLEADER", 2, zxid(1, 6), zxid(2, 1), "NEWLEADER e=2")
+    exchange = Exchange(
+        [SentMessage(3, 1, propose, 5_000_000, 5_250_000), SentMessage(3, 2, newleader, 6_000_000, None)]
+    )
     requests = [Request(9, 1, "/a", 2, 4_000_000, 7_000_000, 2, zxid(1, 4)), Request(2**63, 2, "/b", 1, 4_500_000)]
     columns, words = unpack(Diagram(exchange, [], requests, [(zxid(1, 4), 0)]).as_json(1_000_000)["packed"])
     assert list(accumulate(columns["message.sent"])) == [4000, 5000]
@@ -113,7 +115,7 @@ def test_what_a_file_says_cannot_break_it(told: Story, tmp_path: Path) -> None:
 def test_evidence_says_what_to_follow(tmp_path: Path) -> None:
     agreement_fork().save(tmp_path)
     tmp_path.joinpath("verdict.json").write_bytes(judge(tmp_path).to_json())
-    judged = read_verdict(Source(tmp_path))
+    judged = read_shown_verdict(Source(tmp_path))
     asked = [one for _, findings in judged.findings for finding in findings for one in finding.follow]
     assert any(one and one.split(":")[0].isdigit() for one in asked)
 
@@ -137,6 +139,6 @@ def test_of_a_batch_the_transaction_that_the_words_name_is_followed(folder: Path
     }
     verdict = {"verdict": "VIOLATION", "exit": 1, "properties": [item], "reasons": [], "metrics": {}}
     folder.joinpath("verdict.json").write_text(json.dumps(verdict))
-    ((_, (finding,)),) = read_verdict(Source(folder)).findings
+    ((_, (finding,)),) = read_shown_verdict(Source(folder)).findings
     assert finding.follow == ["2:36", "client 27 seq 4", None]
     assert finding.together == "2:36 1:494"

@@ -12,7 +12,7 @@ from tests.corpus.delivery import agreement_fork
 from tests.corpus.story import Story
 from tests.unit.harness.report.html.analysed import analysed
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.html.campaign import Run, from_verdict, read_campaign
+from zab_chaos.harness.report.html.campaign import CampaignRun, read_campaign, run_from_verdict
 from zab_chaos.harness.report.html.campaign_page import campaign_page
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.campaign import summary
@@ -39,7 +39,7 @@ def root(tmp_path: Path, told: Story) -> Path:
     return results
 
 
-def by_name(runs: list[Run]) -> dict[str, Run]:
+def by_name(runs: list[CampaignRun]) -> dict[str, CampaignRun]:
     return {run.name: run for run in runs}
 
 
@@ -156,7 +156,7 @@ def test_the_numbers_of_all_runs_are_a_csv_file_beside_it(root: Path) -> None:
 
 def test_what_the_pipeline_found_becomes_the_same_page() -> None:
     verdicts = [analysed("leader-crash", seed) for seed in (1, 2, 3)]
-    runs = [from_verdict(it.path, it.facts, it.json) for it in verdicts]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in verdicts]
     assert [run.recoveries for run in runs][1] == [("crash", "leader", pytest.approx(0.2)), ("crash", "leader", None)]
     assert runs[0].hits == 2 * [("crash", "LEADING BROADCAST")]
     text = campaign_page(runs, "three runs", Path("report.html"), summary(verdicts))
@@ -168,7 +168,7 @@ def test_what_the_pipeline_found_becomes_the_same_page() -> None:
 
 
 def test_many_surprises_are_cut_short_and_counted() -> None:
-    runs = [from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
+    runs = [run_from_verdict(it.path, it.facts, it.json) for it in (analysed("x", seed) for seed in range(1, 151))]
     for run in runs:
         run.verdict, run.reasons = "VIOLATION", ["digests " + "[1, 2, 3] " * 100]
     text = campaign_page(runs, "many", Path("campaign.html"))

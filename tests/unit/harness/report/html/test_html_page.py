@@ -17,8 +17,8 @@ from tests.corpus.story import Story
 from zab_chaos.harness.cli.app import main
 from zab_chaos.harness.report.html.markup import Html, element
 from zab_chaos.harness.report.html.page import page
-from zab_chaos.harness.report.html.run_data import read_story
-from zab_chaos.harness.report.html.sentences import in_words
+from zab_chaos.harness.report.html.run_data import read_run_data
+from zab_chaos.harness.report.html.sentences import describe_line
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.node.core import digest as dg
 
@@ -58,11 +58,11 @@ class Page(HTMLParser):
 
 
 def read(folder: Path) -> Page:
-    return Page(page(read_story(folder)))
+    return Page(page(read_run_data(folder)))
 
 
 def test_nothing_in_the_page_refers_to_anything_outside(folder: Path) -> None:
-    text = page(read_story(folder))
+    text = page(read_run_data(folder))
     assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|import\(", text)
     for tag, attributes in Page(text).elements:
         assert tag not in ("link", "img", "iframe", "object", "base", "form", "a")
@@ -117,7 +117,7 @@ def test_what_a_folder_says_is_text_wherever_it_is_shown(told: Story, tmp_path: 
 
 
 def test_the_data_are_the_run_in_microseconds_since_the_workload_began(folder: Path) -> None:
-    data, story = read(folder).data(), read_story(folder)
+    data, story = read(folder).data(), read_run_data(folder)
     assert data["nodes"] == [1, 2, 3]
     crash = story.spans[0]
     assert data["faults"][0]["begin"] == (crash.at - story.zero) // 1000
@@ -172,7 +172,7 @@ def test_every_known_run_good_or_bad_has_a_report_that_says_its_verdict(case: Ca
     case.tell().save(tmp_path / "run")
     verdict = judge(tmp_path / "run")
     tmp_path.joinpath("run/verdict.json").write_bytes(verdict.to_json())
-    story = read_story(tmp_path / "run")
+    story = read_run_data(tmp_path / "run")
     found = Page(page(story))
     assert f" {verdict.verdict}" in found.text
     for item in verdict.properties:
@@ -256,7 +256,7 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(folder: Path) -> None:
     ],
 )
 def test_a_line_is_told_in_words_also_one_of_an_unexpected_form(file: str, line: dict[str, Any], words: str) -> None:
-    assert words in in_words(file, line)
+    assert words in describe_line(file, line)
 
 
 def test_markup_escapes_everything_that_it_did_not_make() -> None:

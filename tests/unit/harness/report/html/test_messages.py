@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.harness.cli.app import main
-from zab_chaos.harness.report.messages import About, Exchange, Sent, about, read_messages
+from zab_chaos.harness.report.messages import Exchange, MessageContent, SentMessage, content_of, read_messages
 from zab_chaos.harness.runs.judgement import core_of
 from zab_chaos.model.events import trace_name
 from zab_chaos.model.replay.replay import recorded_lives
@@ -22,7 +22,7 @@ from zab_chaos.node.core.peer import Peer
 from zab_chaos.node.events import Received
 
 Link = tuple[int, int]
-Seen = dict[Link, list[tuple[int, About]]]
+Seen = dict[Link, list[tuple[int, MessageContent]]]
 CLOSE = 1000  # nanoseconds: within one moment of the world the lines of the traces are told apart by single ones
 DRIFT = 0.0002  # of a node's clock, at most (zab_chaos.model.world.chance)
 
@@ -79,7 +79,7 @@ class Network:
         monkeypatch.setattr(ChannelSet, "receive", receives)
 
     def _note(self, where: Seen, world: World, link: Link, messages: list[Any]) -> None:
-        where[link] += [(world.now, about(message)) for message in messages if type(message) in NAMES]
+        where[link] += [(world.now, content_of(message)) for message in messages if type(message) in NAMES]
 
 
 def read(folder: Path) -> Exchange:
@@ -87,12 +87,12 @@ def read(folder: Path) -> Exchange:
     return read_messages(folder, core_of(facts), recorded_lives(folder), own_clocks=True)
 
 
-def by_link(messages: list[Sent], time: Callable[[Sent], int | None]) -> Seen:
+def by_link(messages: list[SentMessage], time: Callable[[SentMessage], int | None]) -> Seen:
     found: Seen = defaultdict(list)
     for one in messages:
         at = time(one)
         if at is not None:
-            found[one.source, one.target].append((at, one.about))
+            found[one.source, one.target].append((at, one.content))
     return {link: sorted(items, key=lambda item: item[0]) for link, items in found.items()}
 
 
@@ -138,7 +138,7 @@ def test_every_message_and_both_its_times_are_what_the_network_saw(spied: tuple[
     found = read(folder)
     assert found.gaps == []
     assert {"VOTE", "CEPOCH", "NEWEPOCH", "ACK-E", "NEWLEADER", "ACK-LD", "COMMIT-LD", "PROPOSE", "ACK", "COMMIT"} <= {
-        one.about.kind for one in found.messages
+        one.content.kind for one in found.messages
     }
     quiet = last_delivery(folder)
     assert_same(by_link(found.messages, lambda one: one.sent), network.sent, quiet)
@@ -171,8 +171,8 @@ def test_a_missing_and_a_damaged_recording_leave_the_others(run: Path) -> None:
     assert damaged.startswith("node 2, life 1: the checksum")
     assert "record/node-2-1.bin" in damaged
     kept = [one for one in found.messages if one.source == 3]
-    assert [(one.sent, one.about) for one in kept] == [
-        (one.sent, one.about) for one in whole.messages if one.source == 3
+    assert [(one.sent, one.content) for one in kept] == [
+        (one.sent, one.content) for one in whole.messages if one.source == 3
     ]
     assert not any(one.source == 1 and one.sent < min(it.sent for it in kept) for one in found.messages)
     assert (

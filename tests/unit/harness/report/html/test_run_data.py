@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus.story import Story
 from zab_chaos.harness.report.html.run_data import RunData as Read
-from zab_chaos.harness.report.html.run_data import read_story
+from zab_chaos.harness.report.html.run_data import read_run_data
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.model.oracle import oracle
 
@@ -21,18 +21,18 @@ def lane(read: Read, node: int) -> list[Any]:
 
 
 def test_a_lane_has_no_gap_and_says_role_phase_and_epoch(folder: Path) -> None:
-    read = read_story(folder)
+    read = read_run_data(folder)
     for node in (1, 2, 3):
-        stretches = lane(read, node)
-        assert all(one.end == other.begin for one, other in pairwise(stretches))
-        assert stretches[-1].end == read.end
+        lane_segments = lane(read, node)
+        assert all(one.end == other.begin for one, other in pairwise(lane_segments))
+        assert lane_segments[-1].end == read.end
     states = [(one.state, one.role, one.phase, one.epoch, one.life) for one in lane(read, 2)]
     assert ("up", "FOLLOWING", "BROADCAST", 1, 1) in states
     assert ("up", "LEADING", "BROADCAST", 2, 1) in states
 
 
 def test_a_killed_node_is_down_from_the_kill_to_its_next_life(folder: Path) -> None:
-    read = read_story(folder)
+    read = read_run_data(folder)
     (down,) = [one for one in lane(read, 3) if one.state == "down" and one.life == 1]
     kill = read.spans[0]
     assert (kill.do, down.begin) == ("crash", kill.at)
@@ -46,7 +46,7 @@ def test_a_node_that_ends_itself_says_why_and_one_whose_process_was_gone_is_down
     told.boot(2)
     told.milestone("ended", node=2, life=2, code=74, armed=False)
     told.save(tmp_path / "run")
-    lives = {(life.node, life.number): life for life in read_story(tmp_path / "run").lives}
+    lives = {(life.node, life.number): life for life in read_run_data(tmp_path / "run").lives}
     assert lives[1, 2].why == "ended itself: asked to"
     assert lives[2, 2].why == "ended with exit code 74"
 
@@ -62,12 +62,12 @@ def test_a_node_that_reached_its_crash_point_died_there(told: Story, tmp_path: P
     # settle() ended every node that was up; the story goes on after it, so that exit is taken out
     trace = tmp_path / "run/trace/node-2-1.jsonl"
     trace.write_text("".join(line for line in trace.read_text().splitlines(keepends=True) if '"exit"' not in line))
-    life = next(one for one in read_story(tmp_path / "run").lives if (one.node, one.number) == (2, 1))
+    life = next(one for one in read_run_data(tmp_path / "run").lives if (one.node, one.number) == (2, 1))
     assert (life.end, life.why) == (fired, "killed at before-sync:TXN (crash-at)")
 
 
 def test_pauses_amnesia_and_cut_links_have_their_times(folder: Path) -> None:
-    read = read_story(folder)
+    read = read_run_data(folder)
     crash, pause, wipe, cut = read.spans
     assert read.pauses == {3: [(pause.at, pause.healed)]}
     amnesiac = next(life for life in read.lives if (life.node, life.number) == (1, 2))
@@ -83,7 +83,7 @@ def test_a_pause_at_a_point_begins_when_the_point_is_reached(told: Story, tmp_pa
     fired = told.t
     told.heal()
     told.save(tmp_path / "run")
-    read = read_story(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
     assert read.pauses[1] == [(fired, read.spans[-1].healed)]
     assert 2 not in read.pauses
 
@@ -93,7 +93,7 @@ def test_a_fault_that_was_never_healed_lasts_and_a_restart_is_a_moment(told: Sto
     told.heal()
     told.inject("partition", [1], pairs=[[1, 2]], confirmed=False)
     told.save(tmp_path / "run")
-    read = read_story(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
     restart, cut = read.spans[-2:]
     assert restart.end is None
     assert (cut.healed, cut.confirmed) == (None, False)
@@ -126,7 +126,7 @@ def test_latency_counts_from_the_due_time_and_of_what_succeeded(tmp_path: Path) 
         operation(4, 9.0, "failed"),
         operation(5, None),
     )
-    read = read_story(tmp_path)
+    read = read_run_data(tmp_path)
     rows = {name: (count, values) for name, count, values in read.operations.quantiles()}
     assert rows["writes"][0] == 100
     assert rows["writes"][1] == pytest.approx([50, 90, 99, 100, 100])
@@ -145,7 +145,7 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
         operation(4, None),  # due at 4, and no write ever succeeded again: to the end, at 6
         stopped=6,
     )
-    read = read_story(tmp_path)
+    read = read_run_data(tmp_path)
     assert read.windows == [(2 * SECOND, 3.5 * SECOND), (4 * SECOND, 6 * SECOND)]
     assert (
         max(end - begin for begin, end in read.windows) / SECOND
@@ -155,7 +155,7 @@ def test_an_outage_is_what_the_oracle_measures(tmp_path: Path) -> None:
 
 def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story, tmp_path: Path) -> None:
     told.save(tmp_path / "run")
-    lags = {(lag.node, lag.life): lag for lag in read_story(tmp_path / "run").lags}
+    lags = {(lag.node, lag.life): lag for lag in read_run_data(tmp_path / "run").lags}
     assert max(lags[3, 1].before) <= 1
     assert lags[3, 2].before[0] == 3  # it delivers again what it had, and is three writes behind
     assert lags[3, 2].after[-1] == 0
@@ -184,7 +184,7 @@ def test_lag_is_what_others_delivered_and_a_restart_keeps_the_place(told: Story,
 )
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(folder: Path, file: str, content: str, why: str) -> None:
     folder.joinpath(file).write_text(content)
-    read = read_story(folder)
+    read = read_run_data(folder)
     (damage,) = [one for one in read.source.damages if why in one.why]
     assert damage.file == file
     assert read.nodes == [1, 2, 3]
@@ -196,13 +196,13 @@ def test_a_trace_cut_off_by_a_kill_is_no_damage_and_a_folder_for_a_file_is(folde
         file.write('{"t":12')
     folder.joinpath("faults.jsonl").unlink()
     folder.joinpath("faults.jsonl").mkdir()
-    (damage,) = read_story(folder).source.damages
+    (damage,) = read_run_data(folder).source.damages
     assert damage.file == "faults.jsonl"
 
 
 def test_a_million_bad_lines_are_counted_not_listed(folder: Path) -> None:
     folder.joinpath("harness.jsonl").write_text("?\n" * 200)
-    source = read_story(folder).source
+    source = read_run_data(folder).source
     assert (len(source.damages), source.more) == (50, 150)
 
 
@@ -212,7 +212,7 @@ def test_a_violation_has_its_evidence_on_the_lanes_each_line_once(tmp_path: Path
     agreement_fork().save(tmp_path / "run")
     verdict = judge(tmp_path / "run")
     tmp_path.joinpath("run/verdict.json").write_bytes(verdict.to_json())
-    judged = read_story(tmp_path / "run").judged
+    judged = read_run_data(tmp_path / "run").judged
     assert "agreement" in [item.name for item, _ in judged.findings]
     assert [mark.number for mark in judged.marks] == list(range(1, len(judged.marks) + 1))
     assert len({(mark.file, mark.line) for mark in judged.marks}) == len(judged.marks)
@@ -231,12 +231,12 @@ def test_the_run_begins_with_its_first_process(tmp_path: Path) -> None:
     started = json.loads(story.files["harness.jsonl"][0])
     story.files["harness.jsonl"][0] = json.dumps(started | {"t": started["t"] - 300 * SECOND}) + "\n"
     story.save(tmp_path / "run")
-    read = read_story(tmp_path / "run")
+    read = read_run_data(tmp_path / "run")
     assert read.begin == min(life.begin for life in read.lives)
     assert read.end - read.begin < SECOND
 
 
 def test_an_empty_folder_is_an_empty_story(tmp_path: Path) -> None:
-    read = read_story(tmp_path)
+    read = read_run_data(tmp_path)
     assert (read.nodes, read.lanes, len(read.operations)) == ([], [], 0)
     assert read.begin < read.end

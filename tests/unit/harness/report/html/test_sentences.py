@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from zab_chaos.harness.report.html.sentences import SESSIONS, in_words
+from zab_chaos.harness.report.html.sentences import SESSIONS, describe_line
 from zab_chaos.model.events import OfSession
 
 LOOK = {"type": "look", "client": 2, "path": "/e", "node": 3, "zxid": [1, 7]}
@@ -25,4 +25,4 @@ def test_every_line_of_sessions_has_a_sentence() -> None:
     ],
 )  # fmt: skip
 def test_lines_of_sessions(line: dict[str, Any], words: str) -> None:
-    assert words in in_words("sessions.jsonl", line)
+    assert words in describe_line("sessions.jsonl", line)

@@ -4,10 +4,10 @@ import msgspec
 
 from zab_chaos.model.verdict import Judgement, Outcome, Property, Verdict, Violation
 
-KEPT = (Judgement.PASS, Judgement.NOT_APPLICABLE)
-NOTICED_S = 0.1  # a shorter pause is none: the report's outages begin here
+FULFILLED = (Judgement.PASS, Judgement.NOT_APPLICABLE)
+SHORTEST_PAUSE_S = 0.1  # a shorter pause is none: the report's outages begin here
 # Violations that follow from others, or show only at the end, come later, whatever the time of their lines.
-LATER = {
+RANK = {
     "durability": 1,
     "reliable delivery": 2,
     "recovery": 2,
@@ -18,13 +18,13 @@ LATER = {
 }
 
 
-def answer(verdict: Verdict) -> str:
+def headline(verdict: Verdict) -> str:
     """One sentence without a full stop, from the verdict alone."""
     if verdict.verdict is Outcome.PASS:
         return _kept(verdict)
-    broken = earliest(verdict) if verdict.verdict is Outcome.VIOLATION else None
+    broken = first_violation(verdict) if verdict.verdict is Outcome.VIOLATION else None
     if broken is not None:
-        return _headline(verdict, *broken)
+        return _violated(verdict, *broken)
     return verdict.reasons[0] if verdict.reasons else "there is no information on this run"
 
 
@@ -32,14 +32,14 @@ def capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
-    """The violation to name first: the earliest by its last line of evidence, within the most telling group (`LATER`).
+def first_violation(verdict: Verdict) -> tuple[Property, Violation] | None:
+    """The violation to name first: the earliest by its last line of evidence, within the most telling group (`RANK`).
 
     None if nothing is violated.
     """
     found = [
         (
-            LATER.get(item.name, 0),
+            RANK.get(item.name, 0),
             max((one.event.get("t", 0) for one in violation.evidence), default=0),
             item,
             violation,
@@ -51,10 +51,10 @@ def earliest(verdict: Verdict) -> tuple[Property, Violation] | None:
     return min(found, key=lambda one: one[:2])[2:] if found else None
 
 
-def not_kept(verdict: Verdict) -> list[Property]:
+def violated_or_uncertain(verdict: Verdict) -> list[Property]:
     """The violated and the uncertain properties: first that of the headline, with the violation that it names first."""
-    found = [item for item in verdict.properties if item.verdict not in KEPT]
-    broken = earliest(verdict)
+    found = [item for item in verdict.properties if item.verdict not in FULFILLED]
+    broken = first_violation(verdict)
     if broken is None:
         return found
     item, violation = broken
@@ -62,7 +62,7 @@ def not_kept(verdict: Verdict) -> list[Property]:
     return [msgspec.structs.replace(item, violations=[violation, *others]), *(one for one in found if one is not item)]
 
 
-def _headline(verdict: Verdict, item: Property, violation: Violation) -> str:
+def _violated(verdict: Verdict, item: Property, violation: Violation) -> str:
     others = len(verdict.violated) - 1
     more = f"; {others} more {'properties are' if others > 1 else 'property is'} violated" if others else ""
     return f"{item.name} violated: {violation.words}{more}"
@@ -78,7 +78,7 @@ def _kept(verdict: Verdict) -> str:
         effect = known.get("unknown_with_effect")
         parts.append(f"{known['writes_unknown']:,} of unknown outcome" + _took_effect(effect))
     pause = known.get("longest_unavailability_s")
-    if pause and pause >= NOTICED_S:
+    if pause and pause >= SHORTEST_PAUSE_S:
         fault = known.get("longest_unavailability_fault")
         parts.append(f"longest pause {_seconds(pause)}" + (f", after {fault}" if fault else ""))
     return "; ".join(parts)

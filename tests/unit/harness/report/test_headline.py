@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.harness.report.answer import answer
+from zab_chaos.harness.report.headline import headline
 from zab_chaos.model.verdict import Evidence, Judgement, Outcome, Property, Verdict, Violation
 
-KEPT = {
+METRICS = {
     "writes_acked": 7245,
     "writes_unknown": 542,
     "unknown_with_effect": 3,
@@ -34,7 +34,7 @@ def prop(name: str, *found: tuple[int, str]) -> Property:
 
 
 def test_what_was_kept() -> None:
-    assert answer(judged(Outcome.PASS, prop("durability"), **KEPT)) == (
+    assert headline(judged(Outcome.PASS, prop("durability"), **METRICS)) == (
         "7,245 writes acknowledged, none lost; 542 of unknown outcome, 3 of them took effect; "
         "longest pause 2.8 s, after power-cut"
     )
@@ -50,34 +50,34 @@ def test_what_was_kept() -> None:
     ],
 )
 def test_it_says_what_is_known(changed: dict[str, Any], expected: str) -> None:
-    assert expected in answer(judged(Outcome.PASS, **KEPT | changed))
+    assert expected in headline(judged(Outcome.PASS, **METRICS | changed))
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.099, False), (0.1, True)])
 def test_a_short_pause_is_none(seconds: float, said: bool) -> None:
-    assert ("pause" in answer(judged(Outcome.PASS, **KEPT | {"longest_unavailability_s": seconds}))) == said
+    assert ("pause" in headline(judged(Outcome.PASS, **METRICS | {"longest_unavailability_s": seconds}))) == said
 
 
 def test_a_single_write_is_no_plural() -> None:
-    assert answer(judged(Outcome.PASS, writes_acked=1)) == "1 write acknowledged"
+    assert headline(judged(Outcome.PASS, writes_acked=1)) == "1 write acknowledged"
 
 
 def test_that_nothing_was_lost_is_said_only_if_it_was_judged() -> None:
-    assert "lost" not in answer(judged(Outcome.PASS, **KEPT))
+    assert "lost" not in headline(judged(Outcome.PASS, **METRICS))
 
 
 def test_the_headline_is_what_was_broken_first() -> None:
     late, early = prop("agreement", (30, "late"), (20, "two histories")), prop("promises", (10, "promised twice"))
-    assert answer(judged(Outcome.VIOLATION, late, early)) == (
+    assert headline(judged(Outcome.VIOLATION, late, early)) == (
         "promises violated: promised twice; 1 more property is violated"
     )
 
 
 def test_what_only_follows_is_no_headline() -> None:
     follows = [prop("progress", (1, "slow")), prop("durability", (2, "gone")), prop("replay equality", (3, "other"))]
-    found = answer(judged(Outcome.VIOLATION, *follows, prop("agreement", (99, "two histories"))))
+    found = headline(judged(Outcome.VIOLATION, *follows, prop("agreement", (99, "two histories"))))
     assert found == "agreement violated: two histories; 3 more properties are violated"
 
 
 def test_without_an_answer_it_says_why() -> None:
-    assert answer(judged(Outcome.UNKNOWN)) == "a reason"
+    assert headline(judged(Outcome.UNKNOWN)) == "a reason"
