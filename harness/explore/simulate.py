@@ -9,7 +9,7 @@ from zab_chaos.harness.runs.run import live
 from zab_chaos.model.coverage import Book
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.world import Plan
+from zab_chaos.model.world.world import SimPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Simulated:
 
 
 def simulate(
-    scenario: Scenario, seed: int, defect: str | None, plan: Plan | None = None, book: Book | None = None
+    scenario: Scenario, seed: int, defect: str | None, plan: SimPlan | None = None, book: Book | None = None
 ) -> Simulated:
     """One run without a folder. `defect` as NodeConfig.defect has it; `plan` and `book`: see coverage."""
     deployment = SimDeployment(scenario, seed, defect, None, record=False, plan=plan)

@@ -1,1 +1,1 @@
-"""The simulated world: virtual time, machines with disks, links and clients."""
+"""The simulator: virtual time, nodes with their disks, the links between them, and clients' connections."""

@@ -1,6 +1,6 @@
-"""What a simulated world leaves to chance: how long messages, syncs, starts and polls take, and what gets lost.
+"""The randomness of a simulated world: how long messages, syncs, starts and polls take, and which frames are lost.
 
-All of it is drawn from the world's seed: the climate once, and then, from it, every single delay.
+All of it is drawn from the world's seed: first the conditions of the whole run, then every single delay.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,12 @@ MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climate:
-    """One world's circumstances. Times are nanoseconds; a drawn time lies between `least` and `least + spread`, mostly
-    near the former; one in `rarely` takes `hitch` longer."""
+class Conditions:
+    """How fast and how reliable the network and the disks of one world are. Times are nanoseconds.
+
+    A drawn time lies between `least` and `least + spread`, mostly near `least`. With `hitch_probability` it is
+    `least + spread + hitch` instead.
+    """
 
     least_delay: int
     delay_spread: int
@@ -21,13 +24,13 @@ class Climate:
     least_sync: int
     sync_spread: int
     sync_hitch: int
-    round: int  # how long a node computes in a round: meanwhile frames gather
-    loss: float  # chance that a frame on a link is lost
-    rarely: float = 0.0005
+    round: int  # how long a node computes in a round; frames that arrive meanwhile wait
+    loss: float  # probability that a frame on a link is lost
+    hitch_probability: float = 0.0005
 
     @classmethod
-    def draw(cls, random: Random) -> "Climate":
-        """From a good local network and disk to a bad day; frames get lost on few days only."""
+    def draw(cls, random: Random) -> "Conditions":
+        """Draw anything from a good local network and disk to very bad ones. Only a few worlds lose frames."""
         delay = random.choice((100, 200, 500, 2000)) * US
         sync = random.choice((100, 300, 1000, 5000)) * US
         return cls(
@@ -43,40 +46,40 @@ class Climate:
 
 
 class Chance:
-    """Draws, one after the other, in the order in which the world asks."""
+    """Draws all random values of one world. The order of the calls decides the values."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(f"chance {seed}")
-        self.climate = Climate.draw(self.random)
+        self.conditions = Conditions.draw(self.random)
         self._draw = self.random.random
-        self._loss = self.climate.loss
-        self.loses_frames = self._loss > 0  # on this day some frame may be lost
-        self._hitches_from = 1 - self.climate.rarely
-        self._least_delay, self._delay_spread = self.climate.least_delay, self.climate.delay_spread
+        self._loss = self.conditions.loss
+        self.loses_frames = self._loss > 0  # whether this world loses frames at all
+        self._hitches_from = 1 - self.conditions.hitch_probability
+        self._least_delay, self._delay_spread = self.conditions.least_delay, self.conditions.delay_spread
 
     def delay(self) -> int:
-        """How long a message is on its way."""
+        """Return how many nanoseconds a message is on its way."""
         drawn = self._draw()
         if drawn > self._hitches_from:
-            return self._least_delay + self._delay_spread + self.climate.delay_hitch
+            return self._least_delay + self._delay_spread + self.conditions.delay_hitch
         return self._least_delay + int(self._delay_spread * drawn * drawn)
 
     def loses(self) -> bool:
-        """Whether a frame is lost. Draws: ask only on a day that `loses_frames`."""
+        """Return whether a frame is lost. Draws a value, so it must only be called if `loses_frames`."""
         return self._draw() < self._loss
 
     def sync(self) -> int:
-        """How long a disk takes to make something durable."""
+        """Return how many nanoseconds a sync of a disk takes."""
         drawn = self._draw()
-        least, spread = self.climate.least_sync, self.climate.sync_spread
+        least, spread = self.conditions.least_sync, self.conditions.sync_spread
         if drawn > self._hitches_from:
-            return least + spread + self.climate.sync_hitch
+            return least + spread + self.conditions.sync_hitch
         return least + int(spread * drawn * drawn)
 
     def up_to(self, nanoseconds: int) -> int:
-        """Anything from 0 to below that."""
+        """Return a whole number from 0 up to, but not including, `nanoseconds`."""
         return int(self._draw() * nanoseconds)
 
     def drift(self) -> float:
-        """How fast a node's clock runs: within 200 parts in a million."""
+        """Return the rate of a node's clock: 1.0, give or take 200 parts in a million."""
         return 1.0 + (self._draw() - 0.5) * 0.0004

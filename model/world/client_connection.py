@@ -1,4 +1,4 @@
-"""A simulated client's connection to one node: what a DEALER, TCP and a ROUTER make of frames between the two."""
+"""A simulated client's connection to one node. It behaves as a DEALER socket, TCP and a ROUTER socket together do."""
 
 from collections.abc import Callable
 
@@ -12,71 +12,71 @@ SILENCE_NS = SILENCE_MS * 1_000_000
 
 
 class ClientConnection:
-    """Used once: when it is over, the client makes a new one. In order, both ways, until one end is gone.
+    """One connection. It carries frames in order, both ways, until one end is gone. Afterwards the client opens a new one.
 
-    `heard` is told each frame that the client gets, `over` why there will be no more.
+    `on_frame` is called with each frame that reaches the client, `on_broken` with the reason when the connection breaks.
     """
 
     def __init__(
-        self, world: World, machine: SimNode, heard: Callable[[bytes], None], over: Callable[[str], None]
+        self, world: World, machine: SimNode, on_frame: Callable[[bytes], None], on_broken: Callable[[str], None]
     ) -> None:
-        self.closed = False  # the client's end
+        self.closed = False  # by the client
         self._world = world
-        self._heard = heard
-        self._over = over
-        self._latest = [0, 0]  # arrivals, there and back
+        self._on_frame = on_frame
+        self._on_broken = on_broken
+        self._last_arrival = [0, 0]  # at the node, at the client
         self._frame_hard = FRAME_HARD * frame_limit(machine.plan.limits)
         self._server = machine.server if machine.up else None
         if self._server is None:
-            world.at(world.chance.delay(), self._break, REFUSED)
+            world.call_later(world.chance.delay(), self._break, REFUSED)
         else:
             self._server.port.open(self)
 
-    # ---- the client's end ----
+    # ---- called by the client ----
 
     def send(self, frame: bytes) -> bool:
         if len(frame) > self._frame_hard:
-            self.end()
+            self.break_off()
         elif self._server is not None:
-            self._world.at(self._delay(0), self._server.port.arrive, (self, frame))
+            self._world.call_later(self._delay(0), self._server.port.arrive, (self, frame))
         return True
 
     def close(self, linger_ms: int = 0) -> None:
-        """What has left goes on; nothing more will, and nothing comes."""
+        """Send and receive nothing more. Frames that were sent before still arrive at the node."""
         self.closed = True
 
-    # ---- the node's end ----
+    # ---- called by the node ----
 
     def deliver(self, frame: bytes) -> Delivery:
         if self.closed:
             return Delivery.GONE
-        self._world.at(self._delay(1), self._arrive, frame)
+        self._world.call_later(self._delay(1), self._arrive, frame)
         return Delivery.SENT
 
-    def end(self) -> None:
-        """It breaks, behind what is on its way."""
-        self._world.at(self._delay(1), self._break, BROKE)
+    def break_off(self) -> None:
+        """Break the connection. The client notices it after the frames that are on their way to it."""
+        self._world.call_later(self._delay(1), self._break, BROKE)
 
-    def fall_silent(self) -> None:
-        """The node's process was stopped; if it sleeps on, that shows."""
-        self._world.at(SILENCE_NS, self._miss)
+    def node_stopped(self) -> None:
+        """The node's process was stopped. If it still is after the client's silence limit, the connection breaks."""
+        self._world.call_later(SILENCE_NS, self._check_silence)
 
-    # ---- what happens ----
+    # ---- what the world calls ----
 
     def _delay(self, way: int) -> int:
-        """How long the next frame takes, so that it arrives behind the one before."""
+        """Draw the delay of the next frame to the node (0) or the client (1), so that it arrives after the one before."""
         now = self._world.now
-        arrival = self._latest[way] = max(self._latest[way] + 1, now + self._world.chance.delay())
+        arrival = self._last_arrival[way] = max(self._last_arrival[way] + 1, now + self._world.chance.delay())
         return arrival - now
 
     def _arrive(self, frame: bytes) -> None:
         if not self.closed:
-            self._heard(frame)
+            self._on_frame(frame)
 
     def _break(self, why: str) -> None:
         if not self.closed:
-            self._over(why)
+            self._on_broken(why)
 
-    def _miss(self, _: object = None) -> None:
+    def _check_silence(self, _: object = None) -> None:
         if self._server is not None and self._server.stopped:
             self._break(BROKE)

@@ -1,4 +1,4 @@
-"""The clients' port of one simulated server: `zab_chaos.node.clients.connections` over simulated connections."""
+"""The client port of a simulated server: drives `zab_chaos.node.clients.connections` over simulated connections."""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from zab_chaos.model.world.server import SimServer
 
 
-class SimPort:
-    """Where the connections of one life end."""
+class SimClientPort:
+    """The client port of one life: its connections, and the frames that the node has not read yet."""
 
     def __init__(self, server: "SimServer") -> None:
         self.connections: Connections[ClientConnection] = Connections(
@@ -20,31 +20,32 @@ class SimPort:
         )
         self._server = server
         self.inbox: deque[tuple[ClientConnection, bytes]] = deque()
-        self._open: list[ClientConnection] = []  # whoever would notice if this process died
+        self._open: list[ClientConnection] = []  # that break if this process dies
 
     def open(self, connection: "ClientConnection") -> None:
-        """A connection stands, as far as the machine is concerned; the process need not have noticed."""
+        """Accept a connection, as the operating system does. The process need not have noticed it yet."""
         self._open = [one for one in self._open if not one.closed]
         self._open.append(connection)
 
-    def arrive(self, what: tuple["ClientConnection", bytes]) -> None:
-        """A frame, and the connection that it came over."""
+    def arrive(self, frame: tuple["ClientConnection", bytes]) -> None:
+        """Take a frame, with the connection that it came over."""
         if self._server.alive:
-            self.inbox.append(what)
+            self.inbox.append(frame)
             self._server.poke()
 
     def receive(self) -> list[ClientEvent]:
+        """Read all frames. Return what has happened to the clients since the last call."""
         while self.inbox:
             connection, frame = self.inbox.popleft()
             self.connections.receive(connection, (frame,))
         return self.connections.fetch()
 
-    def asleep(self) -> None:
-        """The process was stopped: its clients' heartbeats will find out."""
+    def process_stopped(self) -> None:
+        """Tell the clients' connections that the process was stopped: they break after a long silence."""
         for connection in self._open:
-            connection.fall_silent()
+            connection.node_stopped()
 
     def die(self) -> None:
-        """Every connection breaks."""
+        """Break every connection: the process is gone."""
         for connection in self._open:
-            connection.end()
+            connection.break_off()

@@ -1,10 +1,10 @@
-"""Crash states: what the end of a process, or of the power, would leave on a disk at some sync, tried on copies of the disk.
+"""Crash states: tries, on copies of a disk, what a kill or a power cut at a sync could have left on it.
 
-A run shows what one end of a life leaves. At the same instant it could have left something else, and it could have come at
-any other sync (Pillai and others, OSDI 2014; Mohan and others, OSDI 2018). So at some syncs of a simulated run the disk is
-copied; the copy's power goes, or its process dies, and a store is opened on it, which writes a little and ends in the same
-way at one of its first syncs. What a start recovers must be what the store was told to keep. A trial has disk and chance of
-its own: the run goes on as if there were none.
+A run shows one way in which a life ends. At the same instant the end could have left something else, and it could have come
+at any other sync (Pillai and others, OSDI 2014; Mohan and others, OSDI 2018). So at some syncs of a simulated run the disk is
+copied. On the copy, the power is cut or the process is killed, and a store is opened, which writes a little and ends in the
+same way at one of its first syncs. Each start must recover what the store was told to keep. A trial has its own disk and its
+own source of randomness: the run goes on as if there were no trials.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from zab_chaos.model.world.disk import SimDisk
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
 from zab_chaos.model.world.server import Died, die
-from zab_chaos.model.world.world import Plan, Sink, World
+from zab_chaos.model.world.world import SimPlan, Sink, World
 from zab_chaos.node.core.digest import blake2b
 from zab_chaos.node.core.ready import (
     EpochRecord,
@@ -40,20 +40,20 @@ from zab_chaos.node.store.errors import DiskFailed
 from zab_chaos.node.store.recovery import RecoveryReport
 from zab_chaos.node.store.store import Store
 
-MOST_STARTS = 3  # of a trial
+STARTS_MAX = 3  # in one trial
 SMALL_SEGMENT = 2**9  # bytes
-FAR = 2**16  # behind a zxid that a node has, a zxid of the same epoch that it has not
-MOST_SYNCS = 6  # of a life in a trial, with those of its start
-FAILING = 0.1  # of what such a life does
-SIZES = (0, 20, 200, 2000)  # bytes of what it writes
+ZXID_DISTANCE = 2**16  # added to a zxid that a node has, gives a zxid of the same epoch that it does not have
+SYNCS_MAX = 6  # in one life of a trial, with those of its start
+SYNC_FAILURE_PROBABILITY = 0.1  # for each step of such a life
+PAYLOAD_SIZES = (0, 20, 200, 2000)  # in bytes, of what such a life writes
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
-class Promised:
-    """What a node's store was told to keep: what has become durable, and what waits for that.
+class ReferenceStore:
+    """A reference model of a node's store: the records that are durable, and those that are waiting for a sync.
 
-    `known`: false before the first start, and when somebody else has changed the disk, until the next start is over.
-    `wrong`: what a start has recovered that it must not.
+    `known`: whether the content of the disk is known. False before the first start, and after something else has changed the
+    disk, until the next start. `wrong`: the illegal state that a start has recovered, if one did.
     """
 
     def __init__(self) -> None:
@@ -61,16 +61,16 @@ class Promised:
         self.wrong: Held | None = None
         self.durable = Held()
         self.waiting: list[Record] = []
-        self.snapshots: dict[int, set[tuple[int, int]]] = {}  # by zxid: digest of the history, hash of the state
+        self.snapshots: dict[int, set[tuple[int, int]]] = {}  # by zxid: (digest of the history, hash of the state)
 
-    def copy(self) -> "Promised":
-        other = Promised()
+    def copy(self) -> "ReferenceStore":
+        other = ReferenceStore()
         other.known, other.durable, other.waiting = self.known, self.durable.copy(), self.waiting[:]
         other.snapshots = {zxid: set(taken) for zxid, taken in self.snapshots.items()}
         return other
 
-    def start_with(self, found: Recovered) -> None:
-        """A start has recovered this, and whatever comes next must find it."""
+    def on_recovery(self, found: Recovered) -> None:
+        """A start has recovered this state. Later starts must recover it too."""
         held = Held.of(found)
         if self.known and not self.allows(found):
             self.wrong = held
@@ -91,26 +91,29 @@ class Promised:
     def add_snapshot(self, zxid: int, digest: int, state: bytes) -> None:
         self.snapshots.setdefault(zxid, set()).add((digest, blake2b(state)))
 
-    def synced(self) -> None:
-        """All that waits, but for a group that is still open."""
+    def on_sync(self) -> None:
+        """A sync made all waiting records durable, except those of an incomplete group."""
         done = list(chain.from_iterable(steps(self.waiting)))
         self.durable.apply(done)
         del self.waiting[: len(done)]
 
     def allows(self, found: Recovered) -> bool:
-        """Whether a start may recover this: what is durable, with any number of the records that wait, and groups whole."""
+        """Return whether a start may recover this: the durable records and the first of the waiting ones, any number of them,
+        but no part of a group."""
         if found.snapshot is not None:
             zxid, digest, state = found.snapshot
             if (digest, blake2b(state)) not in self.snapshots.get(zxid, ()):
                 return False
-        told = Held.of(found)
-        return any(state.is_what(told) for state in self._states())
+        held = Held.of(found)
+        return any(state.is_what(held) for state in self._states())
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
+        """Return what the disk held, as a clause of a message."""
         records = len(list(one_by_one(self.waiting)))
         return f"its disk had held {self.durable}" + (f", and {records} records were on their way" if records else "")
 
     def _states(self) -> Iterator[Held]:
+        """Yield all states that a start may recover."""
         state = self.durable.copy()
         yield state
         for step in steps(one_by_one(self.waiting)):
@@ -118,122 +121,130 @@ class Promised:
             yield state
 
 
-def noting(store_type: type[Store], promised: Promised) -> type[Store]:
-    """The same store, which says what it is told and when it has said that it is durable."""
+def reporting_store(store_type: type[Store], reference: ReferenceStore) -> type[Store]:
+    """Return a subclass of the store that reports each record, sync, snapshot and recovery to `reference`."""
 
-    class Noting(store_type):  # type: ignore[misc, valid-type]
+    class ReportingStore(store_type):  # type: ignore[misc, valid-type]
         @classmethod
         def open(cls, *arguments: Any, **options: Any) -> tuple[Store, Recovered, RecoveryReport]:
             store, recovered, report = super().open(*arguments, **options)
-            promised.start_with(recovered)
+            reference.on_recovery(recovered)
             return store, recovered, report
 
         def append(self, record: Record) -> None:
-            promised.append(record)
+            reference.append(record)
             super().append(record)
 
         def sync(self) -> None:
             super().sync()
-            promised.synced()
+            reference.on_sync()
 
         def take_snapshot(self, zxid: Zxid, digest: int, state: bytes) -> None:
-            promised.add_snapshot(zxid, digest, state)
+            reference.add_snapshot(zxid, digest, state)
             super().take_snapshot(zxid, digest, state)
 
-    return Noting
+    return ReportingStore
 
 
-class TriedDisk(SimDisk):
-    """A disk that says when it is about to sync, and when it is changed from outside."""
+class CrashTestedDisk(SimDisk):
+    """A node's disk that tells the node before each sync, and tells the reference model when it is changed from outside."""
 
-    node: "TriedNode"
+    node: "CrashTestedNode"
 
     def _spend(self) -> None:
         self.node.about_to_sync()
         super()._spend()
 
     def import_from(self, folder: Path) -> None:
-        self.node.promised.forget()
+        self.node.reference.forget()
         super().import_from(folder)
 
     def wipe(self) -> None:
-        self.node.promised.forget()
+        self.node.reference.forget()
         super().wipe()
 
 
 class TrialDisk(SimDisk):
-    """The disk of a trial. `left`: the syncs after which the process ends; None: it goes on. `fails`: the next sync does."""
+    """The disk of a trial.
+
+    `syncs_left`: how many syncs succeed before the process is killed at the next one; None: it is not killed.
+    `fails_next_sync`: whether the next sync fails.
+    """
 
     def __init__(self) -> None:
-        self.left: int | None = None
-        self.fails = False
+        self.syncs_left: int | None = None
+        self.fails_next_sync = False
         super().__init__(faithful=True, draw_sync=lambda: 0, die=die)
 
     def _spend(self) -> None:
-        if self.left is not None:
-            if self.left == 0:
+        if self.syncs_left is not None:
+            if self.syncs_left == 0:
                 die()
-            self.left -= 1
-        self.faults.error, self.fails = "sync" if self.fails else None, False
+            self.syncs_left -= 1
+        self.faults.error, self.fails_next_sync = "sync" if self.fails_next_sync else None, False
 
     def end_life(self, variant: Variant, seed: int) -> None:
+        """Cut the power, or kill the process, and begin a new life."""
         with suppress(Died):
             self.cut(variant, seed)
         self.lose_power()
         self.new_life()
-        self.fails = False
+        self.fails_next_sync = False
 
 
 class Trial:
-    """The life on a disk ends, and on a copy of it others begin, write as a node may, and end at a sync of theirs."""
+    """A series of lives on a copy of a node's disk. Each starts, writes as a node may, and ends at one of its syncs."""
 
-    def __init__(self, node: "TriedNode", random: Random) -> None:
+    def __init__(self, node: "CrashTestedNode", random: Random) -> None:
         self.disk = TrialDisk()
         node.disk.copy_to(self.disk)
-        self.promised = node.promised.copy()
-        self._store_type = noting(node.plain_store_type, self.promised)
+        self.reference = node.reference.copy()
+        self._store_type = reporting_store(node.plain_store_type, self.reference)
         self._config = node.plan.config(node.id)
         self._random = random
-        self._ends: list[str] = []
+        self._ways_to_end: list[str] = []
 
     def go(self) -> str | None:
-        """None, or in words what went wrong."""
-        for more in reversed(range(self._random.randint(1, MOST_STARTS))):
-            self._end()
-            self.disk.left = self._random.randrange(MOST_SYNCS) if more else None
-            before = self.promised.in_words()
+        """Execute the trial. Return None, or a description of what went wrong."""
+        for more in reversed(range(self._random.randint(1, STARTS_MAX))):
+            self._end_life()
+            self.disk.syncs_left = self._random.randrange(SYNCS_MAX) if more else None
+            before = self.reference.describe()
             try:
                 store = self._start()
-                if self.promised.wrong is not None:
-                    return self._words(f"would have recovered {self.promised.wrong}", before)
+                if self.reference.wrong is not None:
+                    return self._failure(f"would have recovered {self.reference.wrong}", before)
                 if more:
                     self._work(store)
             except Died:
                 continue
             except Exception as error:
-                return self._words(f"would have failed: {reason(error)}", before)
+                return self._failure(f"would have failed: {reason(error)}", before)
         return None
 
-    def _end(self) -> None:
+    def _end_life(self) -> None:
         variant = self._random.choice(VARIANTS)
         self.disk.end_life(variant, self._random.randrange(2**32))
-        self._ends.append("a kill" if variant == "killed" else f"a power cut ({variant})")
+        self._ways_to_end.append("a kill" if variant == "killed" else f"a power cut ({variant})")
 
     def _start(self) -> Store:
         limit = self._random.choice((self._config.limits.segment_bytes, SMALL_SEGMENT))
         return self._store_type.open(self.disk, bootstrap=False, segment_bytes=limit, digest=self._config.digest)[0]
 
-    def _words(self, would: str, before: str) -> str:
-        return f"after {', then '.join(self._ends)} at this sync it {would}; {before}"
+    def _failure(self, would: str, before: str) -> str:
+        return f"after {', then '.join(self._ways_to_end)} at this sync it {would}; {before}"
 
-    # ---- what a life does ----
+    # ---- what a life writes ----
 
     def _work(self, store: Store) -> None:
-        """As a node may use its store, until the life ends at a sync. When the disk has failed once, nothing helps."""
+        """Use the store as a node may, until the life ends at a sync or the disk has failed, which no later sync can mend."""
         random, disk = self._random, self.disk
-        for _ in range(MOST_SYNCS):
+        for _ in range(SYNCS_MAX):
             step = random.choice((self._write, self._write, self._join, self._install, self._take_snapshot))
-            disk.fails, disk.faults.stays_readable = random.random() < FAILING, random.random() < 0.5
+            disk.fails_next_sync, disk.faults.stays_readable = (
+                random.random() < SYNC_FAILURE_PROBABILITY,
+                random.random() < 0.5,
+            )
             try:
                 step(store)
                 store.sync()
@@ -243,16 +254,16 @@ class Trial:
                 return
 
     def _data(self) -> bytes:
-        return self._random.randbytes(self._random.choice(SIZES))
+        return self._random.randbytes(self._random.choice(PAYLOAD_SIZES))
 
     def _next_epoch(self, store: Store) -> int:
-        held = self.promised.durable
+        held = self.reference.durable
         epoch = max(held.accepted_epoch, held.current_epoch, held.last >> 32) + 1
         store.append(EpochRecord(epoch))
         return epoch
 
     def _write(self, store: Store) -> None:
-        held = self.promised.durable
+        held = self.reference.durable
         if not held.current_epoch:
             return
         in_epoch = held.last >> 32 == held.current_epoch
@@ -260,7 +271,7 @@ class Trial:
         store.append(TxnRecords(first, [self._data() for _ in range(self._random.randint(1, 4))], []))
 
     def _join(self, store: Store) -> None:
-        """An epoch whose initial history has less at its end, and something else."""
+        """Join an epoch whose initial history lacks the end of this one, and may have something else instead."""
         keeps = self._uncommitted()
         epoch = self._next_epoch(store)
         store.append(TruncRecord(Zxid(self._random.choice(keeps[-4:]))))
@@ -269,64 +280,64 @@ class Trial:
         store.append(NewLeaderRecord(epoch))
 
     def _uncommitted(self) -> list[int]:
-        """Where the history may be cut: what a snapshot was taken of is committed."""
-        held = self.promised.durable
-        floor = max((at for at in (held.base, *self.promised.snapshots) if at <= held.last), default=0)
+        """Return the zxids up to which the history may be truncated. What is in a snapshot is committed and must stay."""
+        held = self.reference.durable
+        floor = max((at for at in (held.base, *self.reference.snapshots) if at <= held.last), default=0)
         return [floor, *(at for at, _ in held.history if at > floor)]
 
     def _install(self, store: Store) -> None:
-        """A history that parts from this one, and may end below it."""
+        """Install a snapshot of another history, which leaves this one at an earlier zxid."""
         parts_at = self._random.choice(self._uncommitted())
         epoch = self._next_epoch(store)
-        store.append(SnapRecord(Zxid(parts_at + FAR), epoch, self._data()))
+        store.append(SnapRecord(Zxid(parts_at + ZXID_DISTANCE), epoch, self._data()))
         store.append(NewLeaderRecord(epoch))
-        if self.promised.durable.amnesiac:
+        if self.reference.durable.amnesiac:
             store.append(MemberRecord())
 
     def _take_snapshot(self, store: Store) -> None:
-        newest = max(self.promised.snapshots, default=0)
-        free = [at for at, _ in self.promised.durable.history if at > newest]
+        newest = max(self.reference.snapshots, default=0)
+        free = [at for at, _ in self.reference.durable.history if at > newest]
         if free:
             store.take_snapshot(Zxid(self._random.choice(free)), len(free), self._data())
 
 
-class TriedNode(SimNode):
-    """A machine whose disk is tried."""
+class CrashTestedNode(SimNode):
+    """A node whose disk is tested for its crash states."""
 
-    disk: TriedDisk
+    disk: CrashTestedDisk
 
     def __init__(
-        self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, SimNode]
+        self, number: int, world: World, net: SimNet, plan: SimPlan, sink: Sink, machines: Mapping[int, SimNode]
     ) -> None:
-        self.promised = Promised()
+        self.reference = ReferenceStore()
         self.trials = 0
         self.plain_store_type = plan.store_type
         self._random = Random(f"crash states of node {number}, {world.seed}")
-        self._alike: Counter[Hashable] = Counter()
-        self._wrong = False  # one is enough
-        plan = replace(plan, store_type=noting(plan.store_type, self.promised))
+        self._syncs_of_kind: Counter[Hashable] = Counter()
+        self._reported = False  # one report is enough
+        plan = replace(plan, store_type=reporting_store(plan.store_type, self.reference))
         super().__init__(number, world, net, plan, sink, machines)
 
-    def make_disk(self) -> TriedDisk:
-        disk = TriedDisk(faithful=True, draw_sync=self.world.chance.sync, die=die)
+    def make_disk(self) -> CrashTestedDisk:
+        disk = CrashTestedDisk(faithful=True, draw_sync=self.world.chance.sync, die=die)
         disk.node = self
         return disk
 
     def about_to_sync(self) -> None:
-        """Try some of the syncs: of those that are alike the first, and then whenever their number has doubled."""
-        if not self.promised.known or self._wrong:
+        """Try some of the syncs: the first of each kind, then each time that the number of its kind has doubled."""
+        if not self.reference.known or self._reported:
             return
-        if self.promised.wrong is not None:
-            self._tell(f"its start has recovered {self.promised.wrong}; {self.promised.in_words()}")
+        if self.reference.wrong is not None:
+            self._report(f"its start has recovered {self.reference.wrong}; {self.reference.describe()}")
             return
-        likeness = self._likeness()
-        self._alike[likeness] += 1
-        if self._alike[likeness].bit_count() == 1:
+        kind = self._kind_of_sync()
+        self._syncs_of_kind[kind] += 1
+        if self._syncs_of_kind[kind].bit_count() == 1:
             self._try()
 
-    def _likeness(self) -> Hashable:
-        """What a sync is about: which names change, which records wait; and whether a life begins."""
-        waiting = self.promised.waiting
+    def _kind_of_sync(self) -> Hashable:
+        """Return the kind of the coming sync: whether the life has booted, which names change, and which records wait."""
+        waiting = self.reference.waiting
         kinds = (type(waiting[0]), type(waiting[-1])) if waiting else None
         return self.up, self.disk.changing(), kinds
 
@@ -334,8 +345,8 @@ class TriedNode(SimNode):
         self.trials += 1
         wrong = Trial(self, self._random).go()
         if wrong is not None:
-            self._tell(wrong)
+            self._report(wrong)
 
-    def _tell(self, why: str) -> None:
-        self._wrong = True
+    def _report(self, why: str) -> None:
+        self._reported = True
         self.sink.crash_state(self.id, self.life, why)

@@ -1,8 +1,8 @@
-"""What a simulated machine asks of the node that lives on it, and of its disk.
+"""The interfaces through which a simulated server calls the node's code and its disk.
 
-In the simulated world the node's own code answers at once (`zab_chaos.node.replica`, `zab_chaos.node.commands`,
-`zab_chaos.model.world.disk`); in lockstep a process of its own does, over ZeroMQ, with its files in a folder
-(`zab_chaos.harness.backends.lockstep`). Nobody else here may tell them apart.
+The simulator implements them with the node's own code in this process (`zab_chaos.node.replica`, `zab_chaos.node.commands`,
+`zab_chaos.model.world.disk`). The lockstep backend implements them with one process for each node, over ZeroMQ, and its files
+in a folder (`zab_chaos.harness.backends.lockstep`). The rest of the simulator must not depend on which of the two it is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,60 +12,66 @@ from typing import Any, Protocol
 from zab_chaos.node.events import ClientEvent, LinkEvent
 
 
-class Core(Protocol):
-    """`zab_chaos.node.core.peer`, as far as a server must know when to look at its clock."""
+class CoreInterface(Protocol):
+    """The part of `zab_chaos.node.core.peer` that a server needs in order to know when to look at its clock."""
 
     @property
     def in_broadcast(self) -> bool: ...
     def wakes_at(self) -> int: ...
 
 
-class Patience(Protocol):
-    """`zab_chaos.node.clients.application`, likewise."""
+class ApplicationInterface(Protocol):
+    """The part of `zab_chaos.node.clients.application` that a server needs for the same purpose."""
 
     def wakes_at(self) -> int | None: ...
 
 
-class Flushing(Protocol):
-    """`zab_chaos.node.driver`."""
+class DriverInterface(Protocol):
+    """The part of `zab_chaos.node.driver` that a server calls."""
 
     def flush(self) -> None: ...
 
 
-class Replicating(Protocol):
-    """`zab_chaos.node.replica`: a life in rounds. Each is an iterator that stops where the disk writes, or `OVER` at once."""
+class ReplicaInterface(Protocol):
+    """`zab_chaos.node.replica`: executes a life in rounds.
+
+    `start` and `round` return an iterator that yields each time the disk is about to sync, or `OVER` if there is nothing to do.
+    """
 
     @property
-    def machine(self) -> Core: ...
+    def machine(self) -> CoreInterface: ...
     @property
-    def application(self) -> Patience: ...
+    def application(self) -> ApplicationInterface: ...
     @property
-    def driver(self) -> Flushing: ...
+    def driver(self) -> DriverInterface: ...
     def start(self, now: int) -> Iterator[None]: ...
     def round(
         self, now: Callable[[], int], frames: Sequence[LinkEvent], clients: Sequence[ClientEvent]
     ) -> Iterator[None]: ...
 
 
-class Commanding(Protocol):
-    """`zab_chaos.node.commands`."""
+class CommandsInterface(Protocol):
+    """`zab_chaos.node.commands`: the commands of the control port."""
 
     def handle(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
     def due(self, now: int) -> None: ...
     def wakes_at(self) -> int | None: ...
 
 
-class Crashing(Protocol):
-    """`zab_chaos.node.crash_points`: whether the node may stop in the middle of a round."""
+class CrashPointsInterface(Protocol):
+    """The part of `zab_chaos.node.crash_points` that says whether a pause point may stop the node in the middle of a round."""
 
     @property
     def pausing(self) -> bool: ...
 
 
-class MachineDisk(Protocol):
-    """A disk from outside of the process that uses it. `owed`: nanoseconds of syncs that nobody has let pass yet."""
+class DiskInterface(Protocol):
+    """A node's disk, as the machine sees it from outside of the process.
 
-    owed: int
+    `owed_ns`: nanoseconds that syncs have taken and that have not passed in the world yet.
+    """
+
+    owed_ns: int
 
     def new_life(self) -> None: ...
     def sync_time(self) -> int: ...

@@ -1,4 +1,4 @@
-"""The channels of one simulated node: `zab_chaos.node.channel.channels` over simulated pipes instead of ZeroMQ's sockets."""
+"""The channels of a simulated node to its peers: drives `zab_chaos.node.channel.channels` over simulated pipes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class SimLinks:
-    """The pipes of one life. Frames come to the server's inbox; `notices` holds what became of connections."""
+    """The channels and pipes of one life. Frames arrive in the server's inbox.
+
+    `notices`: (pipe, whether it is connected now) for changes that the channels have not been told yet.
+    """
 
     def __init__(
         self, server: "SimServer", peers: Iterable[int], life: int, decoder: msgspec.msgpack.Decoder[Any]
@@ -34,15 +37,16 @@ class SimLinks:
         return pipe
 
     def take_notices(self) -> None:
-        """Tell the channels. They come after the frames that were there before them: a killed peer's last words count."""
+        """Tell the channels which connections were made and lost. Call it after the frames that arrived before were received:
+        the last frames of a killed peer count."""
         notices, self.notices = self.notices, []
         for pipe, connected in notices:
-            self._connection(pipe, connected)
+            self._apply(pipe, connected)
 
-    def _connection(self, pipe: Pipe, connected: bool) -> None:
+    def _apply(self, pipe: Pipe, connected: bool) -> None:
         peer = pipe.wire.target
         if self._pipes[peer] is not pipe:
-            return  # it is closed by now
+            return  # this pipe was replaced meanwhile
         if connected:
             self.channels.connected(peer)
             return
@@ -51,6 +55,6 @@ class SimLinks:
             self._server.wake_in(LAST_FRAMES_NS)
 
     def die(self, unsent: int) -> None:
-        """The process was killed; `unsent`: nanoseconds of what it sent last have not left it."""
+        """Close all pipes, as the end of the process does. `unsent`: see `Pipe.die`."""
         for pipe in self._pipes.values():
             pipe.die(unsent)

@@ -1,23 +1,24 @@
-"""One simulated machine: a disk that outlives the lives of the process on it, and what is done to that process."""
+"""A simulated node: a disk that outlives its lives, and the signals that start, stop and end its process."""
 
 from collections.abc import Callable, Mapping
 
 from zab_chaos.model.world.disk import SimDisk
-from zab_chaos.model.world.interfaces import MachineDisk
-from zab_chaos.model.world.network import SimNet
+from zab_chaos.model.world.interfaces import DiskInterface
+from zab_chaos.model.world.network import MS, RESUME_POLL_NS, SimNet
 from zab_chaos.model.world.server import KILLED, SimServer, die
-from zab_chaos.model.world.world import Plan, Sink, World
+from zab_chaos.model.world.world import SimPlan, Sink, World
 
-MS = 1_000_000
-START_NS = (20 * MS, 200 * MS)  # from the spawn to the first look at the disk
-LOOK_NS = 20 * MS  # how soon a start goes on when a process that was stopped goes on
+START_NS = (20 * MS, 200 * MS)  # least and most time from the spawn to the boot
 
 
 class SimNode:
-    """`machines`: all of the world, by id."""
+    """One node of the ensemble: its disk, and the present life of its process in `server`.
+
+    `machines`: all nodes of the world, by id.
+    """
 
     def __init__(
-        self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, "SimNode"]
+        self, number: int, world: World, net: SimNet, plan: SimPlan, sink: Sink, machines: Mapping[int, "SimNode"]
     ) -> None:
         self.id = number
         self.world = world
@@ -30,11 +31,11 @@ class SimNode:
         self.disk = self.make_disk()
         self.server: SimServer | None = None
         self.life = 0
-        self.exit: int | None = None  # of the latest life
-        self.armed = False  # the present life was told to die somewhere
-        self._ending = False  # its end is no news
+        self.exit: int | None = None  # exit code of the latest life
+        self.armed = False  # the present life was started with a crash point
+        self._end_expected = False  # the present life was killed or asked to end
 
-    def make_disk(self) -> MachineDisk:
+    def make_disk(self) -> DiskInterface:
         return SimDisk(faithful=self.plan.faithful, draw_sync=self.world.chance.sync, die=die)
 
     def make_server(self, crash_at: str | None) -> SimServer:
@@ -54,64 +55,60 @@ class SimNode:
         return self.server is not None and self.server.alive and self.server.stopped
 
     def pid(self, life: int) -> int:
-        """No process has it; but all lives differ."""
+        """Return a number that stands for the process of this life. All lives have different ones; no real process has it."""
         return 100 * life + self.id
 
     def spawn(self, crash_at: str | None = None) -> None:
-        """A new life; it boots after the time that a process takes to start."""
+        """Start a new life. It boots once the start-up time of a process has passed."""
         self.life += 1
         self.exit = None
-        self._ending, self.armed = False, crash_at is not None
+        self._end_expected, self.armed = False, crash_at is not None
         self.server = server = self.make_server(crash_at)
         least, most = START_NS
 
         def boot(_: object) -> None:
             if server.stopped:
-                self.world.at(LOOK_NS, boot)
+                self.world.call_later(RESUME_POLL_NS, boot)
             elif server.alive:
                 server.boot()
 
-        self.world.at(least + self.world.chance.up_to(most - least), boot)
+        self.world.call_later(least + self.world.chance.up_to(most - least), boot)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process, as SIGKILL does. Does nothing if it is not alive."""
         if self.server is not None and self.server.alive:
-            self._ending = True
+            self._end_expected = True
             self.server.end(KILLED)
 
-    def ask_to_stop(self) -> None:
-        """SIGTERM."""
+    def terminate(self) -> None:
+        """Ask the process to end, as SIGTERM does."""
         assert self.server is not None
-        self._ending = True
+        self._end_expected = True
         self.server.terminate()
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Stop the process, as SIGSTOP does."""
         assert self.server is not None
         self.server.pause()
-        self.went_to_sleep()
-
-    def went_to_sleep(self) -> None:
-        assert self.server is not None
-        self.server.port.asleep()
+        self.server.port.process_stopped()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume the process, as SIGCONT does."""
         assert self.server is not None
         self.server.resume()
 
     def server_ended(self, server: SimServer, code: int) -> None:
         self.exit = code
         self.disk.lose_power()
-        if not self._ending:
+        if not self._end_expected:
             self.sink.ended(self.id, server.life, code, self.armed and code == KILLED)
 
 
-MakeNode = Callable[[int, World, SimNet, Plan, Sink, Mapping[int, SimNode]], SimNode]
+MakeNode = Callable[[int, World, SimNet, SimPlan, Sink, Mapping[int, SimNode]], SimNode]
 
 
-def build(world: World, plan: Plan, sink: Sink, make_node: MakeNode = SimNode) -> tuple[SimNet, dict[int, SimNode]]:
-    """The machines of a world, all of them down, and the links between them."""
+def build(world: World, plan: SimPlan, sink: Sink, make_node: MakeNode = SimNode) -> tuple[SimNet, dict[int, SimNode]]:
+    """Build the nodes of a world, all of them down, and the links between them."""
     net = SimNet(world, plan.nodes)
     machines: dict[int, SimNode] = {}
     for number in range(1, plan.nodes + 1):

@@ -1,7 +1,8 @@
-"""One life of one simulated server: the rounds of `zab_chaos.node.server`, over virtual time.
+"""One life of a simulated server: the rounds of `zab_chaos.node.server`, in virtual time.
 
-A round takes what has come. Where the replica stops, the disk writes: time passes, events gather, and the power may go. A
-server looks at its clock when something is due, late by what polling costs; in between it would only find that nothing is.
+A round takes everything that has arrived. Where the replica yields, the disk syncs: time passes, events gather, and the power
+may be cut. A server looks at its clock when something is due, as late as polling may make it; looking more often would change
+nothing.
 """
 
 from collections import deque
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from zab_chaos import model, node
-from zab_chaos.model.world.client_port import SimPort
+from zab_chaos.model.world.client_port import SimClientPort
 from zab_chaos.model.world.disk import SimDisk
-from zab_chaos.model.world.interfaces import Commanding, Crashing, Replicating
+from zab_chaos.model.world.interfaces import CommandsInterface, CrashPointsInterface, ReplicaInterface
 from zab_chaos.model.world.links import SimLinks
-from zab_chaos.model.world.suspension import Stoppable
+from zab_chaos.model.world.suspension import SuspendableCall
 from zab_chaos.model.world.trace import SimTrace
 from zab_chaos.node.boot import begin
 from zab_chaos.node.channel.channels import NEVER
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from zab_chaos.model.world.machine import SimNode
     from zab_chaos.model.world.network import Pipe
 
-POLL_NS = 10_000_000  # how late a server may look at its clock (zab_chaos.node.server, POLL_MS)
+POLL_NS = 10_000_000  # how late a server looks at its clock, at most (zab_chaos.node.server, POLL_MS)
 KILLED = -9
 NODE, MODEL = f"{node.__name__}.", f"{model.__name__}."
 
 
 class Died(BaseException):
-    """The process is gone from here on, with this exit code."""
+    """Raised by code of a node whose process ends at this point, with this exit code."""
 
     def __init__(self, code: int = KILLED) -> None:
         super().__init__(code)
@@ -45,24 +46,29 @@ class Died(BaseException):
 
 
 def die() -> NoReturn:
+    """Raise Died: the process is killed at this point."""
     raise Died
 
 
 def raised_by_node(error: Exception) -> bool:
-    """Whether the error is the node's and not the world's: whose code was the last to run before it was raised."""
+    """Return whether an error is the node's and not the simulator's: whose code ran last before it was raised."""
     if isinstance(error, HANDLED):
         return True
-    rooms = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
-    known = [room for room in rooms if room.startswith((NODE, MODEL))]
-    return bool(known) and known[-1].startswith(NODE)
+    modules = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
+    ours = [name for name in modules if name.startswith((NODE, MODEL))]
+    return bool(ours) and ours[-1].startswith(NODE)
 
 
 class SimServer:
-    """`node` is the machine that it runs on. `crash`, `replica` and `commands` are there once it has recovered."""
+    """One life of a node's process.
 
-    crash: Crashing
-    replica: Replicating
-    commands: Commanding
+    `node`: the node that it is a life of. `crash_at`: a crash point for this life. `crash`, `replica` and `commands` exist once
+    it has recovered.
+    """
+
+    crash: CrashPointsInterface
+    replica: ReplicaInterface
+    commands: CommandsInterface
 
     def __init__(self, node: "SimNode", life: int, crash_at: str | None) -> None:
         self.node = node
@@ -76,31 +82,31 @@ class SimServer:
         self.booted = False
         self.stopped = False  # SIGSTOP
         self.stopping: str | None = None
-        self.settled = False  # what was sent had left the process when it died
-        self.inbox: deque[bytes] = deque()  # frames of peers
-        self.port = SimPort(self)
+        self.settled = False  # everything that was sent has left the process
+        self.inbox: deque[bytes] = deque()  # frames of peers that were not read yet
+        self.port = SimClientPort(self)
         self.links = SimLinks(self, node.peers, life, self.decoder())
         self.channels = self.links.channels
         self.trace = SimTrace(self.world, node.sink, node.id, life)
         self.clock = Clock(lambda: world.now)
         self.clock.rate = node.drift
-        self._steps: Iterator[None] = iter(())  # of the present round
-        self._shown_ns = 0
-        self._busy = False  # in a round that waits for the disk
-        self._stoppable: Stoppable | None = None
+        self._steps: Iterator[None] = iter(())  # the rest of the present round
+        self._round_began_ns = 0
+        self._busy = False  # in a round, or computing
+        self._suspendable: SuspendableCall | None = None
         self._after_resume: list[Callable[[], None]] = []
-        self._wake_at = NEVER  # of the world
+        self._wake_at = NEVER  # in the world's time
         self._computes_until = 0
-        self._round_ns = self.world.chance.climate.round
+        self._round_ns = self.world.chance.conditions.round
         self._steady = False  # in broadcast, all links up: nothing comes due before the next heartbeat
-        self._asked: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
+        self._commands_pending: deque[tuple[str, dict[str, Any], Callable[[Any], None]]] = deque()
 
-    # ---- birth ----
+    # ---- the start ----
 
     def boot(self) -> None:
-        """Recover, and begin. The life may end of it."""
+        """Recover and start. The life ends if that fails."""
         self.node.disk.new_life()
-        self._living(self._begin)
+        self._guarded(self._begin)
 
     def _begin(self) -> None:
         self.recover()
@@ -109,7 +115,7 @@ class SimServer:
         self._run(self.replica.start, self.clock.now_ns())
 
     def recover(self) -> None:
-        """Make `crash`, `replica` and `commands` from what the disk holds. Raises what ends a life before it began."""
+        """Make `crash`, `replica` and `commands` from what the disk holds. Raises the error that ends the life if it cannot."""
         node, plan = self.node, self.plan
         assert isinstance(node.disk, SimDisk)
         config = plan.config(node.id)
@@ -136,7 +142,7 @@ class SimServer:
         self.commands = Commands(replica, self.clock, node.disk, self.stop)
 
     def decoder(self) -> msgspec.msgpack.Decoder[Any]:
-        """What reads the messages of a frame."""
+        """Return the decoder of the messages in a frame."""
         return DECODER
 
     def _prepare(self, crash: CrashPoints) -> None:
@@ -145,56 +151,56 @@ class SimServer:
         crash.pause = self.pause_here
 
     def stop(self, why: str) -> None:
-        """End after this round."""
+        """End the life after this round."""
         self.stopping = why
 
     def settle(self) -> None:
-        """What was sent so far has left the process."""
+        """Take note that everything sent so far has left the process, so that a kill does not lose it."""
         self.settled = True
 
-    # ---- what comes ----
+    # ---- input ----
 
     def poke(self) -> None:
-        """Something is in an inbox. A node that is still at its last round takes it afterwards, with what else comes."""
+        """Begin a round, because something arrived. If the node is still computing, the round begins afterwards."""
         if self._busy or self.stopped:
             return
         left = self._computes_until - self.world.now
         if left <= 0:
-            self._living(self._rounds)
+            self._guarded(self._rounds)
         else:
             self._busy = True
-            self.world.at(left, self._idle)
+            self.world.call_later(left, self._computed)
 
     def notice(self, pipe: "Pipe", connected: bool) -> None:
-        """A connection of one of this server's pipes stands, or is gone."""
+        """Take note that one of this server's pipes is connected, or no longer."""
         if self.booted and self.alive:
             self.links.notices.append((pipe, connected))
             self.poke()
 
-    def peer_server(self, peer: int) -> "SimServer | None":
-        """Who answers at a peer's address now."""
+    def server_of(self, peer: int) -> "SimServer | None":
+        """Return the server that is up on a peer, or None."""
         server = self.node.machines[peer].server
         return server if server is not None and server.alive and server.booted else None
 
     def ask(self, name: str, arguments: dict[str, Any], answered: Callable[[Any], None]) -> None:
-        """A request on the control port, answered at the beginning of a round: with a dict, or a CommandError."""
-        self._asked.append((name, arguments, answered))
+        """Send a command to the control port. The next round calls `answered` with a dict or a CommandError."""
+        self._commands_pending.append((name, arguments, answered))
         if self.booted:
             self.poke()
 
-    def _answer(self) -> None:
-        while self._asked:
-            name, arguments, answered = self._asked.popleft()
+    def _handle_commands(self) -> None:
+        while self._commands_pending:
+            name, arguments, answered = self._commands_pending.popleft()
             try:
                 answered(self.commands.handle(name, arguments))
             except CommandError as error:
                 answered(error)
-        self._steady = False  # something may be due sooner now
+        self._steady = False  # a command may have made something due sooner
 
     # ---- rounds ----
 
-    def _living(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Call it. The life may end of it."""
+    def _guarded(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Make the call. If it raises Died or an error of the node, end the life."""
         try:
             call(*arguments)
         except Died as gone:
@@ -203,38 +209,38 @@ class SimServer:
             self._fail(error)
 
     def _rounds(self) -> None:
-        """Rounds, one after the other, as long as there is something to take at once."""
+        """Execute rounds until there is no input, or the node waits for the disk or ends."""
         replica, links, channels, port, inbox = self.replica, self.links, self.channels, self.port, self.inbox
         connections = port.connections
         while True:
-            if self._asked:
-                self._answer()
+            if self._commands_pending:
+                self._handle_commands()
             frames = channels.receive(inbox) if inbox or channels.untold else ()
             if links.notices:
                 links.take_notices()
             clients = port.receive() if port.inbox or connections.untold else ()
-            now = self._shown_ns = self.clock.now_ns()
+            now = self._round_began_ns = self.clock.now_ns()
             self.commands.due(now)
             channels.tick(now, self.world.now)
             connections.tick(now)
             self._busy = True
             if self.crash.pausing:
-                self._run(replica.round, self._shown, frames, clients)
+                self._run(replica.round, self._round_clock, frames, clients)
             else:
-                self._go_on(replica.round(self._shown, frames, clients))
-            if self._busy or not self.alive or not self._waits():
+                self._advance(replica.round(self._round_clock, frames, clients))
+            if self._busy or not self.alive or not self._has_input():
                 return
 
-    def _shown(self) -> int:
-        """What the clock showed when the round began."""
-        return self._shown_ns
+    def _round_clock(self) -> int:
+        """Return what the node's clock showed when the round began."""
+        return self._round_began_ns
 
-    def _waits(self) -> bool:
-        """Whether there is something to take."""
+    def _has_input(self) -> bool:
+        """Return whether there is input for a round."""
         port = self.port
         return bool(
             self.inbox
-            or self._asked
+            or self._commands_pending
             or self.channels.untold
             or self.links.notices
             or port.inbox
@@ -242,34 +248,35 @@ class SimServer:
         )
 
     def _run(self, steps_of: Callable[..., Iterator[None]], *arguments: Any) -> None:
-        """Run to where the disk writes, to the end of the round, or of the life."""
+        """Execute a round up to the next sync, or to its end. If a pause point is set, the round can be stopped."""
         self._busy = True
         if self.crash.pausing:
-            self._stoppable = Stoppable(lambda: self._go_on(steps_of(*arguments)))
-            self._stoppable.go()
+            self._suspendable = SuspendableCall(lambda: self._advance(steps_of(*arguments)))
+            self._suspendable.go()
         else:
-            self._go_on(steps_of(*arguments))
+            self._advance(steps_of(*arguments))
 
-    def _go_on(self, steps: Iterator[None]) -> None:
+    def _advance(self, steps: Iterator[None]) -> None:
+        """Continue the round to its next sync, or to its end."""
         self._steps = steps
         for _ in steps:
-            self.world.at(self.node.disk.sync_time(), self._synced)
+            self.world.call_later(self.node.disk.sync_time(), self._synced)
             return
-        self._over()
+        self._finish_round()
 
     def _synced(self, _: object = None) -> None:
-        """The disk is done; what has come meanwhile is taken when the round is over."""
+        """The sync has ended: continue the round, then take the input that arrived meanwhile."""
         if not self.alive:
             return
         if self.stopped:
             self._after_resume.append(self._synced)
             return
-        self._living(self._run, lambda: self._steps)
-        if self.alive and not self._busy and self._waits():
-            self._living(self._rounds)
+        self._guarded(self._run, lambda: self._steps)
+        if self.alive and not self._busy and self._has_input():
+            self._guarded(self._rounds)
 
-    def _over(self) -> None:
-        """The round is over."""
+    def _finish_round(self) -> None:
+        """End the round: let the time of further syncs pass, or plan when to look at the clock next."""
         if self.channels.runs.ended:
             self._trace_runs(self.channels.runs.fetch())
             self.replica.driver.flush()
@@ -277,9 +284,9 @@ class SimServer:
             self._close(self.stopping)
             return
         disk = self.node.disk
-        if disk.owed:
-            self.world.at(disk.owed, self._idle)
-            disk.owed = 0
+        if disk.owed_ns:
+            self.world.call_later(disk.owed_ns, self._computed)
+            disk.owed_ns = 0
             return
         self._busy = False
         self._computes_until = self.world.now + self._round_ns
@@ -287,14 +294,15 @@ class SimServer:
         if not (self._steady and self._wake_at != NEVER and self.channels.quiet and self.replica.machine.in_broadcast):
             self._plan_wake()
 
-    def _idle(self, _: object) -> None:
+    def _computed(self, _: object) -> None:
+        """The node has finished computing, or the time of further syncs has passed: begin the next round."""
         if not self.alive:
             return
         self._busy = False
         if self.stopped:
             self._wake_at = NEVER
         else:
-            self._living(self._rounds)
+            self._guarded(self._rounds)
 
     def _trace_runs(self, runs: list[Any]) -> None:
         for run in runs:
@@ -303,7 +311,7 @@ class SimServer:
     # ---- the clock ----
 
     def _plan_wake(self) -> None:
-        """Look at the clock when something is due."""
+        """Schedule the next look at the clock for the time at which something is due."""
         machine, now = self.replica.machine, self.clock.now_ns()
         due = min(machine.wakes_at(), self.channels.wakes_at())
         command, patience = self.commands.wakes_at(), self.replica.application.wakes_at()
@@ -315,29 +323,29 @@ class SimServer:
         self.wake_in(int(max(0, due - now) / self.clock.rate) + 1)
 
     def wake_in(self, nanoseconds: int) -> None:
-        """Look at the clock then, unless it will be looked at before."""
+        """Schedule a look at the clock, unless an earlier one is scheduled."""
         at = self.world.now + nanoseconds
         if at < self._wake_at:
             self._wake_at = at
-            self.world.at(nanoseconds + self.world.chance.up_to(POLL_NS), self._look, at)
+            self.world.call_later(nanoseconds + self.world.chance.up_to(POLL_NS), self._wake, at)
 
-    def _look(self, at: object = None) -> None:
-        """Some time has come."""
+    def _wake(self, at: object = None) -> None:
+        """Look at the clock, in a round. A call whose time `at` has been superseded does nothing."""
         if not self.alive or not self.booted or (at is not None and at != self._wake_at):
             return
         if self._busy or self.stopped:
-            self._wake_at = NEVER  # planned anew when the round is over, or the process goes on
+            self._wake_at = NEVER  # planned again at the end of the round, or when the process is resumed
             return
         self._wake_at = NEVER
-        self._living(self._rounds)
+        self._guarded(self._rounds)
 
-    # ---- being stopped, and the end ----
+    # ---- signals, and the end ----
 
     def pause(self) -> None:
         self.stopped = True
 
     def terminate(self) -> None:
-        """SIGTERM: end after a round. What has not booted yet just ends."""
+        """End after a round, as SIGTERM makes a process do. A life that has not booted yet ends at once."""
         if not self.booted:
             self.end(KILLED)
             return
@@ -345,25 +353,25 @@ class SimServer:
         self.poke()
 
     def pause_here(self) -> None:
-        """SIGSTOP of itself, in the middle of a round."""
-        assert self._stoppable is not None
+        """Stop in the middle of a round: the node reached a pause point and sends itself SIGSTOP."""
+        assert self._suspendable is not None
         self.stopped = True
-        self.node.went_to_sleep()
-        self._stoppable.stop()
+        self.port.process_stopped()
+        self._suspendable.stop()
 
     def resume(self) -> None:
         self.stopped = False
         self._wake_at = NEVER
         waiting, self._after_resume = self._after_resume, []
-        if self._stoppable is not None and self._stoppable.stopped:
-            self._living(self._stoppable.go)
+        if self._suspendable is not None and self._suspendable.stopped:
+            self._guarded(self._suspendable.go)
         for action in waiting:
             action()
         if self.alive and self.booted and not self.stopped and not self._busy:
-            self._living(self._rounds)
+            self._guarded(self._rounds)
 
     def _fail(self, error: Exception) -> None:
-        """The life ends by itself, as a process does. Raises an error that is the world's."""
+        """End the life with the exit code of a node's error, as a process does. Raise the error if it is the simulator's."""
         if not raised_by_node(error):
             raise error
         code = exit_code(error)
@@ -379,7 +387,7 @@ class SimServer:
         self.end(0)
 
     def last_words(self, why: str) -> None:
-        """What a life that ends by its own decision leaves behind."""
+        """Write the last lines of a life that ends by its own decision, and close its recording."""
         assert isinstance(self.replica, Replica)
         self._trace_runs(self.channels.runs.fetch())
         self.replica.tell_work()
@@ -390,14 +398,14 @@ class SimServer:
         self.trace.flush()
 
     def end(self, code: int) -> None:
-        """The process is gone."""
+        """End the process: break its connections and tell the node. Does nothing if it has ended before."""
         if not self.alive:
             return
         self.alive = False
-        if self._stoppable is not None and self._stoppable.stopped:
-            self._stoppable.abandon()
-        whole = self.settled or code != KILLED
-        self.links.die(-1 if whole else self.world.chance.up_to(200_000))
+        if self._suspendable is not None and self._suspendable.stopped:
+            self._suspendable.abandon()
+        all_sent = self.settled or code != KILLED
+        self.links.die(-1 if all_sent else self.world.chance.up_to(200_000))
         self.net.died(self)
         self.port.die()
         self.node.server_ended(self, code)

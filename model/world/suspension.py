@@ -1,6 +1,6 @@
-"""A call that can be stopped in its middle and go on later: what SIGSTOP does to a process that runs.
+"""A call that can be stopped in the middle and resumed later, as SIGSTOP and SIGCONT do to a process.
 
-It runs in a thread of its own, and exactly one of the two threads runs at any time: so all stays in one order.
+The call has a thread of its own. Only one of the two threads runs at any time, so everything stays in one order.
 """
 
 import threading
@@ -8,27 +8,27 @@ from collections.abc import Callable
 
 
 class Abandoned(BaseException):
-    """Raised inside a stopped call that will never go on: its process was killed."""
+    """Raised inside a stopped call that is never resumed, because its process was killed."""
 
 
-class Stoppable:
-    """Runs `call`; `stop`, from within it, hands control back to whoever called `go`."""
+class SuspendableCall:
+    """Runs `call` until it ends or calls `stop`, which returns control to the caller of `go`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
-        self._mine = threading.Semaphore(0)
-        self._theirs = threading.Semaphore(0)
+        self._may_run = threading.Semaphore(0)
+        self._caller_may_run = threading.Semaphore(0)
         self._abandoned = False
         self._error: BaseException | None = None
         self.finished = False
-        self.stopped = False  # in its middle
+        self.stopped = False  # in the middle of the call
         self._thread = threading.Thread(target=self._run, name="stoppable", daemon=True)
         self._thread.start()
 
     def go(self) -> bool:
-        """Run until it stops (False) or is finished (True). Raises what the call raises."""
-        self._mine.release()
-        self._theirs.acquire()
+        """Start or resume the call. Return True when it has finished, False when it has stopped. Raises what it raises."""
+        self._may_run.release()
+        self._caller_may_run.acquire()
         if self.finished:
             self._thread.join()
             if self._error is not None:
@@ -36,22 +36,22 @@ class Stoppable:
         return self.finished
 
     def stop(self) -> None:
-        """Called from within: stop here. Returns when it is to go on."""
+        """Stop here. Called by the call itself; returns when it is resumed."""
         self.stopped = True
-        self._theirs.release()
-        self._mine.acquire()
+        self._caller_may_run.release()
+        self._may_run.acquire()
         self.stopped = False
         if self._abandoned:
             raise Abandoned
 
     def abandon(self) -> None:
-        """It will not go on."""
+        """End a stopped call, which is not to be resumed."""
         self._abandoned = True
-        self._mine.release()
+        self._may_run.release()
         self._thread.join()
 
     def _run(self) -> None:
-        self._mine.acquire()
+        self._may_run.acquire()
         try:
             if not self._abandoned:
                 self._call()
@@ -60,4 +60,4 @@ class Stoppable:
         except BaseException as error:
             self._error = error
         self.finished = True
-        self._theirs.release()
+        self._caller_may_run.release()

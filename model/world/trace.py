@@ -1,4 +1,4 @@
-"""One simulated life's trace, and its lines as the oracle wants them."""
+"""The trace of a simulated life, and its lines as typed events for the oracle or as written to a file."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from zab_chaos.model.world.world import Line, Sink, World
 
 
 class SimTrace:
-    """Gathers events; `flush` hands them on, before any of their effects leaves the node (see `zab_chaos.node.trace`)."""
+    """Collects trace events. `flush` must be called before any of their effects leaves the node (`zab_chaos.node.trace`)."""
 
     def __init__(self, world: World, sink: Sink, node: int, life: int) -> None:
         self._world = world
@@ -27,8 +27,11 @@ class SimTrace:
             self._sink.trace(self._node, self._life, lines)
 
 
-def as_event(node: int, life: int, line: Line) -> ev.Event:
-    """The typed event. Three kinds make up most of a trace, and are not checked again: the node's own code made them."""
+def typed_event(node: int, life: int, line: Line) -> ev.Event:
+    """Return the line as an event for the oracle.
+
+    The three most frequent kinds are built without validation, for speed: the node's own code made their fields.
+    """
     t, n, event, f = line
     if event == "deliver":
         return ev.Deliver(
@@ -47,10 +50,10 @@ def as_event(node: int, life: int, line: Line) -> ev.Event:
         )  # fmt: skip
     if event not in ev.JUDGED:
         return ev.Other(t=t, node=node, life=life, n=n, event=event)
-    return ev.event_from_dict(as_dict(node, life, line))
+    return ev.event_from_dict(trace_line(node, life, line))
 
 
-def as_dict(node: int, life: int, line: Line) -> dict[str, Any]:
-    """The line as it stands in a trace (results/README.md)."""
+def trace_line(node: int, life: int, line: Line) -> dict[str, Any]:
+    """Return the line as a trace file has it (results/README.md)."""
     t, n, event, fields = line
     return {"t": t, "node": node, "life": life, "n": n, "event": event, **fields}

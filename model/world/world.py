@@ -1,8 +1,8 @@
-"""The simulated world: a virtual clock and what happens next, machines with disks, links between them.
+"""The event loop of the simulator: a virtual clock and a heap of scheduled calls; and what a simulated ensemble is built of.
 
-Nothing happens but what stands on one heap, ordered by time and, at one time, by the order in which it was put there. All
-chance comes from one seed, there is no other clock and no other randomness, and nothing depends on the order of a set or on
-a hash: the same seed and the same calls give the same trace, byte for byte. Time that nothing happens in costs nothing.
+All that happens is a call on one heap, ordered by time and, at the same time, by the order in which it was scheduled. One seed
+is the only source of randomness, there is no other clock, and nothing depends on the order of a set or on a hash: the same
+seed and the same calls give the same trace, byte for byte. Time in which nothing happens costs nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,29 +20,29 @@ from zab_chaos.node.crash_points import CrashPoints
 from zab_chaos.node.replica import Replica
 from zab_chaos.node.store.store import Store
 
-BEGINNING = 1_000_000_000  # the first instant: 0 would be mistaken for "never"
+BEGINNING = 1_000_000_000  # nanoseconds at which a world begins. Not 0, which would be mistaken for "never"
 Line = tuple[int, int, str, dict[str, Any]]  # t, n, event, fields
 
 
 class Sink(Protocol):
-    """Where the nodes' traces and recordings go."""
+    """Receives the nodes' traces and recordings, and notices about them."""
 
     def trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
-        """Lines of one life, as `results/README.md` has them; called before their effects leave the node."""
+        """Take trace lines of one life (described in `results/README.md`). Called before their effects leave the node."""
 
     def recording(self, node: int, life: int) -> Any:
-        """A new life's recording (`zab_chaos.node.recording`), or None."""
+        """Return the recording of a new life (`zab_chaos.node.recording`), or None if the life is not to be recorded."""
 
     def ended(self, node: int, life: int, code: int, armed: bool) -> None:
-        """A life ended without being asked to; `armed`: it died where it was told to."""
+        """Take note that a life ended without being asked to. `armed`: it was killed at its own crash point."""
 
     def crash_state(self, node: int, life: int, why: str) -> None:
-        """The node's disk could hold now what loses something, or what no store starts with (`crash_states`)."""
+        """Take note of a crash state of the node's disk that loses records or with which no store starts (`crash_states`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What the simulated ensemble is built of. The types are the parts that a known bug may replace."""
+class SimPlan:
+    """What a simulated ensemble is built of: size, settings, and the classes of its parts, which a defect may replace."""
 
     nodes: int
     cluster: str = "simulated"
@@ -58,7 +58,7 @@ class Plan:
     crash_type: type[CrashPoints] = CrashPoints
 
     def config(self, node: int) -> NodeConfig:
-        """What a node is told; addresses mean nothing here."""
+        """Return the configuration of one node. Its addresses are empty: nothing in the simulator uses them."""
         return NodeConfig(
             id=node, cluster=self.cluster, listen="", client="", control="", data="", trace="",
             link_keys="", control_keys="", client_keys="",
@@ -68,31 +68,31 @@ class Plan:
 
 
 class World:
-    """Time, chance, and what is to come."""
+    """The virtual clock, the source of randomness, and the heap of scheduled calls. Times are nanoseconds."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now = BEGINNING
         self.chance = Chance(seed)
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
-        self.order = 0
-        self.stamped = 0  # the latest stamp
+        self.order = 0  # calls scheduled so far; orders those that are due at the same time
+        self.last_stamp = 0
 
-    def at(self, delay: int, action: Callable[[Any], None], argument: Any = None) -> None:
-        """Let `action(argument)` happen `delay` nanoseconds from now."""
+    def call_later(self, delay: int, action: Callable[[Any], None], argument: Any = None) -> None:
+        """Schedule `action(argument)` for `delay` nanoseconds from now."""
         self.order += 1
         heappush(self.heap, (self.now + delay, self.order, action, argument))
 
     def stamp(self) -> int:
-        """The time for something that is written down: later than all that was written before."""
-        stamp = self.stamped + 1
+        """Return a timestamp for a record: the time now, or just after the last timestamp. No two are equal."""
+        stamp = self.last_stamp + 1
         if stamp < self.now:
             stamp = self.now
-        self.stamped = stamp
+        self.last_stamp = stamp
         return stamp
 
-    def pass_time(self, nanoseconds: int) -> None:
-        """Let everything happen that is due until then."""
+    def run_for(self, nanoseconds: int) -> None:
+        """Execute everything that is due in the next `nanoseconds`."""
         end = self.now + nanoseconds
         heap = self.heap
         while heap and heap[0][0] <= end:
@@ -100,8 +100,8 @@ class World:
             action(argument)
         self.now = end
 
-    def until(self, condition: Callable[[], bool], nanoseconds: int) -> bool:
-        """Let things happen until the condition holds, which is looked at after each; False if it did not in time."""
+    def run_until(self, condition: Callable[[], bool], nanoseconds: int) -> bool:
+        """Execute calls until the condition holds, which is checked after each. Return False if it does not hold in time."""
         end = self.now + nanoseconds
         heap = self.heap
         while not condition():

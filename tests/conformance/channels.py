@@ -21,7 +21,7 @@ from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyServer
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.model.world.links import SimLinks
 from zab_chaos.model.world.network import Pipe, SimNet
-from zab_chaos.model.world.world import Plan, World
+from zab_chaos.model.world.world import SimPlan, World
 from zab_chaos.node.channel.channels import ChannelSet
 from zab_chaos.node.channel.runs import ChannelRun
 from zab_chaos.node.config import Limits, Timing
@@ -210,7 +210,7 @@ class RealChannels(Channels):
 class SimEnd:
     """A process, as the simulated links see it: no more than an inbox and a clock."""
 
-    def __init__(self, number: int, world: World, net: SimNet, plan: Plan, ends: Mapping[int, "SimEnd"]) -> None:
+    def __init__(self, number: int, world: World, net: SimNet, plan: SimPlan, ends: Mapping[int, "SimEnd"]) -> None:
         self.id, self.world, self.net, self.plan = number, world, net, plan
         self.alive = self.booted = True
         self.stopped = False
@@ -227,7 +227,7 @@ class SimEnd:
     def notice(self, pipe: Pipe, connected: bool) -> None:
         self.notices.append((pipe, connected))
 
-    def peer_server(self, peer: int) -> "SimEnd | None":
+    def server_of(self, peer: int) -> "SimEnd | None":
         end = self._ends.get(peer)
         return end if end is not None and end.alive else None
 
@@ -241,7 +241,7 @@ class SimChannels(Channels):
     def __init__(self, seed: int, *, raw: bool = False, **limits: int) -> None:
         super().__init__(raw=raw, **limits)
         timing = Timing(heartbeat_ms=HEARTBEAT_MS)
-        self._plan = Plan(nodes=2, timing=timing, limits=self.limits, channels=self.type)
+        self._plan = SimPlan(nodes=2, timing=timing, limits=self.limits, channels=self.type)
         self._world = World(seed)
         self._net = SimNet(self._world, 2)
         self._ends: dict[int, SimEnd] = {}
@@ -273,7 +273,7 @@ class SimChannels(Channels):
         self._ends[me].stopped = False
 
     def step(self) -> None:
-        self._world.pass_time(self.STEP_NS)
+        self._world.run_for(self.STEP_NS)
         for me, links in self._links.items():
             if not self._ends[me].stopped:
                 end = self._ends[me]

@@ -51,7 +51,7 @@ def as_ever(disk: SimDisk) -> int:
 CASES: list[tuple[str, type, str, Any]] = [
     ('do = "crash"' + LASTS, SimNode, "kill", nothing),
     ('do = "power-cut"' + LASTS, SimNode, "kill", nothing),
-    ('do = "stop"' + LASTS, SimNode, "ask_to_stop", nothing),
+    ('do = "stop"' + LASTS, SimNode, "terminate", nothing),
     ('do = "pause"' + LASTS, SimServer, "pause", nothing),
     ('do = "wipe"' + LASTS, SimDisk, "wipe", nothing),
     ('do = "disk-full"' + LASTS, DiskFaults, "before_write", nothing),

@@ -17,7 +17,7 @@ from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.run import run
-from zab_chaos.model.world.client_port import SimPort
+from zab_chaos.model.world.client_port import SimClientPort
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.broadcast import Broadcasting
 from zab_chaos.node.core.messages import Ack
@@ -82,14 +82,14 @@ def test_an_error_in_the_node_is_a_violation_of_sanity() -> None:
 
 
 def test_an_error_in_the_world_is_a_failure_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    receive, once = SimPort.receive, iter([LookupError("no such client")])
+    receive, once = SimClientPort.receive, iter([LookupError("no such client")])
 
-    def fails_once(port: SimPort) -> Any:
+    def fails_once(port: SimClientPort) -> Any:
         for error in once:
             raise error
         return receive(port)
 
-    monkeypatch.setattr(SimPort, "receive", fails_once)
+    monkeypatch.setattr(SimClientPort, "receive", fails_once)
     ran = simulate(SCENARIO, 1, None)
     assert ran.verdict.exit == 3
     assert "LookupError: no such client" in ran.outcome

@@ -11,24 +11,24 @@ from zab_chaos.node.store.os_files import VOLATILE
 
 
 class FolderDisk:
-    """Implements `zab_chaos.model.world.interfaces.MachineDisk`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`:
+    """Implements `zab_chaos.model.world.interfaces.DiskInterface`. `draw_sync`: nanoseconds that a sync takes now; `slow_ms`:
     that more."""
 
     def __init__(self, root: Path, draw_sync: Callable[[], int]) -> None:
         self.root = root
-        self.owed = 0
+        self.owed_ns = 0
         self.slow_ms = 0.0
         self._draw_sync = draw_sync
 
     def new_life(self) -> None:
-        self.owed, self.slow_ms = 0, 0.0
+        self.owed_ns, self.slow_ms = 0, 0.0
 
     def sync_time(self) -> int:
         return self._draw_sync() + int(self.slow_ms * 1_000_000)
 
     def spend(self, slow_ms: float) -> None:
         """There was a sync for which no time has passed."""
-        self.owed += self._draw_sync() + int(slow_ms * 1_000_000)
+        self.owed_ns += self._draw_sync() + int(slow_ms * 1_000_000)
 
     def lose_power(self) -> None:
         """The process is gone, and with it what it had not made durable."""

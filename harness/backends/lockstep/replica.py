@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class RemoteReplica:
-    """Implements `zab_chaos.model.world.interfaces.Replicating`. `machine`, `application` and `driver` say what the last answer
-    said."""
+    """Implements `zab_chaos.model.world.interfaces.ReplicaInterface`. `machine`, `application` and `driver` say what the last
+    answer said."""
 
     def __init__(self, server: "LockstepServer") -> None:
         self.standing = Standing()
         self.machine = RemoteCore(self)
-        self.application = RemotePatience(self)
+        self.application = RemoteApplication(self)
         self.driver = RemoteDriver()
         self._server = server
         self._cluster = frame.cluster_hash(server.config.cluster)
@@ -79,7 +79,7 @@ class RemoteReplica:
         """One exchange, and what it asks of the world. Raises Died, OutOfStep."""
         server = self._server
         answer = server.hub.ask(server.process, request)
-        server.world.stamped = answer.stamp
+        server.world.last_stamp = answer.stamp
         self.standing = answer.standing
         for effect in answer.effects:
             self._do[type(effect)](effect)
@@ -93,7 +93,7 @@ class RemoteReplica:
         """`now`: the node's clock, if it has been looked at: looking changes a clock that was set back."""
         world = self._server.world
         shown = copy.copy(self._server.clock).now_ns() if now is None else now
-        return When(world.now, shown, world.stamped)
+        return When(world.now, shown, world.last_stamp)
 
     def _send(self, effect: wire.Send) -> None:
         """A frame leaves the process. The world carries its payload, and gives it its place in a session."""
@@ -110,7 +110,7 @@ class RemoteReplica:
 
 
 class RemoteCore:
-    """Implements `zab_chaos.model.world.interfaces.Core`."""
+    """Implements `zab_chaos.model.world.interfaces.CoreInterface`."""
 
     def __init__(self, replica: RemoteReplica) -> None:
         self._replica = replica
@@ -123,8 +123,8 @@ class RemoteCore:
         return self._replica.standing.wakes_at
 
 
-class RemotePatience:
-    """Implements `zab_chaos.model.world.interfaces.Patience`."""
+class RemoteApplication:
+    """Implements `zab_chaos.model.world.interfaces.ApplicationInterface`."""
 
     def __init__(self, replica: RemoteReplica) -> None:
         self._replica = replica
@@ -134,14 +134,14 @@ class RemotePatience:
 
 
 class RemoteDriver:
-    """Implements `zab_chaos.model.world.interfaces.Flushing`: the process has written what it has told."""
+    """Implements `zab_chaos.model.world.interfaces.DriverInterface`: the process has written what it has told."""
 
     def flush(self) -> None:
         pass
 
 
 class RemoteCommands:
-    """Implements `zab_chaos.model.world.interfaces.Commanding`, and `Crashing`."""
+    """Implements `zab_chaos.model.world.interfaces.CommandsInterface`, and `CrashPointsInterface`."""
 
     def __init__(self, server: "LockstepServer", replica: RemoteReplica) -> None:
         self._server = server

@@ -13,11 +13,11 @@ from zab_chaos.harness.backends.lockstep.hub import Hub
 from zab_chaos.harness.backends.lockstep.replica import RemoteCommands, RemoteReplica
 from zab_chaos.harness.backends.processes import life
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.model.world.interfaces import MachineDisk
+from zab_chaos.model.world.interfaces import DiskInterface
 from zab_chaos.model.world.machine import SimNode
 from zab_chaos.model.world.network import SimNet
 from zab_chaos.model.world.server import KILLED, SimServer
-from zab_chaos.model.world.world import Plan, Sink, World
+from zab_chaos.model.world.world import SimPlan, Sink, World
 from zab_chaos.node.lockstep import wire
 
 END_SECONDS = 30.0  # from a process's last word to its exit
@@ -88,7 +88,7 @@ class LockstepNode(SimNode):
     """`defect`: as NodeConfig.defect has it."""
 
     def __init__(
-        self, number: int, world: World, net: SimNet, plan: Plan, sink: Sink, machines: Mapping[int, SimNode],
+        self, number: int, world: World, net: SimNet, plan: SimPlan, sink: Sink, machines: Mapping[int, SimNode],
         *, hub: Hub[wire.Answer], key_file: Path, folder: RunFolder, record: bool, defect: str | None,
     ) -> None:  # fmt: skip
         self.hub = hub
@@ -107,7 +107,7 @@ class LockstepNode(SimNode):
         self.config_file = folder.file("config", f"node-{number}.json")
         life.write_config(self.config_file, self.config)
 
-    def make_disk(self) -> MachineDisk:
+    def make_disk(self) -> DiskInterface:
         return self.folder_disk
 
     def make_server(self, crash_at: str | None) -> SimServer:

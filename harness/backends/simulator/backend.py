@@ -27,9 +27,9 @@ from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model import events as ev
 from zab_chaos.model.dump import dump_of
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.crash_states import TriedNode
+from zab_chaos.model.world.crash_states import CrashTestedNode
 from zab_chaos.model.world.machine import MakeNode, SimNode, build
-from zab_chaos.model.world.world import BEGINNING, Plan, World
+from zab_chaos.model.world.world import BEGINNING, SimPlan, World
 from zab_chaos.node.components import parts_with
 
 SEGMENT_BYTES = 2**18  # of a log segment at most: what a simulated start reads, and the more often a segment begins
@@ -43,12 +43,12 @@ class SimDeployment(Deployment):
 
     def __init__(
         self, scenario: Scenario, seed: int, defect: str | None, folder: RunFolder | None, record: bool,
-        plan: Plan | None = None, make_node: MakeNode | None = None,
+        plan: SimPlan | None = None, make_node: MakeNode | None = None,
     ) -> None:  # fmt: skip
         self.world = World(seed)
         self.folder = folder
         self.records = SimRecords(self.world, folder.path if folder is not None else None, record)
-        make_node = make_node or (TriedNode if scenario.crash_states and scenario.faithful else SimNode)
+        make_node = make_node or (CrashTestedNode if scenario.crash_states and scenario.faithful else SimNode)
         net, self.machines = build(self.world, plan or plan_of(scenario, defect), self.records, make_node)
         self.cluster = SimCluster(self.world, self.machines, scenario.faithful)
         self.network = SimNetwork(net)
@@ -112,11 +112,11 @@ class SimBackend(ZabBackend):
         return SimDeployment(scenario, options.seed, options.defect_path, folder, options.record)
 
 
-def plan_of(scenario: Scenario, defect: str | None) -> Plan:
+def plan_of(scenario: Scenario, defect: str | None) -> SimPlan:
     """The parts that the nodes are built of. `defect`: as NodeConfig.defect has it."""
     parts, name = parts_with(defect)
     limits = scenario.limits
-    return Plan(
+    return SimPlan(
         nodes=scenario.nodes,
         timing=scenario.timing,
         limits=msgspec.structs.replace(limits, segment_bytes=min(limits.segment_bytes, SEGMENT_BYTES)),

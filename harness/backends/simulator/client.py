@@ -57,7 +57,7 @@ class SimClient:
     def _wake_by(self, due: int | None) -> None:
         if due is not None and (self._wake_at is None or due < self._wake_at):
             self._wake_at = due
-            self._world.at(max(1, due - self._world.now), self._wake, due)
+            self._world.call_later(max(1, due - self._world.now), self._wake, due)
 
     def _wake(self, due: int) -> None:
         if due == self._wake_at:

@@ -42,7 +42,7 @@ class SimHost:
     def sleep(self, seconds: float, until: threading.Event | None = None) -> bool:
         if until is not None and until.is_set():
             return True
-        self._world.pass_time(max(0, ceil(seconds * NANO)))  # not a moment too soon
+        self._world.run_for(max(0, ceil(seconds * NANO)))  # not a moment too soon
         return until is not None and until.is_set()
 
     def process_state(self, pid: int | None) -> str | None:
@@ -115,7 +115,7 @@ class SimCluster:
 
     def _await(self, nodes: Iterable[int]) -> None:
         machines = [self._machines[node] for node in nodes]
-        self._world.until(lambda: all(one.up or not one.alive for one in machines), int(START_SECONDS * NANO))
+        self._world.run_until(lambda: all(one.up or not one.alive for one in machines), int(START_SECONDS * NANO))
 
     def kill(self, node: int) -> int:
         return self.kill_all([node])[node]
@@ -145,7 +145,7 @@ class SimCluster:
 
     def stop(self, node: int) -> int:
         machine = self._up(node)
-        machine.ask_to_stop()
+        machine.terminate()
         if self.wait_exit(node, STOP_SECONDS) is None:
             machine.kill()
         assert machine.exit is not None
@@ -153,7 +153,7 @@ class SimCluster:
 
     def wait_exit(self, node: int, timeout: float) -> int | None:
         machine = self._machines[node]
-        if machine.server is None or not self._world.until(lambda: not machine.alive, int(timeout * NANO)):
+        if machine.server is None or not self._world.run_until(lambda: not machine.alive, int(timeout * NANO)):
             return None
         return machine.exit
 
@@ -182,7 +182,7 @@ class SimCluster:
         """The answer on the control port; None if the node has ended, or does not answer in time. Raises ClusterError."""
         answers: list[dict[str, Any] | CommandError] = []
         server.ask(command, arguments, answers.append)
-        self._world.until(lambda: bool(answers) or not server.alive, int(seconds * NANO))
+        self._world.run_until(lambda: bool(answers) or not server.alive, int(seconds * NANO))
         answer = answers[0] if answers else None
         if isinstance(answer, CommandError):
             raise ClusterError(f"node {server.id}: {answer}")
@@ -207,8 +207,8 @@ class SimCluster:
         for machine in up:
             if machine.stopped:
                 machine.resume()
-            machine.ask_to_stop()
-        self._world.until(lambda: not any(machine.alive for machine in up), int(STOP_SECONDS * NANO))
+            machine.terminate()
+        self._world.run_until(lambda: not any(machine.alive for machine in up), int(STOP_SECONDS * NANO))
         late = [machine.id for machine in up if machine.alive]
         for machine in up:
             machine.kill()

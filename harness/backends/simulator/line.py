@@ -47,7 +47,7 @@ class SimLine:
         self._client.turn()
 
     def wait(self, known: Callable[[], bool], seconds: float) -> None:
-        self._world.until(known, int(seconds * 1e9))
+        self._world.run_until(known, int(seconds * 1e9))
 
     def close(self) -> None:
         if not self._closed:

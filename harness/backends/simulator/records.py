@@ -17,7 +17,7 @@ from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import CRASH_STATE
 from zab_chaos.model.oracle.oracle import Oracle
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.trace import as_dict, as_event
+from zab_chaos.model.world.trace import trace_line, typed_event
 from zab_chaos.model.world.world import Line, World
 from zab_chaos.node.recording import Recording
 from zab_chaos.node.tree.outcomes import Outcome
@@ -83,10 +83,10 @@ class SimRecords:
 
     def _trace(self, node: int, life: int, lines: Sequence[Line]) -> None:
         for line in lines:
-            self.oracle.take(as_event(node, life, line))
+            self.oracle.take(typed_event(node, life, line))
         if self._folder is not None:
             kept = self._lines.setdefault(ev.trace_name(node, life), [])
-            kept.extend(_encode(as_dict(node, life, line)) for line in lines)
+            kept.extend(_encode(trace_line(node, life, line)) for line in lines)
 
     def recording(self, node: int, life: int) -> Recording | None:
         if not self._record:

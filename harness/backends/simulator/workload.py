@@ -75,7 +75,7 @@ class SimLoad:
     def _held_at(self, machine: SimNode, number: int, paths: Sequence[str]) -> dict[str, str | None]:
         client = SimClient(self._world, [machine], machine.id, number, TIMEOUT_NS)
         asked = {path: client.submit(Get(path)) for path in paths}
-        self._world.until(lambda: not client.core.outstanding, 2 * TIMEOUT_NS)
+        self._world.run_until(lambda: not client.core.outstanding, 2 * TIMEOUT_NS)
         client.close()
         texts = {path: text_of(operation.outcome) for path, operation in asked.items() if operation.outcome is not None}
         return {path: value for path, (known, value) in texts.items() if known}
@@ -83,7 +83,7 @@ class SimLoad:
     def stop(self, grace: float = 5.0) -> Counters:
         """Ask for no more, let the outstanding ones be answered for at most `grace` seconds."""
         self._loop.stopping = True
-        self._world.until(lambda: not any(one.core.outstanding for one in self._clients), int(grace * 1e9))
+        self._world.run_until(lambda: not any(one.core.outstanding for one in self._clients), int(grace * 1e9))
         for client in self._clients:
             client.close()
         return self.counters

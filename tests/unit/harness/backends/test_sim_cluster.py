@@ -19,12 +19,12 @@ def deployment() -> SimDeployment:
     machines = [made.machines[node] for node in sorted(made.machines)]
     for machine in machines:
         machine.spawn()
-    assert made.world.until(lambda: made.cluster.leader() is not None, 20 * SECOND)
+    assert made.world.run_until(lambda: made.cluster.leader() is not None, 20 * SECOND)
     client = SimClient(made.world, machines, 1, 6666, 100 * SECOND)
     made.cluster.control(1, "slow-disk", ms=SLOW_MS)
     client.submit(Create("/a"), lambda *_: None)
     client.turn()
-    assert made.world.until(lambda: made.machines[1].disk.paid, 5 * SECOND)
+    assert made.world.run_until(lambda: made.machines[1].disk.prepaid, 5 * SECOND)
     return made
 
 

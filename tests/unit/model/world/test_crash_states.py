@@ -14,7 +14,7 @@ from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.run import live
 from zab_chaos.model.log_records import Held
 from zab_chaos.model.verdict import Verdict
-from zab_chaos.model.world.crash_states import Promised, TriedNode
+from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore
 from zab_chaos.node.config import Limits
 from zab_chaos.node.core.ready import EpochRecord, MemberRecord, NewLeaderRecord, Record, Recovered, TruncRecord
 from zab_chaos.node.core.zxid import Zxid, zxid
@@ -49,20 +49,20 @@ def test_an_honest_run_is_the_same_with_trials_and_without(tmp_path: Path) -> No
     tried, plain = (Ran(replace(SCENARIO, crash_states=wanted), tmp_path / str(wanted)) for wanted in (True, False))
     assert (tried.verdict.exit, tried.files()) == (0, plain.files())
     for node in tried.deployment.machines.values():
-        assert isinstance(node, TriedNode)
+        assert isinstance(node, CrashTestedNode)
         assert node.trials > 10
-    assert not any(isinstance(node, TriedNode) for node in plain.deployment.machines.values())
+    assert not any(isinstance(node, CrashTestedNode) for node in plain.deployment.machines.values())
 
 
 @pytest.mark.parametrize("defect", ["torn-tail-kept", "recovered-not-synced", "epoch-before-history"])
-def test_what_a_disk_could_lose_is_seen_although_nothing_was_lost(defect: str) -> None:
+def test_a_possible_loss_is_reported_although_the_run_lost_nothing(defect: str) -> None:
     scenario = replace(SCENARIO, faults=())
     assert simulate(scenario, 1, DEFECTS[defect].path).verdict.violated == ["disk"]
     assert simulate(replace(scenario, crash_states=False), 1, DEFECTS[defect].path).verdict.exit == 0
 
 
 class TriesAgain(Store):
-    """Takes a sync that works for one that has written what the failed one before was to write."""
+    """Takes a successful sync as proof that the data of the failed sync before it is durable."""
 
     def make_durable(self) -> None:
         try:
@@ -78,12 +78,12 @@ def test_disks_fail_in_the_lives_of_trials() -> None:
     assert simulate(replace(scenario, crash_states=False), 1, None, plan).verdict.exit == 0
 
 
-def test_a_start_that_loses_something_is_told_even_when_no_judge_could_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run's own starts are held against the same promises."""
+def test_a_start_of_the_run_that_loses_something_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The starts of the run itself are checked against the reference model, too."""
     told: list[str] = []
-    monkeypatch.setattr(TriedNode, "_tell", lambda self, why: told.append(why))
+    monkeypatch.setattr(CrashTestedNode, "_report", lambda self, why: told.append(why))
     monkeypatch.setattr(Held, "is_what", lambda self, found: False)
-    monkeypatch.setattr(TriedNode, "_try", lambda self: None)
+    monkeypatch.setattr(CrashTestedNode, "_try", lambda self: None)
     simulate(SCENARIO, 1, None)
     assert told
     assert all(why.startswith("its start has recovered f.p = 1, f.a = 1 and a history up to 1:") for why in told)
@@ -91,18 +91,18 @@ def test_a_start_that_loses_something_is_told_even_when_no_judge_could_know(monk
 
 def test_an_ordinary_disk_is_not_tried() -> None:
     deployment = SimDeployment(replace(SCENARIO, disk="ordinary"), 1, None, None, record=False)
-    assert not any(isinstance(node, TriedNode) for node in deployment.machines.values())
+    assert not any(isinstance(node, CrashTestedNode) for node in deployment.machines.values())
 
 
-# ---- what a store has promised ----
+# ---- the reference model of a store ----
 
 OLD = [(zxid(1, 1), b"a"), (zxid(1, 2), b"b")]
 
 
-def promised(*waiting: Record) -> Promised:
-    """Of epoch 1 it has two transactions and nothing else."""
-    one = Promised()
-    one.start_with(recovered())
+def reference(*waiting: Record) -> ReferenceStore:
+    """Return a reference store with two transactions of epoch 1, and these records waiting."""
+    one = ReferenceStore()
+    one.on_recovery(recovered())
     for record in waiting:
         one.append(record)
     return one
@@ -113,8 +113,8 @@ def recovered(*more: tuple[Zxid, bytes], promise: int = 1, current: int = 1, kee
     return Recovered(accepted_epoch=promise, current_epoch=current, runs=runs)
 
 
-def test_of_what_waits_any_beginning_may_be_there() -> None:
-    it = promised(EpochRecord(2), txns(zxid(1, 3), b"c", b"d"))
+def test_any_prefix_of_the_waiting_records_may_be_recovered() -> None:
+    it = reference(EpochRecord(2), txns(zxid(1, 3), b"c", b"d"))
     c, d = (zxid(1, 3), b"c"), (zxid(1, 4), b"d")
     for found in (recovered(), recovered(promise=2), recovered(c, promise=2), recovered(c, d, promise=2)):
         assert it.allows(found)
@@ -122,29 +122,29 @@ def test_of_what_waits_any_beginning_may_be_there() -> None:
         assert not it.allows(found)
 
 
-def test_what_was_synced_must_be_there() -> None:
-    it = promised(EpochRecord(2), txns(zxid(1, 3), b"c"))
-    it.synced()
+def test_synced_records_must_be_recovered() -> None:
+    it = reference(EpochRecord(2), txns(zxid(1, 3), b"c"))
+    it.on_sync()
     assert it.allows(recovered((zxid(1, 3), b"c"), promise=2))
     assert not it.allows(recovered(promise=2))
 
 
-def test_a_group_is_there_as_a_whole_or_not_at_all() -> None:
+def test_a_group_is_recovered_completely_or_not_at_all() -> None:
     group = (TruncRecord(zxid(1, 1)), txns(zxid(2, 1), b"n"), NewLeaderRecord(2))
     new = recovered((zxid(2, 1), b"n"), current=2, keep=1)
-    open_one, closed = promised(*group[:2]), promised(*group)
-    open_one.synced()  # an open group is not written
+    open_one, closed = reference(*group[:2]), reference(*group)
+    open_one.on_sync()  # an open group is not written
     for it in (open_one, closed):
         assert it.allows(recovered())
         assert not it.allows(recovered(keep=1))
     assert closed.allows(new)
     assert not open_one.allows(new)
-    closed.synced()
+    closed.on_sync()
     assert not closed.allows(recovered())
 
 
 def test_a_snapshot_stands_for_what_it_was_taken_of() -> None:
-    it = promised(txns(zxid(1, 3), b"c"))
+    it = reference(txns(zxid(1, 3), b"c"))
     above = [(zxid(1, 3), [b"c"])]
     taken = (zxid(1, 2), 7, b"state")
     told = Recovered(accepted_epoch=1, current_epoch=1, snapshot=taken, runs=above)
@@ -158,8 +158,8 @@ def test_a_snapshot_stands_for_what_it_was_taken_of() -> None:
 
 def test_a_snapshot_that_replaces_the_history_leaves_nothing_of_it() -> None:
     installed = snap([(zxid(2, 5), b"x")])
-    it = promised(installed, NewLeaderRecord(2), MemberRecord())
-    it.synced()
+    it = reference(installed, NewLeaderRecord(2), MemberRecord())
+    it.on_sync()
     told = Recovered(
         accepted_epoch=1, current_epoch=2, snapshot=(zxid(2, 5), installed.digest, freeze([(zxid(2, 5), b"x")]))
     )

@@ -32,7 +32,7 @@ class End:
     def notice(self, _pipe: Pipe, connected: bool) -> None:
         self.notices.append(connected)
 
-    def peer_server(self, peer: int) -> "End | None":
+    def server_of(self, peer: int) -> "End | None":
         return self.others[peer] if self.others[peer].alive else None
 
     def texts(self) -> list[str]:
@@ -53,7 +53,7 @@ class Bench:
         self.sent = 0
 
     def settle(self, milliseconds: int = 100) -> None:
-        self.world.pass_time(milliseconds * MS)
+        self.world.run_for(milliseconds * MS)
 
     def send(self, count: int = 1) -> bool:
         taken = True

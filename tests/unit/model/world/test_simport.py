@@ -29,13 +29,13 @@ class Ensemble:
         for machine in self.machines:
             machine.spawn()
         self.known: dict[int, list[Outcome]] = {ME: [], YOU: []}
-        assert self.world.until(lambda: self.deployment.cluster.leader() is not None, 20 * SECOND)
+        assert self.world.run_until(lambda: self.deployment.cluster.leader() is not None, 20 * SECOND)
 
     def client(self, number: int, seen: Zxid = ZERO, nodes: int = 1) -> SimClient:
         """At node 1, which it says HELLO to with what it has `seen`. It knows the first so many `nodes`."""
         client = SimClient(self.world, self.machines[:nodes], 1, number, 100 * SECOND)
         client.core.seen = seen
-        assert self.world.until(lambda: client.core.connected, 10 * SECOND)
+        assert self.world.run_until(lambda: client.core.connected, 10 * SECOND)
         return client
 
     def submit(self, client: SimClient, request: Request) -> None:
@@ -56,11 +56,11 @@ def ensemble() -> Ensemble:
 
 def test_a_connection_that_is_gone_is_noticed_although_there_is_nothing_to_tell(ensemble: Ensemble) -> None:
     client = ensemble.client(ME)
-    ensemble.world.pass_time(3 * SECOND)
+    ensemble.world.run_for(3 * SECOND)
     assert ME in ensemble.sessions()._sessions
     assert client.core.connection is not None
     client.core.connection.close()  # its machine is gone: no BYE
-    assert ensemble.world.until(lambda: ME not in ensemble.sessions()._sessions, 2 * SECOND)
+    assert ensemble.world.run_until(lambda: ME not in ensemble.sessions()._sessions, 2 * SECOND)
 
 
 def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile(ensemble: Ensemble) -> None:
@@ -68,15 +68,15 @@ def test_a_client_with_a_false_claim_is_told_and_the_others_are_served_meanwhile
     for _ in range(WAITING // SHARE + 5):
         ensemble.submit(liar, Get("/"))
     liar.turn()
-    ensemble.world.pass_time(SECOND // 10)
+    ensemble.world.run_for(SECOND // 10)
     assert ensemble.sessions().waiting == WAITING // SHARE + 5
     for number in range(WAITING // SHARE):
         ensemble.submit(other, Create(f"/{number}"))
     other.turn()
-    assert ensemble.world.until(lambda: len(ensemble.known[YOU]) == WAITING // SHARE, SECOND // 2)
+    assert ensemble.world.run_until(lambda: len(ensemble.known[YOU]) == WAITING // SHARE, SECOND // 2)
     assert {type(outcome) for outcome in ensemble.known[YOU]} == {Ok}
     assert not ensemble.known[ME]
-    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), 5 * SECOND)
+    assert ensemble.world.run_until(lambda: bool(ensemble.known[ME]), 5 * SECOND)
     assert isinstance(ensemble.known[ME][0], Unknown)
     assert "has seen 1073741824:9" in ensemble.known[ME][0].why
     assert ensemble.sessions().waiting == 0
@@ -86,18 +86,18 @@ def test_what_no_frame_may_hold_makes_the_node_drop_the_client_with_words(ensemb
     client = ensemble.client(ME)
     ensemble.submit(client, Create("/huge", bytes(5 * 2**20)))
     client.turn()
-    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    assert ensemble.world.run_until(lambda: bool(ensemble.known[ME]), SECOND)
     (outcome,) = ensemble.known[ME]
     assert isinstance(outcome, Unknown)
     assert "at most 4194304 are allowed" in outcome.why
-    assert ensemble.world.until(lambda: client.core.connected, SECOND)
+    assert ensemble.world.run_until(lambda: client.core.connected, SECOND)
 
 
 def test_beyond_all_bounds_the_connection_breaks_without_words(ensemble: Ensemble) -> None:
     client = ensemble.client(ME)
     ensemble.submit(client, Create("/huger", bytes(17 * 2**20)))
     client.turn()
-    assert ensemble.world.until(lambda: bool(ensemble.known[ME]), SECOND)
+    assert ensemble.world.run_until(lambda: bool(ensemble.known[ME]), SECOND)
     assert ensemble.known[ME] == [Unknown("the connection broke")]
 
 
@@ -107,7 +107,7 @@ def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble
     for _ in range(50):
         ensemble.submit(client, Create("/a"))
         client.turn()
-        ensemble.world.pass_time(SECOND // 10)
+        ensemble.world.run_for(SECOND // 10)
     assert client.core.node != 1
     assert client.core.last_trouble == "node 1 has no leader"
     assert client.core.last_trouble == "node 1 has no leader"
@@ -116,6 +116,6 @@ def test_a_node_that_stays_without_a_leader_is_left_as_by_a_real_client(ensemble
 def test_a_number_that_comes_again_ends_the_older_connection(ensemble: Ensemble) -> None:
     older = ensemble.client(ME)
     newer = ensemble.client(ME)
-    assert ensemble.world.until(lambda: not older.core.connected, SECOND)
+    assert ensemble.world.run_until(lambda: not older.core.connected, SECOND)
     assert "connected again" in older.core.last_trouble
     assert newer.core.connected

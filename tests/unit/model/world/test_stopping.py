@@ -2,7 +2,7 @@
 
 import pytest
 
-from zab_chaos.model.world.suspension import Stoppable
+from zab_chaos.model.world.suspension import SuspendableCall
 
 
 def test_it_goes_on_where_it_stopped() -> None:
@@ -13,7 +13,7 @@ def test_it_goes_on_where_it_stopped() -> None:
         stoppable.stop()
         seen.append("after")
 
-    stoppable = Stoppable(call)
+    stoppable = SuspendableCall(call)
     assert not stoppable.go()
     assert stoppable.stopped
     assert seen == ["before"]
@@ -27,7 +27,7 @@ def test_what_it_raises_is_raised_by_go() -> None:
         raise KeyError("inside")
 
     with pytest.raises(KeyError, match="inside"):
-        Stoppable(call).go()
+        SuspendableCall(call).go()
 
 
 def test_an_abandoned_call_never_goes_on() -> None:
@@ -37,7 +37,7 @@ def test_an_abandoned_call_never_goes_on() -> None:
         stoppable.stop()
         seen.append("never")
 
-    stoppable = Stoppable(call)
+    stoppable = SuspendableCall(call)
     stoppable.go()
     stoppable.abandon()
     assert seen == []

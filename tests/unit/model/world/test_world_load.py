@@ -23,15 +23,15 @@ def test_a_node_without_a_leader_is_not_asked_again_at_once() -> None:
     deployment = SimDeployment(scenario, 1, None, None, False)
     machines: list[SimNode] = [deployment.machines[node] for node in sorted(deployment.machines)]
     machines[0].spawn()
-    deployment.world.pass_time(1_000_000_000)
+    deployment.world.run_for(1_000_000_000)
     load = SimLoad(deployment.world, machines, deployment.records, load_parameters(scenario), 1)
     load.start()
-    deployment.world.pass_time(20 * AGAIN_NS)
+    deployment.world.run_for(20 * AGAIN_NS)
     assert 0 < load.counters.failed <= 20 * 4
     assert not load.wait_begun(0)
     for machine in machines[1:]:
         machine.spawn()
-    assert deployment.world.until(lambda: load.wait_begun(0), 5_000_000_000)
+    assert deployment.world.run_until(lambda: load.wait_begun(0), 5_000_000_000)
 
 
 def test_keys_are_made_on_nodes_that_let_few_requests_wait() -> None:
@@ -95,6 +95,6 @@ def test_what_was_asked_for_when_the_load_stops_is_still_sent() -> None:
     def between() -> bool:
         return load.wait_begun(0) and any(one.core.outstanding and not one.core.connected for one in load._clients)
 
-    assert deployment.world.until(between, 10_000_000_000)
+    assert deployment.world.run_until(between, 10_000_000_000)
     unknown = load.counters.unknown
     assert load.stop().unknown == unknown
