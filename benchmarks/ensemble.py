@@ -14,7 +14,7 @@ from typing import Self
 import psutil
 
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
-from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes
+from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, NodeAddresses, Processes
 from zab_chaos.harness.backends.processes.process_cluster import ProcessCluster
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.errors import HarnessError
@@ -56,7 +56,7 @@ class Ensemble:
         ports = free_ports(3 * self.size)
         stack.callback(release_ports, ports)
         nodes = range(1, self.size + 1)
-        self.addresses = {i: Addresses(*(f"{HOST}:{port}" for port in ports[3 * i - 3 : 3 * i])) for i in nodes}
+        self.addresses = {i: NodeAddresses(*(f"{HOST}:{port}" for port in ports[3 * i - 3 : 3 * i])) for i in nodes}
         links = {(i, j): self.addresses[j].listen for i in nodes for j in nodes if i != j}
         plan = ClusterPlan(
             cluster="bench",

@@ -77,7 +77,7 @@ class Servers(ProcessCluster):
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         raise ClusterError("a ZooKeeper server has no control port")
 
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> ProcessLife:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> ProcessLife:
         data = self._data(node)
         data.mkdir(parents=True, exist_ok=True)
         data.joinpath("myid").write_text(f"{node}\n")

@@ -33,7 +33,7 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine import environment
 from zab_chaos.harness.machine.interrupt import Stopped
-from zab_chaos.harness.results.run_folder import write_whole
+from zab_chaos.harness.results.run_folder import write_atomically
 
 ATTEMPTS = 2  # at one measurement
 
@@ -181,10 +181,10 @@ def store(report: dict[str, Any], results: Path) -> Path:
     path = folder / f"bench-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         drawn = growth.picture(report) or against.picture(report)
         if drawn is not None:
-            write_whole(path.with_suffix(".svg"), drawn)
+            write_atomically(path.with_suffix(".svg"), drawn)
     except OSError as error:
         raise HarnessError(f"{path} cannot be written: {error.strerror or error}") from error
     return path

@@ -26,10 +26,10 @@ from zab_chaos.harness.backends.containers.resources import DATA, INSIDE
 from zab_chaos.harness.backends.containers.stage import FIRST_LINK, PROXY
 from zab_chaos.harness.backends.ensemble_state import disagreement, leader_of
 from zab_chaos.harness.backends.processes.life import write_config
-from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_whole
+from zab_chaos.harness.results.run_folder import PARTS, RunFolder, write_atomically
 from zab_chaos.harness.runs.options import RunOptions
 from zab_chaos.harness.runs.phases import FINISHED
-from zab_chaos.harness.runs.run import facts_of, utc
+from zab_chaos.harness.runs.run import initial_facts, utc
 from zab_chaos.model import manifest
 from zab_chaos.node.config import NodeConfig
 from zab_chaos.node.core.digest import NEWEST
@@ -70,12 +70,12 @@ def prepare(folder: RunFolder) -> None:
         {"name": f"{i}-{j}", "listen": f"0.0.0.0:{port}", "upstream": f"node-{j}:{LISTEN}", "enabled": True}
         for (i, j), port in links.items()
     ]
-    write_whole(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
-    write_whole(folder.file("scenario.toml"), SOURCE)
+    write_atomically(folder.file("config", "toxiproxy.json"), json.dumps(proxies, indent=2) + "\n")
+    write_atomically(folder.file("scenario.toml"), SOURCE)
     options = RunOptions(seed=0, results=folder.path, command="docker-compose up", record=False, on="containers")
     folder.milestone("started", seed=0)
     folder.write_run(
-        facts_of(SCENARIO, options, folder, registry.find(options.on))
+        initial_facts(SCENARIO, options, folder, registry.find(options.on))
     )  # last: with it everything is there
 
 

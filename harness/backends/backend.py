@@ -66,7 +66,7 @@ class Load(Protocol):
     @property
     def answered(self) -> frozenset[str]: ...
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None: ...
-    def held(self, paths: Sequence[str]) -> StateByNode: ...
+    def read_state(self, paths: Sequence[str]) -> StateByNode: ...
     def stop(self, grace: float = ...) -> Counters: ...
 
 
@@ -127,10 +127,10 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """The verdict on what is recorded, without a replay. Once it was left."""
 
     patience: float = 10.0  # seconds that a fault may take to show its effect
-    noticed: float = 0.0  # seconds in which nodes that have converged notice what was broken before
-    watched: float = 0.0  # and for which they are left alone after that, to see whether they stay together
+    settle_seconds: float = 0.0  # seconds in which nodes that have converged notice what was broken before
+    quiet_seconds: float = 0.0  # and for which they are left alone after that, to see whether they stay together
 
-    def last_look(self) -> None:
+    def on_not_converged(self) -> None:
         """The nodes have not come together, and are about to be ended: what can be said of them only while they run."""
         return
 
@@ -157,7 +157,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
         """Whether a new ensemble has everybody that it needs before it is used."""
         return self.formed()
 
-    def born(self) -> None:
+    def on_established(self) -> None:
         """Called once: the ensemble serves for the first time, and nobody has used it yet."""
 
     def disagreement(self) -> str | None:
@@ -170,7 +170,7 @@ class Deployment(AbstractContextManager["Deployment"], ABC):
     def finish(self) -> None:
         """Write what is not written yet: nothing happens any more."""
 
-    def keep(self) -> dict[str, Any]:
+    def keep_artifacts(self) -> dict[str, Any]:
         """Leave in the folder what is made of a run that is over; what run.json says of that."""
         return {}
 

@@ -36,7 +36,7 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     """
     silent = [node for node in nodes if node not in answers]
     if silent:
-        return f"no answer from {names(silent)}"
+        return f"no answer from {node_names(silent)}"
     faults: list[tuple[str, Callable[[Status], bool]]] = [
         ("still amnesiac", lambda status: status.amnesiac),
         ("not in the broadcast phase of an established leader", lambda status: not status.established),
@@ -47,7 +47,7 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     for words, has in faults:
         having = [node for node in nodes if has(answers[node])]
         if having:
-            return f"{words}: {names(having)}"
+            return f"{words}: {node_names(having)}"
     for words, value in (
         ("epochs", lambda status: status.epoch),
         ("leaders", lambda status: status.leader if status.leader is not None else status.node),
@@ -61,6 +61,6 @@ def disagreement(answers: Mapping[int, Status], nodes: Sequence[int]) -> str | N
     return None
 
 
-def names(nodes: Sequence[int]) -> str:
+def node_names(nodes: Sequence[int]) -> str:
     """`node-1, node-3`."""
     return ", ".join(f"node-{node}" for node in nodes)

@@ -54,7 +54,7 @@ def fitted(backend: Backend, scenario: Scenario) -> Scenario:
     )
 
 
-def without_what_it_lacks(backend: Backend, drawn: Scenario) -> Scenario:
+def without_unsupported_faults(backend: Backend, drawn: Scenario) -> Scenario:
     """A drawn scenario without the faults that the backend can't do: nobody asked for them."""
     nemesis = drawn.nemesis
     if nemesis is None:

@@ -23,7 +23,7 @@ from zab_chaos.harness.report.html.campaign import campaign_csv, how_many, run_f
 from zab_chaos.harness.report.html.campaign_page import campaign_page, csv_path
 from zab_chaos.harness.report.terminal import COLOURS
 from zab_chaos.harness.results.final_state import judge_records
-from zab_chaos.harness.results.run_folder import write_whole
+from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.harness.runs.judgement import judge
 from zab_chaos.pipeline.folders import Folder, NoRuns, find, matching
 
@@ -170,8 +170,8 @@ def write_report(analysis: "Analysis", places: Sequence[str], out: str) -> Path:
     """Write the campaign's report.html and report.csv beside the tables; the path of the page."""
     file = Path(out).absolute() / "report.html"
     runs = [run_from_verdict(it.path, it.facts, it.json) for it in analysis.verdicts]
-    write_whole(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
-    write_whole(csv_path(file), campaign_csv(runs))
+    write_atomically(file, campaign_page(runs, ", ".join(places), file, analysis.summary))
+    write_atomically(csv_path(file), campaign_csv(runs))
     return file
 
 
@@ -193,8 +193,8 @@ def _compared(
     show_comparison(found, names, console)
     folder = Path(out).absolute()
     answer = {"before": names[0], "after": names[1], **found.as_json()}
-    write_whole(folder / "comparison.json", json_module.dumps(answer, indent=2, ensure_ascii=False) + "\n")
-    write_whole(folder / "comparison.html", comparison_page(found, names))
+    write_atomically(folder / "comparison.json", json_module.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder / "comparison.html", comparison_page(found, names))
     say(console, f"report   {folder / 'comparison.html'}")
     if json:
         print_json(answer)

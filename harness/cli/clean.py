@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def clean_command(results: Path, *, everything: bool, json: bool) -> int:
     """Remove what is left, and print it. `everything`: also of other machines, or from before a reboot. Raises HarnessError."""
     console = console_for(json=json)
-    files = [str(path) for path in stale_files.remove(results)]
+    files = [str(path) for path in stale_files.remove_stale_files(results)]
     removed, kept = _on_engine(everything, console)
     named = [path for path in files if not path.endswith(".lock")]
     for path in named:

@@ -26,7 +26,7 @@ def client_command(
 
     `address`: host:port, or the id of a node of the running ensemble.
     """
-    request = requests.read(words) if words else None  # report mistakes before connecting
+    request = requests.parse_request(words) if words else None  # report mistakes before connecting
     if request is None:
         with extra("shell", "the shell of zab client"):
             from zab_chaos.harness.live.shell import shell  # the library behind it takes a moment to load
@@ -46,10 +46,10 @@ def client_command(
             return Exit.PASS
         outcome = session.submit(request).outcome()
     if json:
-        print_json(requests.as_json(outcome))
+        print_json(requests.outcome_json(outcome))
     else:
-        say(console_for(json=False), requests.answered(outcome))
-    return requests.code(outcome)
+        say(console_for(json=False), requests.outcome_text(outcome))
+    return requests.exit_code(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

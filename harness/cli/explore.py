@@ -35,7 +35,7 @@ from zab_chaos.harness.machine.interrupt import Stopped
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.options import implied, read
+from zab_chaos.harness.runs.options import implied_backend, read_scenario
 from zab_chaos.harness.runs.run import run_shown
 from zab_chaos.model.events import TRACES
 from zab_chaos.model.verdict import EXIT_CODES, Outcome, worst
@@ -148,7 +148,7 @@ def explore_command(
     `out`: a file for the summary; `keep`: as `read_keep` has it; `zookeeper`: a release. Raises BadInput, HarnessError.
     """
     numbers = read_seeds(seeds)
-    on = on if zookeeper is None else implied("zookeeper" if on == SIM else on)
+    on = on if zookeeper is None else implied_backend("zookeeper" if on == SIM else on)
     _check(name, master=master, jobs=jobs, guided=guided, weights=weights, junit=junit, keep=keep)
     if on != SIM:
         _check_elsewhere(
@@ -160,7 +160,7 @@ def explore_command(
     many = min(jobs or environment.cores(), len(numbers)) if on == SIM else 1
     if name == LAB:
         return explore_lab(numbers, console, out, jobs=many, keep_going=keep_going, json=json)
-    scenario = read(name, on=on, nodes=nodes, defect=defect)
+    scenario = read_scenario(name, on=on, nodes=nodes, defect=defect)
     ci.check_writable(junit)
     known = DEFECTS.get(scenario.defect or "")
     terminal = console if console.is_terminal and not quiet else None

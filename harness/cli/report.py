@@ -84,7 +84,7 @@ def _free(usual: Path, out: Path | None) -> Path:
 
 def _write(file: Path, text: str) -> None:
     try:
-        stored.write_whole(file, text)
+        stored.write_atomically(file, text)
     except OSError as error:
         raise HarnessError(
             f"{file} can't be written: {error.strerror}. Choose another file with --out FILE."

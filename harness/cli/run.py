@@ -13,7 +13,7 @@ from zab_chaos.harness.cli.output import console_for, print_json
 from zab_chaos.harness.errors import BadInput, Exit
 from zab_chaos.harness.report import ci, terminal
 from zab_chaos.harness.report.console import say
-from zab_chaos.harness.runs.options import implied, loaded, options_for, suited
+from zab_chaos.harness.runs.options import implied_backend, load_scenario, options_for, scenario_for
 from zab_chaos.harness.runs.run import run_shown
 
 
@@ -26,10 +26,10 @@ def run_command(
 
     `compare`: also run it in the simulator and compare all bytes; a difference is exit 1. `zookeeper`: a release.
     """
-    scenario = loaded(name, nodes=nodes, disk=disk)
+    scenario = load_scenario(name, nodes=nodes, disk=disk)
     if zookeeper is not None or (on == "processes" and scenario.zookeeper.release is not None):
-        on = implied(on)
-    scenario = suited(name, scenario, on=on, defect=defect)
+        on = implied_backend(on)
+    scenario = scenario_for(name, scenario, on=on, defect=defect)
     ci.check_writable(junit)
     if compare and on != "lockstep":
         raise BadInput("--compare compares a lockstep run with the simulated one; it needs --on lockstep")

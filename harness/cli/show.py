@@ -8,7 +8,7 @@ from rich.table import Table
 from zab_chaos.harness.cli.output import print_json
 from zab_chaos.harness.errors import BadInput, Exit, HarnessError, check_names
 from zab_chaos.harness.report.html.transcript_page import transcript_page
-from zab_chaos.harness.results.run_folder import write_whole
+from zab_chaos.harness.results.run_folder import write_atomically
 from zab_chaos.model.transcripts.drawing import Drawn
 from zab_chaos.model.transcripts.transcript import FOLDER, play
 
@@ -24,7 +24,7 @@ def show_command(name: str | None, *, out: Path | None, json: bool) -> int:
         raise BadInput(f"{file} can't be written: give the name of a file in a folder that exists, with --out.")
     drawn, text = play(known[name].read_text(encoding="utf-8"), Drawn)
     try:
-        write_whole(file, transcript_page(name, text, drawn))
+        write_atomically(file, transcript_page(name, text, drawn))
     except OSError as error:
         raise HarnessError(f"{file} can't be written: {error.strerror}. Name another file with --out FILE.") from error
     if json:

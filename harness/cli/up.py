@@ -84,10 +84,10 @@ def _serve(ensemble: Ensemble, results: Path, interrupt: Interrupt, console: Con
         while not interrupt.asked.is_set():
             server.serve(TURN_SECONDS)
             ensemble.look_after()
-            while server.news:
-                console.print(server.news.pop(0), markup=False, highlight=False)
+            while server.messages:
+                console.print(server.messages.pop(0), markup=False, highlight=False)
             if time.monotonic() >= due:
-                show(looks.look(), server.broken())
+                show(looks.read(), server.active_faults())
                 due = time.monotonic() + LOOK_SECONDS
 
 

@@ -40,7 +40,7 @@ class OpsFile:
             "seq": operation.seq,
             "node": client.node,
         }
-        self._lines.append(_encode(line | described(operation.request)))
+        self._lines.append(_encode(line | request_fields(operation.request)))
 
     def complete(self, client: ClientCore, operation: Operation, outcome: Outcome) -> str:
         """Returns the outcome's name: ok, failed or unknown."""
@@ -51,7 +51,7 @@ class OpsFile:
             "seq": operation.seq,
             "node": client.node if operation.node is None else operation.node,
         }
-        line |= told(outcome)
+        line |= outcome_fields(outcome)
         self._lines.append(_encode(line))
         name: str = line["outcome"]
         return name
@@ -94,10 +94,10 @@ class SharedOpsFile:
             self._file.close()
 
 
-def described(request: Request) -> dict[str, Any]:
+def request_fields(request: Request) -> dict[str, Any]:
     """Operation, path, the CRC-32 of the data, the version asked for. A multi is described by its last step, and by all."""
     if type(request) is Multi:
-        steps = [described(step) for step in request.steps]
+        steps = [request_fields(step) for step in request.steps]
         last = {name: value for name, value in steps[-1].items() if name != "sequential"} if steps else {"path": ""}
         return last | {"op": "multi", "steps": steps}
     fields: dict[str, Any] = {"op": type(request).__name__.lower(), "path": request.path}
@@ -111,7 +111,7 @@ def described(request: Request) -> dict[str, Any]:
     return fields
 
 
-def told(outcome: Outcome) -> dict[str, Any]:
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """What a program is told of it, as the library reads it; of a refusal also the zxid, of which programs are not told."""
     read = read_outcome(outcome)
     if isinstance(read, Unknown):

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import registry
-from zab_chaos.harness.backends.fitting import without_what_it_lacks
+from zab_chaos.harness.backends.fitting import without_unsupported_faults
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.kept import Elsewhere, Keep, keep_run
@@ -47,7 +47,7 @@ class Task:
         if not self.swarm:
             return self.scenario
         drawn = draw_swarm(self.scenario, seed, self.weights)
-        return drawn if self.elsewhere is None else without_what_it_lacks(registry.find(self.elsewhere.on), drawn)
+        return drawn if self.elsewhere is None else without_unsupported_faults(registry.find(self.elsewhere.on), drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.harness.results import run_folder
 from zab_chaos.harness.runs.options import RunOptions, options_for
-from zab_chaos.harness.runs.run import FinishedRun, Run, live, run_quietly
+from zab_chaos.harness.runs.run import FinishedRun, Run, execute, run_quietly
 
 ALL, FAILED = "all", "failed"
 SIM = "sim"
@@ -73,7 +73,7 @@ def keep_run(keep: Keep, scenario: Scenario, seed: int, *, drawn: bool) -> Path:
     options = options_of_seed(keep.name, scenario, seed, keep.results, keep.nodes, drawn=drawn)
     one = Run(scenario, options)
     with run_folder.private():
-        one.ended(*live(scenario, seed, one.deployment, backend=one.backend))
+        one.record_outcome(*execute(scenario, seed, one.deployment, backend=one.backend))
         one.store(one.judge(), keep=True)
     return one.folder.path
 

@@ -14,7 +14,7 @@ from zab_chaos.faults.defects import Defect
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.errors import Exit
 from zab_chaos.harness.explore.exploration import Task, explore
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
 
 SWARM = "long-mix"
@@ -114,9 +114,9 @@ def try_defect(defect: Defect, effort: Effort) -> Row:
     """Run a defect's scenario with and without it. Raises BadInput, HarnessError, Interrupted."""
     row, name = Row(defect), f"defects/{defect.scenario}"
     if effort.seeds:
-        row.sim = _in_simulation(defect, read(name, on="sim", nodes=None, defect=None), effort)
+        row.sim = _in_simulation(defect, read_scenario(name, on="sim", nodes=None, defect=None), effort)
     if effort.times:
-        row.processes = _on_processes(defect, read(name, on="processes", nodes=None, defect=None), effort)
+        row.processes = _on_processes(defect, read_scenario(name, on="processes", nodes=None, defect=None), effort)
     if effort.swarm:
         row.swarm = _by_swarm(defect, effort)
     return row
@@ -158,7 +158,7 @@ def _on_processes(defect: Defect, scenario: Scenario, effort: Effort) -> Tried:
 
 
 def _by_swarm(defect: Defect, effort: Effort) -> Swarmed:
-    task = Task(scenario=read(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
+    task = Task(scenario=read_scenario(SWARM, on="sim", nodes=None, defect=None), defect=defect.path, swarm=True)
     swarmed = Swarmed(effort.swarm)
     found: Iterator[Any] = explore(task, range(1, effort.swarm + 1), effort.jobs)
     for one in found:

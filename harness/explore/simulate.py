@@ -5,7 +5,7 @@ from functools import partial
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.simulator.backend import SimDeployment
-from zab_chaos.harness.runs.run import live
+from zab_chaos.harness.runs.run import execute
 from zab_chaos.model.coverage import Book
 from zab_chaos.model.garbage import seldom_collected
 from zab_chaos.model.verdict import Verdict
@@ -34,11 +34,11 @@ def simulate(
     if book is not None:
         book.faults = partial(_active, deployment)
     with seldom_collected():
-        outcome, trouble = live(scenario, seed, deployment)
+        outcome, trouble = execute(scenario, seed, deployment)
         verdict = deployment.judge(outcome)
     records = deployment.records
     alone = records.oracle.facts.milestones.get("left-alone")
-    quiet = deployment.noticed + deployment.watched if alone is not None else 0.0
+    quiet = deployment.settle_seconds + deployment.quiet_seconds if alone is not None else 0.0
     return Simulated(verdict, outcome, trouble, deployment.seconds - quiet, records.invoked, records.events)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from zab_chaos.faults.scenario import Scenario, Ticket
 from zab_chaos.harness.errors import BadInput, Exit, did_you_mean
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import FinishedRun, run_quietly
 
 FOLDER = "zookeeper/"
@@ -99,7 +99,7 @@ def tickets(names: Sequence[str] = ()) -> list[Row]:
 
 
 def _row(name: str) -> Row | None:
-    scenario = read(name, on="zookeeper", nodes=None, defect=None)
+    scenario = read_scenario(name, on="zookeeper", nodes=None, defect=None)
     return Row(name, scenario) if scenario.ticket is not None else None
 
 

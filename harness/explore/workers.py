@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from zab_chaos.harness.errors import HarnessError
-from zab_chaos.harness.machine.die_with_parent import tie
-from zab_chaos.harness.machine.interrupt import SIGNALS, held_back
+from zab_chaos.harness.machine.die_with_parent import die_with_parent
+from zab_chaos.harness.machine.interrupt import SIGNALS, deferred_signals
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -96,7 +96,7 @@ class Workers:
 
     def _submit(self, work: Callable[[T], R], item: T) -> Future[R]:
         assert self._pool is not None
-        with warnings.catch_warnings(), held_back():  # a pool that is half started can't be shut down
+        with warnings.catch_warnings(), deferred_signals():  # a pool that is half started can't be shut down
             # The parent's only other thread takes log records, and holds no lock that a child needs.
             warnings.simplefilter("ignore", DeprecationWarning)
             return self._pool.submit(work, item)
@@ -107,4 +107,4 @@ def _prepare(parent: int) -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    tie(parent)
+    die_with_parent(parent)

@@ -36,7 +36,7 @@ class InteractiveLoad:
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
         """Nobody waits for a fault."""
 
-    def held(self, paths: Sequence[str]) -> StateByNode:
+    def read_state(self, paths: Sequence[str]) -> StateByNode:
         """Nobody expects anything of the state."""
         return {}
 

@@ -29,9 +29,9 @@ class ControlServer:
     def __init__(self, ensemble: Ensemble, address: str, keys: Keys) -> None:
         self._ensemble = ensemble
         self._context: zmq.Context[Any] = zmq.Context()
-        self._port = ControlPort(self._context, address, keys, self.do)
+        self._port = ControlPort(self._context, address, keys, self.handle)
         self._faults: list[InjectedFault] = []  # by the number, from 1, that `heal` takes
-        self.news: list[str] = []  # what was done since somebody looked
+        self.messages: list[str] = []  # what was done since somebody looked
 
     def serve(self, seconds: float) -> None:
         """Do what is asked for within so much time, and return as soon as something was."""
@@ -39,7 +39,7 @@ class ControlServer:
             self._port.serve()
         self._port.tick(time.monotonic_ns())
 
-    def broken(self) -> list[str]:
+    def active_faults(self) -> list[str]:
         """What was broken here and is not whole again."""
         return [str(fault) for fault in self._faults if fault.lasts and not fault.healed]
 
@@ -47,7 +47,7 @@ class ControlServer:
         self._port.close()
         self._context.term()
 
-    def do(self, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, order: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """One order. `wrong` answers what nobody can do as it was said; what was tried in vain raises ControlError."""
         try:
             match order:
@@ -60,7 +60,7 @@ class ControlServer:
         except BadInput as error:
             return {"wrong": str(error)}
         except (FaultError, ClusterError, NetworkError) as error:
-            self.news.append(str(error))
+            self.messages.append(str(error))
             raise ControlError(str(error)) from None
         return {"wrong": f"no order is called {order!r}. {did_you_mean(order, ORDERS)}"}
 
@@ -92,5 +92,5 @@ class ControlServer:
         ]
 
     def _told(self, words: str) -> str:
-        self.news.append(words)
+        self.messages.append(words)
         return words

@@ -29,13 +29,13 @@ from zab_chaos.harness.client.session import STEP, Session
 from zab_chaos.harness.errors import BadInput, did_you_mean
 from zab_chaos.harness.live.clients import InteractiveLoad
 from zab_chaos.harness.live.fault_methods import FaultInjector, InjectedFault, kind_of, verbs
-from zab_chaos.harness.live.scenario import checked, told
+from zab_chaos.harness.live.scenario import build_scenario, scenario_text
 from zab_chaos.harness.live.state import EnsembleView
 from zab_chaos.harness.machine.interrupt import Forced, Interrupt
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as results
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.options import RunOptions, defect_of, implied
+from zab_chaos.harness.runs.options import RunOptions, defect_option, implied_backend
 from zab_chaos.harness.runs.phases import FINISHED, INTERRUPTED, RunPhases, Unfinished
 from zab_chaos.harness.runs.run import Run, reason, running
 from zab_chaos.model.verdict import Verdict
@@ -80,14 +80,14 @@ class Ensemble(EnsembleView):
         head |= {"record": record, "disk": disk}
         expect = {"min_acked": 1 if min_acked is None else min_acked, "converges_within": converges_within}
         tables = {"scenario": head, "timing": dict(timing or {}), "limits": dict(limits or {}), "expect": expect}
-        on = implied(on) if zookeeper is not None else on
-        backend, self.scenario = checked(tables, on, defect)
+        on = implied_backend(on) if zookeeper is not None else on
+        backend, self.scenario = build_scenario(tables, on, defect)
         self._counted = min_acked is not None
         self._options = RunOptions(
             seed=seed,
             results=Path(results),
             command=command or "",
-            defect=defect_of(backend, defect),
+            defect=defect_option(backend, defect),
             record=self.scenario.record,
             keep_data=keep_data,
             on=on,
@@ -128,7 +128,7 @@ class Ensemble(EnsembleView):
         self.faults = self._scheduler.runs
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
-        self._hand = FaultInjector(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
+        self._injector = FaultInjector(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))
         with contextlib.suppress(TimeoutError):  # what a defect never gets right is for the caller to see
             self.until_converged(SETTLE_SECONDS)
 
@@ -180,8 +180,8 @@ class Ensemble(EnsembleView):
 
     def _keep(self, outcome: str, trouble: str = "") -> None:
         """What it was, on record: run.json, and the faults as a scenario."""
-        self._run.ended(outcome, trouble)
-        told_of = told(self.scenario, self.faults)
+        self._run.record_outcome(outcome, trouble)
+        told_of = scenario_text(self.scenario, self.faults)
         self._run.folder.file("scenario.toml").write_text(told_of, encoding="utf-8")
 
     # ---- using it ----
@@ -271,18 +271,18 @@ class Ensemble(EnsembleView):
         self._scheduler.heal_all()
 
     def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
-        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `FaultInjector.say`."""
-        return self._hand.say(kind, table)
+        """A fault in the words of a scenario's [[fault]] table, but for its time, which is now. See `FaultInjector.inject`."""
+        return self._injector.inject(kind, table)
 
     def __getattr__(self, word: str) -> Callable[..., InjectedFault]:
         """A verb for every kind of fault: (target, lasts=, name=, its keys).
 
-        See `zab_chaos.harness.live.fault_methods` and `FaultInjector.do`.
+        See `zab_chaos.harness.live.fault_methods` and `FaultInjector.inject_verb`.
         """
         kind = None if word.startswith("_") else kind_of(word)
         if kind is None:
             raise AttributeError(f"an ensemble has no {word!r}. {did_you_mean(word, dir(self))}")
-        return partial(self._hand.do, kind)
+        return partial(self._injector.inject_verb, kind)
 
     def __dir__(self) -> list[str]:
         return [*(name for name in super().__dir__() if not name.startswith("_")), *verbs()]

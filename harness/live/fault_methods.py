@@ -117,7 +117,7 @@ class FaultInjector:
         self._mistakes = mistakes
         self._names: list[str] = []
 
-    def do(
+    def inject_verb(
         self, kind: Kind, target: Target | None = None, *, lasts: float | None = None, name: str | None = None,
         **params: Any,
     ) -> InjectedFault:  # fmt: skip
@@ -127,9 +127,9 @@ class FaultInjector:
         """
         table: dict[str, Any] = {"target": _target(target)}
         table |= {"for": lasts, "as": name} | {key.replace("_", "-"): value for key, value in params.items()}
-        return self.say(kind, {key: value for key, value in _spelt(kind, table).items() if value is not None})
+        return self.inject(kind, {key: value for key, value in _spelt(kind, table).items() if value is not None})
 
-    def say(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
+    def inject(self, kind: Kind, table: Mapping[str, Any]) -> InjectedFault:
         """Likewise; `table`: as a scenario's [[fault]] has it, whose keys may be any words, but for its time and kind."""
         said = {"at": self._scheduler.host.now() - self._begun, "do": kind.name, **table}
         try:

@@ -22,29 +22,29 @@ class _Parser(argparse.ArgumentParser):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Word:
+class Verb:
     """A verb: what it does, and how its arguments look. `example` is shown where somebody got it wrong."""
 
     about: str
     example: str
 
 
-WORDS = {
-    "create": Word("make a znode", "create /a hello [--sequential]"),
-    "get": Word("a znode's data and version", "get /a"),
-    "set": Word("replace a znode's data", "set /a other [--version N]"),
-    "delete": Word("remove a znode", "delete /a [--version N]"),
-    "check": Word("fail unless the znode is there, at that version", "check /a [--version N]"),
-    "exists": Word("whether there is such a znode", "exists /a"),
-    "ls": Word("the names of a znode's children", "ls /"),
-    "multi": Word("several writes, all or none", "multi 'create /a/b 1' 'check /a --version 3'"),
+VERBS = {
+    "create": Verb("make a znode", "create /a hello [--sequential]"),
+    "get": Verb("a znode's data and version", "get /a"),
+    "set": Verb("replace a znode's data", "set /a other [--version N]"),
+    "delete": Verb("remove a znode", "delete /a [--version N]"),
+    "check": Verb("fail unless the znode is there, at that version", "check /a [--version N]"),
+    "exists": Verb("whether there is such a znode", "exists /a"),
+    "ls": Verb("the names of a znode's children", "ls /"),
+    "multi": Verb("several writes, all or none", "multi 'create /a/b 1' 'check /a --version 3'"),
 }
 
 
 def _parser() -> _Parser:
     parser = _Parser(prog="", add_help=False, exit_on_error=True, allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", parser_class=_Parser, prog="")
-    made = {name: verbs.add_parser(name, add_help=False, allow_abbrev=False) for name in WORDS}
+    made = {name: verbs.add_parser(name, add_help=False, allow_abbrev=False) for name in VERBS}
     for name, verb in made.items():
         if name != "multi":
             verb.add_argument("path", help=PATH)
@@ -57,15 +57,15 @@ def _parser() -> _Parser:
     return parser
 
 
-def read(words: Sequence[str]) -> Request:
+def parse_request(words: Sequence[str]) -> Request:
     """The request that was said. Raises BadInput."""
-    if not words or words[0] not in WORDS:
+    if not words or words[0] not in VERBS:
         said = words[0] if words else ""
-        raise BadInput(f"nothing can be done by the name of {said!r}. {did_you_mean(said, WORDS)}")
+        raise BadInput(f"nothing can be done by the name of {said!r}. {did_you_mean(said, VERBS)}")
     try:
         said_of = _parser().parse_args(list(words))
     except BadInput as error:
-        raise BadInput(f"{words[0]}: {error}; for example: {WORDS[words[0]].example}") from None
+        raise BadInput(f"{words[0]}: {error}; for example: {VERBS[words[0]].example}") from None
     if words[0] == "multi":
         return Multi(_steps(said_of.steps))
     return _one(said_of)
@@ -94,7 +94,7 @@ def _steps(said: Sequence[str]) -> list[Step]:
     wrong: list[str] = []
     for number, words in enumerate(said, 1):
         try:
-            step = read(split(words))
+            step = parse_request(split_line(words))
         except BadInput as error:
             wrong.append(f"step {number}: {error}")
             continue
@@ -107,7 +107,7 @@ def _steps(said: Sequence[str]) -> list[Step]:
     return steps
 
 
-def split(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
     """A line as a shell would take it apart. Raises BadInput."""
     try:
         return shlex.split(line)
@@ -119,7 +119,7 @@ def _bytes(said: str) -> bytes:
     return said.encode("utf-8", "surrogateescape")  # what the command line holds, bytes that are no UTF-8 included
 
 
-def answered(outcome: Outcome) -> str:
+def outcome_text(outcome: Outcome) -> str:
     """For people."""
     if isinstance(outcome, Failed):
         return f"failed, {outcome}"
@@ -140,7 +140,7 @@ def _at(done: Done) -> str:
     return f"{version}zxid {done.zxid[0]}:{done.zxid[1]}"
 
 
-def as_json(outcome: Outcome) -> dict[str, Any]:
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
     """For programs. Bytes as text, with \\xNN where they are none."""
     if isinstance(outcome, Failed):
         return {"outcome": "failed", "error": outcome.error, "words": outcome.words}
@@ -152,7 +152,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     return {"outcome": "ok", **facts}
 
 
-def code(outcome: Outcome) -> Exit:
+def exit_code(outcome: Outcome) -> Exit:
     """What the shell is told: 0 done, 1 failed, 2 not known."""
     if isinstance(outcome, Done):
         return Exit.PASS

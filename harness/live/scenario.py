@@ -11,12 +11,12 @@ from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.fitting import fitted
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.runs.options import known_defect
+from zab_chaos.harness.runs.options import require_known_defect
 
 __tracebackhide__ = hidden_for(BadInput)
 
 
-def told(scenario: Scenario, runs: list[FaultRun]) -> str:
+def scenario_text(scenario: Scenario, runs: list[FaultRun]) -> str:
     """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
     steps = []
     for run in runs:
@@ -30,7 +30,7 @@ def told(scenario: Scenario, runs: list[FaultRun]) -> str:
     )
 
 
-def checked(tables: dict[str, Any], on: str, defect: str | None) -> tuple[Backend, Scenario]:
+def build_scenario(tables: dict[str, Any], on: str, defect: str | None) -> tuple[Backend, Scenario]:
     """The backend, and the scenario of these tables as it can run it. Raises BadInput, with all mistakes at once."""
     wrong = []
     try:
@@ -39,7 +39,7 @@ def checked(tables: dict[str, Any], on: str, defect: str | None) -> tuple[Backen
         wrong.append(str(error))
         backend = registry.find("processes")  # what the rest is held against
     try:
-        known_defect(backend, defect)
+        require_known_defect(backend, defect)
     except BadInput as error:
         wrong.append(str(error))
     try:

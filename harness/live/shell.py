@@ -13,7 +13,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from zab_chaos.harness.client.session import Done, Session
 from zab_chaos.harness.errors import BadInput
-from zab_chaos.harness.live.requests import WORDS, answered, read, split
+from zab_chaos.harness.live.requests import VERBS, outcome_text, parse_request, split_line
 from zab_chaos.node.tree.requests import Children
 
 ENDS = ("exit", "quit")
@@ -31,8 +31,8 @@ class Completions(Completer):
         word = before.rsplit(" ", 1)[-1]
         if before == word:
             yield from (
-                Completion(name, -len(word), display_meta=WORDS[name].about if name in WORDS else "leave the shell")
-                for name in (*WORDS, "exit")
+                Completion(name, -len(word), display_meta=VERBS[name].about if name in VERBS else "leave the shell")
+                for name in (*VERBS, "exit")
                 if name.startswith(word)
             )
         elif word.startswith("/"):
@@ -53,18 +53,18 @@ def shell(session: Session) -> None:
         if line in ENDS:
             return
         if line in ("help", "?"):
-            _say("\n".join(f"{word.example:48} {word.about}" for word in WORDS.values()))
+            _say("\n".join(f"{word.example:48} {word.about}" for word in VERBS.values()))
         elif line:
             _answer(session, line)
 
 
 def _answer(session: Session, line: str) -> None:
     try:
-        request = read(split(line))
+        request = parse_request(split_line(line))
     except BadInput as error:
         _say(str(error))
         return
-    _say(answered(session.submit(request).outcome()))
+    _say(outcome_text(session.submit(request).outcome()))
 
 
 def _lines(session: Session) -> Iterator[str]:

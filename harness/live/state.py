@@ -33,7 +33,7 @@ class EnsembleView:
         """Where each node takes clients, `host:port`; empty in the simulated world."""
         return self._deployment.addresses
 
-    def asleep(self, node: int) -> bool:
+    def is_paused(self, node: int) -> bool:
         """Whether the node's process is there but stands still."""
         return self._deployment.cluster.paused(node)
 

@@ -39,7 +39,7 @@ class StatusReader:
         self._ensemble = ensemble
         self._frames: dict[tuple[int, int], dict[int, int]] = {}  # by node and life
 
-    def look(self) -> list[Row]:
+    def read(self) -> list[Row]:
         answers = self._ensemble.status()
         leader = leader_of(answers, len(self._ensemble.nodes))
         first = answers[leader] if leader is not None else None
@@ -50,7 +50,7 @@ class StatusReader:
     def _row(self, node: int, answer: Status | None, leader: Status | None) -> Row:
         address = self._ensemble.addresses.get(node, "")
         if answer is None:
-            alive, paused = self._ensemble.alive(node), self._ensemble.asleep(node)
+            alive, paused = self._ensemble.alive(node), self._ensemble.is_paused(node)
             return Row(node=node, address=address, role="paused" if paused else "silent" if alive else "down")
         before = self._frames.get((node, answer.life))
         return Row(

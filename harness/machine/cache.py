@@ -16,7 +16,7 @@ def folder() -> Path:
     return root / ".cache" if root is not None else platformdirs.user_cache_path("zab-chaos", appauthor=False)
 
 
-def put(target: Path, make: Callable[[Path], Path]) -> None:
+def store(target: Path, make: Callable[[Path], Path]) -> None:
     """Put at `target` the file or folder that `make` leaves in the folder that it is given: whole or not at all, although two
     runs may do so at once. Everybody can read it, also where a run begins, whose own files are private."""
     with umask(0o022):

@@ -15,7 +15,7 @@ import sys
 PR_SET_PDEATHSIG, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
 
 
-def tie(parent: int | None) -> None:
+def die_with_parent(parent: int | None) -> None:
     """Ask for the parent's death as our own. Ends at once if that parent is gone already: no signal would come."""
     if sys.platform != "linux":
         return
@@ -26,7 +26,7 @@ def tie(parent: int | None) -> None:
         raise SystemExit(1)
 
 
-def strip() -> None:
+def drop_capabilities() -> None:
     """Leave no capability that the next execve(2) could give to root. Who may not drop them has few, or none."""
     if sys.platform != "linux":
         return
@@ -41,14 +41,14 @@ def strip() -> None:
 def main(arguments: list[str]) -> None:
     parent = None
     if arguments[:1] == ["--bare"]:
-        strip()
+        drop_capabilities()
         arguments = arguments[1:]
     if arguments[:1] == ["--parent"] and len(arguments) > 1:
         parent = int(arguments[1])
         arguments = arguments[2:]
     if not arguments:
         raise SystemExit("die_with_parent: give a command to run")
-    tie(parent)
+    die_with_parent(parent)
     try:
         os.execvp(arguments[0], arguments)
     except OSError as error:

@@ -83,7 +83,7 @@ class _HeldBack(_Handlers):
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def deferred_signals() -> Iterator[None]:
     """The signals wait until this is over. (Blocking them would not do: another thread would get them.)"""
     with _HeldBack() as waiting:
         yield
@@ -108,13 +108,13 @@ class Interrupt(_Handlers):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.calm()
+        self.cancel_grace()
         super().__exit__(kind, error, trace)
         around = getattr(self._before.get(signal.SIGINT), "__self__", None)
         if self.asked.is_set() and isinstance(around, _Stoppable):
             around.stopped = True  # the next signal is the second one for the command, too
 
-    def insist(self) -> None:
+    def restart_grace(self) -> None:
         """From now on the grace counts anew, if the first signal has come."""
         if self.asked.is_set() and self._grace is not None:
             before = signal.signal(signal.SIGALRM, self._late)
@@ -122,7 +122,7 @@ class Interrupt(_Handlers):
             if self._timer is None:
                 self._timer = before, timer
 
-    def calm(self) -> None:
+    def cancel_grace(self) -> None:
         """No Stopped is raised any more."""
         if self._timer is not None:
             handler, timer = self._timer
@@ -135,7 +135,7 @@ class Interrupt(_Handlers):
             self.forced = True
             raise Forced
         self.asked.set()
-        self.insist()
+        self.restart_grace()
 
     def _late(self, _number: int, _frame: FrameType | None) -> None:
         raise Stopped

@@ -51,7 +51,7 @@ class RunFolder:
 
     def write_run(self, facts: dict[str, Any]) -> None:
         """Write run.json atomically, so that a reader never sees half of it."""
-        write_whole(self.file(RUN), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(self.file(RUN), json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
     def read_run(self) -> dict[str, Any]:
         """Read run.json; empty if it is missing or unreadable. Fields without their documented type are left out."""
@@ -92,7 +92,7 @@ class RunFolder:
         shutil.rmtree(self.file("data"), ignore_errors=True)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Replace a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")

@@ -12,22 +12,22 @@ from zab_chaos.harness.backends.fitting import fitted, mistakes, refusal
 from zab_chaos.harness.errors import BadInput, check_names
 from zab_chaos.harness.runs import catalogue
 
-__all__ = ["RunOptions", "implied", "loaded", "options_for", "read", "suited"]
+__all__ = ["RunOptions", "implied_backend", "load_scenario", "options_for", "read_scenario", "scenario_for"]
 
 
-def implied(on: str) -> str:
+def implied_backend(on: str) -> str:
     """The backend that --zookeeper implies. Raises BadInput if another one was asked for."""
     if on not in ("zookeeper", "processes"):
         raise BadInput(f"--zookeeper names a release of the servers of --on zookeeper, and --on {on} was asked for")
     return "zookeeper"
 
 
-def read(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
+def read_scenario(name: str, *, on: str, nodes: int | None, defect: str | None) -> Scenario:
     """The scenario, with the number of nodes and the defect that were asked for. Raises BadInput: all mistakes."""
-    return suited(name, loaded(name, nodes=nodes), on=on, defect=defect)
+    return scenario_for(name, load_scenario(name, nodes=nodes), on=on, defect=defect)
 
 
-def loaded(name: str, *, nodes: int | None, disk: str | None = None) -> Scenario:
+def load_scenario(name: str, *, nodes: int | None, disk: str | None = None) -> Scenario:
     """The scenario, whatever it is to run on. Raises BadInput: all mistakes."""
     try:
         return load(catalogue.find(name), nodes, disk)
@@ -35,10 +35,10 @@ def loaded(name: str, *, nodes: int | None, disk: str | None = None) -> Scenario
         raise BadInput(str(error)) from None
 
 
-def suited(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Scenario:
+def scenario_for(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Scenario:
     """The scenario for a backend, with the defect. Raises BadInput: all that the backend can't do."""
     backend = registry.find(on)
-    known_defect(backend, defect)
+    require_known_defect(backend, defect)
     if defect is not None:
         scenario = replace(scenario, defect=defect)
     wrong = mistakes(backend, scenario)
@@ -47,7 +47,7 @@ def suited(name: str, scenario: Scenario, *, on: str, defect: str | None) -> Sce
     return fitted(backend, scenario)
 
 
-def known_defect(backend: Backend, name: str | None) -> None:
+def require_known_defect(backend: Backend, name: str | None) -> None:
     """Raises BadInput if the backend's nodes can't be built with it."""
     if name is not None:
         check_names("defect", [name], backend.defects)
@@ -78,7 +78,7 @@ def options_for(
         seed=seed,
         results=results,
         command=shlex.join(command),
-        defect=defect_of(backend, scenario.defect),
+        defect=defect_option(backend, scenario.defect),
         record=scenario.record if record is None else record,
         keep_data=keep_data,
         on=on,
@@ -86,6 +86,6 @@ def options_for(
     )
 
 
-def defect_of(backend: Backend, name: str | None) -> tuple[str, str] | None:
+def defect_option(backend: Backend, name: str | None) -> tuple[str, str] | None:
     """As RunOptions.defect has it."""
     return (name, backend.defects[name]) if name is not None else None

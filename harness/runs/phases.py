@@ -9,7 +9,7 @@ from zab_chaos.faults.registry import within
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
-from zab_chaos.harness.backends.ensemble_state import names, statuses
+from zab_chaos.harness.backends.ensemble_state import node_names, statuses
 from zab_chaos.harness.errors import HarnessError
 from zab_chaos.harness.machine.interrupt import Interrupt
 from zab_chaos.harness.report.progress import Display
@@ -94,12 +94,12 @@ class RunPhases:
         dead = [node for node in self._cluster.nodes if not self._cluster.alive(node)]
         if dead:
             words = dict.fromkeys(self._cluster.last_words(node) for node in dead)  # each once
-            raise HarnessError("\n".join([f"{names(dead)} ended during the start:", *words]))
+            raise HarnessError("\n".join([f"{node_names(dead)} ended during the start:", *words]))
         self._phase("electing")
         if not self._until(self._deployment.complete, BIRTH_SECONDS):
             missing = "not every node served" if self._deployment.formed() else "no leader was established"
             raise Unfinished(f"{missing} within {BIRTH_SECONDS:.0f} s of the start")
-        self._deployment.born()
+        self._deployment.on_established()
         leader = self._cluster.leader()
         status = self._cluster.status(leader) if leader is not None else None
         self._folder.milestone("established", leader=leader, epoch=status.epoch if status else None)
@@ -199,20 +199,20 @@ class RunPhases:
             zxid = next(iter(answers.values())).delivered
             self._folder.milestone("converged", zxid=zxid, seconds=self._host.now() - begun)
             if self._scenario.expect.state:
-                self._folder.milestone(MILESTONE, held=self._workload.held(sorted(self._scenario.expect.state)))
+                self._folder.milestone(MILESTONE, held=self._workload.read_state(sorted(self._scenario.expect.state)))
             self._leave_alone()
             return
         why = self._deployment.disagreement() or "they did too late"
         self._display.say(f"the nodes did not converge within {bound:g} s: {why}")
-        self._deployment.last_look()
+        self._deployment.on_not_converged()
         zxids = {node: answer.last_zxid for node, answer in answers.items()}
         self._folder.milestone("not-converged", nodes=zxids, why=why)
 
     def _leave_alone(self) -> None:
         """Nothing happens to the nodes any more, so nothing makes them leave their leader."""
-        seconds = self._deployment.watched
+        seconds = self._deployment.quiet_seconds
         if seconds:
-            self._sleep(self._deployment.noticed + seconds)
+            self._sleep(self._deployment.settle_seconds + seconds)
             self._folder.milestone("left-alone", seconds=seconds)
 
     def _gone(self) -> bool:

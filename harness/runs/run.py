@@ -58,11 +58,11 @@ class Run:
         self.folder = results.create(options.results, scenario.name, options.seed)
         with results.private():
             self.folder.file("scenario.toml").write_text(scenario.source, encoding="utf-8")
-            self.facts = facts_of(scenario, options, self.folder, self.backend)
+            self.facts = initial_facts(scenario, options, self.folder, self.backend)
             self.folder.write_run(self.facts)
             self.deployment = self.backend.open(scenario, options, self.folder, screen or Quiet())
 
-    def ended(self, outcome: str, trouble: str = "") -> None:
+    def record_outcome(self, outcome: str, trouble: str = "") -> None:
         """The part with an ensemble is over; how it ended. `trouble`: where the harness failed."""
         self.facts["outcome"] = outcome
         self.facts["ended"] = None if self.backend.exact else utc()
@@ -79,7 +79,7 @@ class Run:
     def store(self, verdict: Verdict, *, keep: bool) -> None:
         """Nothing is written after this. `keep`: also what is made of a run whose nodes were simulated."""
         if keep:
-            self.facts |= self.deployment.keep()
+            self.facts |= self.deployment.keep_artifacts()
         self.folder.write_run(self.facts)
         self.folder.store(verdict, keep_data=self._options.keep_data, faults_due=self._faults_due)
 
@@ -99,7 +99,7 @@ def running(deployment: Deployment, seed: int) -> Iterator[None]:
         deployment.finish()
 
 
-def live(
+def execute(
     scenario: Scenario, seed: int, deployment: Deployment, screen: Display | None = None, interrupt: Interrupt | None = None,
     backend: Backend | None = None,
 ) -> tuple[str, str]:  # fmt: skip
@@ -126,13 +126,13 @@ def run(scenario: Scenario, options: RunOptions, screen: Display) -> FinishedRun
     with results.private():
         with Interrupt(GRACE) as interrupt:
             try:
-                one.ended(*live(scenario, options.seed, one.deployment, screen, interrupt, one.backend))
+                one.record_outcome(*execute(scenario, options.seed, one.deployment, screen, interrupt, one.backend))
             except Stopped:
-                one.ended(INTERRUPTED)
+                one.record_outcome(INTERRUPTED)
             except Forced:
-                one.ended(INTERRUPTED)
+                one.record_outcome(INTERRUPTED)
                 raise
-            verdict = judge_within(interrupt, one.judge)
+            verdict = judge_unless_interrupted(interrupt, one.judge)
         interrupted = interrupt.asked.is_set()
         one.store(verdict, keep=not interrupted)
     return FinishedRun(one.folder, verdict, interrupted)
@@ -155,9 +155,9 @@ def run_quietly(scenario: Scenario, options: RunOptions, terminal: Console | Non
     return ran
 
 
-def judge_within(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
+def judge_unless_interrupted(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict:
     """What `judged` says, if an interruption leaves the time for it."""
-    interrupt.insist()
+    interrupt.restart_grace()
     try:
         return judged()
     except Stopped:
@@ -165,7 +165,7 @@ def judge_within(interrupt: Interrupt, judged: Callable[[], Verdict]) -> Verdict
         unknown = Outcome.UNKNOWN
         return Verdict(verdict=unknown, exit=unknown.exit_code, properties=[], reasons=[why], metrics={})
     finally:
-        interrupt.calm()
+        interrupt.cancel_grace()
 
 
 def reason(error: Exception) -> str:
@@ -175,7 +175,7 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (the trace is in log/harness.log)"
 
 
-def facts_of(scenario: Scenario, options: RunOptions, folder: RunFolder, backend: Backend) -> dict[str, Any]:
+def initial_facts(scenario: Scenario, options: RunOptions, folder: RunFolder, backend: Backend) -> dict[str, Any]:
     """run.json as it is while the run goes on: a harness that is killed leaves it so.
 
     Of an exact backend it says neither when nor on which machine: nothing depends on either.

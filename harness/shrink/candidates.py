@@ -14,7 +14,7 @@ from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import Expect, FaultStep, Operation, Scenario, Workload, overrides
 from zab_chaos.harness.shrink.search import Search
 from zab_chaos.harness.shrink.times import earlier, rounder, shorter
-from zab_chaos.harness.workload.operations import load_parameters, written_out
+from zab_chaos.harness.workload.operations import load_parameters, written_operations
 from zab_chaos.model.ddmin import ddmin
 from zab_chaos.node.config import Limits, Timing
 
@@ -173,7 +173,7 @@ def fewer_operations(search: Search, scenario: Scenario) -> Scenario:
 
 def _written_out(scenario: Scenario, longer: float) -> Scenario:
     duration = scenario.duration + longer
-    written = written_out(load_parameters(scenario), scenario.seed, duration)
+    written = written_operations(load_parameters(scenario), scenario.seed, duration)
     return with_operations(replace(scenario, duration=duration), written)
 
 

@@ -18,7 +18,7 @@ from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results import run_folder as stored
 from zab_chaos.harness.results.run_folder import RunFolder
 from zab_chaos.harness.runs import catalogue
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.harness.shrink.fixed_schedule import as_drawn, as_it_happened
 from zab_chaos.harness.shrink.search import Failure, checked, failing_seeds, failure_of
@@ -89,7 +89,7 @@ def find_culprit(
 
 def _of_scenario(what: str, seed: int | None, defect: str | None, swarmed: bool, nodes: int | None) -> Culprit:
     try:
-        scenario = read(what, on="sim", nodes=nodes, defect=defect)
+        scenario = read_scenario(what, on="sim", nodes=nodes, defect=defect)
     except BadInput as error:
         known = what in catalogue.shipped() or Path(what).is_file()
         raise error if known else BadInput(f"{error}\nThere is no run folder {what} either.") from None

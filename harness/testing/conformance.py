@@ -28,7 +28,7 @@ from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.results.run_folder import below
 from zab_chaos.harness.runs.judgement import judge
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.node.tree.refusal import NODE_EXISTS
 from zab_chaos.node.tree.requests import Create, Get, Request, Set
@@ -148,9 +148,9 @@ def test_a_paused_node_is_there_and_silent_until_it_is_woken(backend: Backend, e
     with ensemble.paused("one") as paused:
         (node,) = paused.nodes
         assert ensemble.alive(node)
-        assert ensemble.asleep(node)
+        assert ensemble.is_paused(node)
         assert node not in ensemble.status()
-    assert not ensemble.asleep(node)
+    assert not ensemble.is_paused(node)
     ensemble.until_converged()
 
 
@@ -209,7 +209,7 @@ def scenario_in(folder: Path, duration: float) -> Path:
 
 def test_a_scenario_is_run_and_judged_alike_from_its_folder(backend: Backend, tmp_path: Path) -> None:
     name = str(scenario_in(tmp_path, 2))
-    scenario = read(name, on=backend.name, nodes=None, defect=None)
+    scenario = read_scenario(name, on=backend.name, nodes=None, defect=None)
     options = options_for(name, scenario, seed=1, results=tmp_path / "results", on=backend.name)
     ran = run(scenario, options, Quiet())
     assert (ran.verdict.exit, ran.verdict.reasons) == (0, [])
@@ -229,7 +229,7 @@ def test_what_it_can_not_do_is_refused_before_anything_is_made(backend: Backend,
             f'[scenario]\nname = "refused"\nabout = "no"\n[[fault]]\nat = 1\ndo = "{kind.name}"\ntarget = "one"\n'
         )
         with pytest.raises(BadInput, match=f"{kind.name} can't be done on {backend.name}"):
-            read(str(path), on=backend.name, nodes=None, defect=None)
+            read_scenario(str(path), on=backend.name, nodes=None, defect=None)
     with pytest.raises(BadInput, match="no defect is called 'none'"):
         Ensemble(on=backend.name, results=tmp_path / "results", defect="none")
     assert not (tmp_path / "results").exists()

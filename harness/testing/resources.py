@@ -13,7 +13,7 @@ from zab_chaos.harness.errors import Interrupted
 from zab_chaos.harness.live import Ensemble
 from zab_chaos.harness.report import summary
 from zab_chaos.harness.results.run_folder import RunFolder
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run_quietly
 from zab_chaos.harness.testing.settings import FixtureOptions
 from zab_chaos.model.verdict import Outcome, Property, Verdict
@@ -126,7 +126,7 @@ def run(
     """A scenario, run to its end. Raises BadInput, HarnessError; KeyboardInterrupt when the user ended it."""
     options = dict(requested.options)
     name, on = str(options["scenario"]), str(options.get("on", "processes"))
-    scenario = read(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
+    scenario = read_scenario(name, on=on, nodes=options.get("nodes"), defect=options.get("defect"))
     told = options_for(
         name, scenario, seed=options.get("seed"), results=results, record=options.get("record"),
         nodes=options.get("nodes"), on=on, release=options.get("zookeeper"),

@@ -56,7 +56,7 @@ class Lane:
     def __init__(self, client: ClientCore, agenda: Agenda) -> None:
         self.client = client
         self.agenda = agenda
-        self.held = False  # the next operation was due and had to wait for a fault
+        self.delayed_by_fault = False  # the next operation was due and had to wait for a fault
 
     def has_room(self, window: int) -> bool:
         """Whether another operation could leave now, with so many in flight at most."""
@@ -73,7 +73,7 @@ class OpenLoop:
     def __init__(self, load: LoadParameters, seed: int, ledger: OperationLog, clients: Sequence[ClientCore]) -> None:
         self.lanes = [Lane(client, Agenda(load, seed, number)) for number, client in enumerate(clients, 1)]
         self.begun = self.stopping = False
-        self.taken: Mapping[str, Sequence[int]] = {}
+        self.effective_faults: Mapping[str, Sequence[int]] = {}
         self.answered: frozenset[str] = frozenset()
         self._load = load
         self._ledger = ledger
@@ -93,13 +93,13 @@ class OpenLoop:
             return self._make_keys(lane, now)
         due = self._next_due(lane)
         while due is not None and due <= now:
-            if lane.agenda.held(self.taken):
-                lane.held = True
+            if lane.agenda.waits_for_fault(self.effective_faults):
+                lane.delayed_by_fault = True
                 return None  # until it hears of the fault
             self._head(lane, now)
             if not lane.has_room(self._load.max_outstanding):
                 break
-            self._submit(lane, now, now if lane.held else due)
+            self._submit(lane, now, now if lane.delayed_by_fault else due)
             due = self._next_due(lane)
         return due if due is not None and due > now else None
 
@@ -108,7 +108,7 @@ class OpenLoop:
         asked = lane.agenda.upcoming
         if asked is None or not isinstance(asked.node, str):
             return
-        nodes = nodes_named(asked.node, self.taken)
+        nodes = nodes_named(asked.node, self.effective_faults)
         if nodes and lane.client.node not in nodes:
             lane.client.move(nodes[0], now)
 
@@ -160,12 +160,12 @@ class OpenLoop:
         self._invoke(lane, Create(key_path(key), self._draw.payload()), now, now, known)
 
     def _submit(self, lane: Lane, now: int, due: int) -> None:
-        request, asked = lane.agenda.take()
+        request, asked = lane.agenda.next_operation()
         if asked.anew:
             lane.client.begin_anew(lane.client.number + len(self.lanes), now)
         if isinstance(asked.node, int) and asked.node != lane.client.node:
             lane.client.move(asked.node, now)
-        lane.held = False
+        lane.delayed_by_fault = False
 
         def known(operation: Operation, outcome: Outcome) -> None:
             lane.agenda.learn(request, outcome)

@@ -295,12 +295,12 @@ class Agenda:
         """The next operation, if it is written down."""
         return self._written[self.sent] if self.sent < len(self._written) else None
 
-    def held(self, taken: Container[str]) -> bool:
+    def waits_for_fault(self, taken: Container[str]) -> bool:
         """Whether the next operation is put off, although it is due: a fault that it needs is not one of those that have
         `taken` effect."""
         return self.upcoming is not None and any(name not in taken for name in self.upcoming.needs)
 
-    def take(self) -> tuple[Request, Operation]:
+    def next_operation(self) -> tuple[Request, Operation]:
         """The operation that is next, which is thereby sent: the request, and what else is to be done for it."""
         asked = self._written[self.sent] if self._load.operations else self._draw.choose()
         self.sent += 1
@@ -311,7 +311,7 @@ class Agenda:
         self._draw.learn(request, outcome)
 
 
-def written_out(load: LoadParameters, seed: int, seconds: float) -> tuple[Operation, ...]:
+def written_operations(load: LoadParameters, seed: int, seconds: float) -> tuple[Operation, ...]:
     """What a drawn load asks for within so long, as operations to write down; its times to a microsecond."""
     found = []
     for number in range(1, load.clients + 1):

@@ -29,7 +29,7 @@ class ThreadedLoad:
 
     def __init__(self) -> None:
         self.answered: frozenset[str] = frozenset()  # the names of operations that are
-        self._taken: Mapping[str, Sequence[int]] = {}
+        self._effective_faults: Mapping[str, Sequence[int]] = {}
         self._begun = threading.Event()
         self._stopping = threading.Event()
         self._error: Exception | None = None
@@ -42,7 +42,7 @@ class ThreadedLoad:
 
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
         """These faults have taken effect, on these nodes, and what awaits them may go."""
-        self._taken = faults
+        self._effective_faults = faults
 
     def _raise(self) -> None:
         if self._error is not None:
@@ -75,7 +75,7 @@ class LoadThread(ThreadedLoad, ABC):
         """Begin, with the setup."""
         self._thread.start()
 
-    def held(self, paths: Sequence[str]) -> StateByNode:
+    def read_state(self, paths: Sequence[str]) -> StateByNode:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
         found: StateByNode = {}
         for node, address in sorted(self._addresses.items()):
@@ -115,7 +115,7 @@ class LoadThread(ThreadedLoad, ABC):
 
     def _round(self, loop: OpenLoop, clients: list[PolledClient], poller: zmq.Poller) -> None:
         """Send what is due, take what came, sleep until something is due or comes."""
-        loop.taken = self._taken
+        loop.effective_faults = self._effective_faults
         now = time.monotonic_ns()
         dues = [loop.submit_due(lane, now) for lane in loop.lanes]
         self.answered = loop.answered

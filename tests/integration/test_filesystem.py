@@ -320,7 +320,7 @@ def test_zab_clean_unmounts_what_was_killed_with_who_held_it(tmp_path: Path, mon
                     process.kill()
             os.kill(dead.pid, signal.SIGKILL)
             assert wait_until(lambda: mounts.is_dead(dead.folder), SECONDS)
-            assert stale_files.remove(tmp_path) == [dead.folder]
+            assert stale_files.remove_stale_files(tmp_path) == [dead.folder]
             assert mounts.below(tmp_path) == [alive.folder]
 
 

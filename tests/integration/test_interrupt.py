@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from zab_chaos.harness.explore.workers import Workers
-from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, held_back, stoppable
+from zab_chaos.harness.machine.interrupt import SIGNALS, Forced, Interrupt, Stopped, deferred_signals, stoppable
 from zab_chaos.harness.machine.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_whoever_was_asked_and_goes_on_waiting_is_stopped() -> None:
 
 def test_nobody_is_stopped_who_was_not_asked() -> None:
     with Interrupt(grace=0.001) as interrupt:
-        interrupt.insist()
+        interrupt.restart_grace()
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 or signal.getitimer(signal.ITIMER_REAL)[0] > 1
 
 
@@ -127,7 +127,7 @@ def test_a_signal_waits_while_it_is_held_back() -> None:
 
     def interrupted() -> None:
         with stoppable():
-            with held_back():
+            with deferred_signals():
                 os.kill(os.getpid(), signal.SIGTERM)
                 seen.append("through")
             seen.append("never")

@@ -12,7 +12,7 @@ import pytest
 from tests.corpus.build import CASES
 from zab_chaos.harness.report.progress import Quiet
 from zab_chaos.harness.runs.judgement import judge as judge_with_replay
-from zab_chaos.harness.runs.options import options_for, read
+from zab_chaos.harness.runs.options import options_for, read_scenario
 from zab_chaos.harness.runs.run import run
 from zab_chaos.model.oracle.oracle import judge
 from zab_chaos.model.verdict import Verdict
@@ -48,7 +48,7 @@ def test_the_whole_corpus_in_one_call(spark: Any, corpus: Path, tmp_path: Path) 
 
 def simulated(name: str, results: Path, defect: str | None = None) -> Path:
     """A scenario in the simulated world: a defect's as it is, of the others the first seconds."""
-    scenario = read(name, on="sim", nodes=None, defect=defect)
+    scenario = read_scenario(name, on="sim", nodes=None, defect=defect)
     if defect is None:
         faults = tuple(fault for fault in scenario.faults if fault.at < SECONDS - 1)
         scenario = replace(scenario, duration=SECONDS, faults=faults)

@@ -11,7 +11,7 @@ import pytest
 
 from zab_chaos.faults.cluster import Cluster, ClusterError
 from zab_chaos.harness.backends.ensemble_state import disagreement, statuses
-from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes
+from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, NodeAddresses, Processes
 from zab_chaos.harness.machine.ports import free_ports, release_ports
 from zab_chaos.harness.machine.waiting import wait_until
 from zab_chaos.harness.results import run_folder
@@ -33,7 +33,7 @@ def build(tmp_path: Path) -> Iterator[Callable[[int], Processes]]:
         ports = free_ports(3 * nodes)
         taken.extend(ports)
         own = {
-            node: Addresses(*(f"127.0.0.1:{port}" for port in ports[3 * node - 3 : 3 * node]))
+            node: NodeAddresses(*(f"127.0.0.1:{port}" for port in ports[3 * node - 3 : 3 * node]))
             for node in range(1, nodes + 1)
         }
         links = {(a, b): own[b].listen for a in own for b in own if a != b}
@@ -67,7 +67,7 @@ def test_an_ensemble_forms_loses_its_leader_and_comes_together_again(build: Call
     assert not psutil.pid_exists(pid)
     assert cluster.pid(first) is None
     assert wait_until(lambda: cluster.leader() not in (None, first), SECONDS)
-    assert cluster.ended() == []  # what we killed did not end by itself
+    assert cluster.take_unexpected_ends() == []  # what we killed did not end by itself
     cluster.start(first)
     assert wait_until(lambda: disagreement(statuses(cluster), cluster.nodes) is None, SECONDS)
     status = cluster.status(first)
@@ -96,7 +96,7 @@ def test_a_node_with_the_digests_of_before_is_refused_and_ends_nobody(build: Cal
     assert status is not None
     assert status.delivered == (0, 0)
     assert not status.established
-    assert cluster.ended() == []
+    assert cluster.take_unexpected_ends() == []
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_wakes(build: Callable[[int], Processes]) -> None:
@@ -135,9 +135,9 @@ def test_a_node_that_dies_of_a_command_has_taken_it_and_is_told_apart(build: Cal
     cluster.start(1)
     cluster.control(1, "power-cut", variant="torn", seed=1, within_ms=1)
     assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
-    (ended,) = cluster.ended()
+    (ended,) = cluster.take_unexpected_ends()
     assert (ended.node, ended.life, ended.code, ended.armed) == (1, 1, -signal.SIGKILL, True)
-    assert cluster.ended() == []  # told once
+    assert cluster.take_unexpected_ends() == []  # told once
     with pytest.raises(ClusterError, match="node 1 is not up"):
         cluster.control(1, "disarm")
 
@@ -147,10 +147,10 @@ def test_an_end_is_told_also_if_nobody_asked_before_the_next_life_began(build: C
     cluster.start(1, crash_at="before-sync:ANY")
     assert cluster.wait_exit(1, SECONDS) == -signal.SIGKILL
     cluster.start(1)
-    assert [(one.life, one.code, one.armed) for one in cluster.ended()] == [(1, -signal.SIGKILL, True)]
+    assert [(one.life, one.code, one.armed) for one in cluster.take_unexpected_ends()] == [(1, -signal.SIGKILL, True)]
     cluster.kill(1)
     cluster.start(1)
-    assert cluster.ended() == []
+    assert cluster.take_unexpected_ends() == []
 
 
 def test_a_command_that_is_refused_is_an_error_with_the_nodes_words(build: Callable[[int], Processes]) -> None:
@@ -170,7 +170,7 @@ def test_a_node_whose_address_is_taken_ends_and_says_so(build: Callable[[int], P
         other.bind((host, int(port)))
         other.listen()
         cluster.start(1)
-    (ended,) = cluster.ended()
+    (ended,) = cluster.take_unexpected_ends()
     assert ended.code == 75
     assert "its address is in use" in str(ended)
     assert cluster.client_address(1) in cluster.last_words(1)

@@ -45,7 +45,7 @@ class Load3:
         while (
             (due := agenda.due_ns) is not None and due < time.monotonic_ns() - self._begun and client.outstanding < 20
         ):
-            request, asked = agenda.take()
+            request, asked = agenda.next_operation()
             if isinstance(asked.node, int):
                 client.move(asked.node)
             recorded.submit(request, lambda outcome, request=request: agenda.learn(request, outcome))

@@ -57,13 +57,13 @@ class Containers(ZabCluster):
             silence_ms=SILENCE_MS,
         )
 
-    def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+    def _do_to_all(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
         """At once: what the engine is asked takes it a while."""
         if items:
             with ThreadPoolExecutor(len(items)) as pool:
                 list(pool.map(call, items))
 
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._discard(node)
         own = self._plan.addresses[node]
         ports = {CLIENT: _port(own.client), CONTROL: _port(own.control)}
@@ -144,7 +144,7 @@ class Containers(ZabCluster):
         return int(stats["cpu_stats"]["throttling_data"]["throttled_periods"])
 
     def _container(self, node: int) -> ContainerLife:
-        self._up(node)
+        self._running_life(node)
         return self._containers[node]
 
     def process_state(self, pid: int | None) -> str | None:

@@ -10,7 +10,7 @@ from zab_chaos.harness.backends.containers.ensemble import LISTEN, ContainerHost
 from zab_chaos.harness.backends.containers.heartbeat import Heartbeat
 from zab_chaos.harness.backends.containers.resources import EngineResources
 from zab_chaos.harness.backends.processes.deployment import HOST
-from zab_chaos.harness.backends.processes.ensemble import Addresses
+from zab_chaos.harness.backends.processes.ensemble import NodeAddresses
 from zab_chaos.harness.backends.processes.zab_deployment import ZabDeployment
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.server import ToxiproxyError
@@ -41,7 +41,7 @@ class ContainerStage(ZabDeployment):
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(2 * len(nodes) + 1, stack)
         addresses = {
-            n: Addresses(
+            n: NodeAddresses(
                 f"{resources.address(f'node-{n}')}:{LISTEN}", *(f"{HOST}:{p}" for p in ports[2 * n - 2 : 2 * n])
             )
             for n in nodes

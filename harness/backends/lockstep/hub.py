@@ -46,7 +46,7 @@ class Hub(Generic[Answered]):
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         keys.server(self._socket)
         self.address = f"127.0.0.1:{self._socket.bind_to_random_port('tcp://127.0.0.1')}"
-        self._there: dict[bytes, bytes] = {}  # what came while another was waited for
+        self._arrived: dict[bytes, bytes] = {}  # what came while another was waited for
         self.broken = False  # a process was out of step
 
     def ask(self, process: RemoteProcess, request: Any) -> Answered:
@@ -58,26 +58,26 @@ class Hub(Generic[Answered]):
                 lambda: process.code is not None, END_SECONDS
             )  # its sockets close before its status is there
             words = f"ended unasked with status {process.code}" if gone else f"cannot be asked: {error}"
-            raise self.trouble(process, words) from None
-        return self.hear(process)
+            raise self.out_of_step(process, words) from None
+        return self.receive(process)
 
-    def hear(self, process: RemoteProcess) -> Answered:
+    def receive(self, process: RemoteProcess) -> Answered:
         """The next that the process says. Raises OutOfStep."""
         name, deadline = name_of(process).encode(), time.monotonic() + ANSWER_SECONDS
-        while name not in self._there:
+        while name not in self._arrived:
             if self._socket.poll(LOOK_MS):
                 other, data = self._socket.recv_multipart()
-                self._there[other] = data
+                self._arrived[other] = data
             elif process.code is not None:
-                raise self.trouble(process, f"ended unasked with status {process.code}")
+                raise self.out_of_step(process, f"ended unasked with status {process.code}")
             elif time.monotonic() > deadline:
-                raise self.trouble(process, f"did not answer within {ANSWER_SECONDS:g} s")
+                raise self.out_of_step(process, f"did not answer within {ANSWER_SECONDS:g} s")
         try:
-            return self._decode(self._there.pop(name))
+            return self._decode(self._arrived.pop(name))
         except msgspec.DecodeError as error:
-            raise self.trouble(process, f"gave an answer that is none: {error}") from None
+            raise self.out_of_step(process, f"gave an answer that is none: {error}") from None
 
-    def trouble(self, process: RemoteProcess, what: str) -> OutOfStep:
+    def out_of_step(self, process: RemoteProcess, what: str) -> OutOfStep:
         """The error to raise when a process did not do as it was told."""
         self.broken = True
         words = process.last_words()

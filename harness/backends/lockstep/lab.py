@@ -68,7 +68,7 @@ class RemoteLabNode:
 
     def _ask(self, request: wire.Request) -> wire.Answer:
         if not self._greeted:
-            self._hub.hear(self)  # it is there
+            self._hub.receive(self)  # it is there
             self._greeted = True
         answer = self._hub.ask(self, request)
         self.role, self.synced, self._state = answer.role, answer.synced, answer.state

@@ -5,7 +5,7 @@ import sys
 import msgspec
 
 from zab_chaos.harness.backends.lockstep import lab_wire as wire
-from zab_chaos.harness.machine.die_with_parent import tie
+from zab_chaos.harness.machine.die_with_parent import die_with_parent
 from zab_chaos.model.lab.messages import Role
 from zab_chaos.model.lab.node import LabNode, Outgoing
 from zab_chaos.node.lockstep.line import Alone, Line
@@ -13,7 +13,7 @@ from zab_chaos.node.net.keys import Keys
 
 
 def main(arguments: list[str]) -> None:
-    tie(int(arguments[1]))
+    die_with_parent(int(arguments[1]))
     given = msgspec.json.decode(sys.stdin.buffer.readline(), type=wire.Given)
     keys = Keys(given.public.encode(), given.secret.encode())
     line = Line(f"{given.id}-1", keys, given.address, wire.decode_request, tied=True)

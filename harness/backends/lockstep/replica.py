@@ -100,7 +100,7 @@ class RemoteReplica:
         try:
             frame.parse(effect.frame, self._cluster, effect.peer, self._limit)
         except frame.BadFrame as error:
-            raise self._server.hub.trouble(self._server.process, f"sent what is no frame: {error.reason}") from None
+            raise self._server.hub.out_of_step(self._server.process, f"sent what is no frame: {error.reason}") from None
         payload: Any = msgspec.Raw(effect.frame[frame.HEADER_BYTES :])  # it encodes as the messages would
         self._server.channels.send(effect.peer, payload)
 

@@ -44,7 +44,7 @@ class LockstepServer(SimServer):
 
     def recover(self) -> None:
         """Let the process begin."""
-        self.hub.hear(self.process)  # it is there
+        self.hub.receive(self.process)  # it is there
         self.replica = RemoteReplica(self)
         self.commands = self.crash = RemoteCommands(self, self.replica)
         self.replica.boot()
@@ -78,10 +78,10 @@ class LockstepServer(SimServer):
         """What the world says comes to pass. Raises OutOfStep if it does not."""
         status = self.process.kill() if code == KILLED else self.process.wait(END_SECONDS)
         if status is None:
-            raise self.hub.trouble(self.process, "does not end, although it has said so")
+            raise self.hub.out_of_step(self.process, "does not end, although it has said so")
         self.process.release()
         if status != code:
-            raise self.hub.trouble(self.process, f"ended with status {status} where the world has {code}")
+            raise self.hub.out_of_step(self.process, f"ended with status {status} where the world has {code}")
 
 
 class LockstepNode(SimNode):

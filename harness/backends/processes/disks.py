@@ -65,7 +65,7 @@ class Disks:
         """What it has counted (`zab_chaos.faults.filesystem.power.Counts`), and what is wrong with it."""
         return self._mounts[node].state()
 
-    def obey(self, node: int, pid: int | None, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def command(self, node: int, pid: int | None, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Do what a fault asks for; the state afterwards, and how often it was told so. `pid`: of the node's process.
 
         What is wrong with the disk outlives the node's lives.
@@ -87,13 +87,13 @@ class Disks:
         for mount in self._mounts.values():
             mount.command("sync_all")
 
-    def begin(self, node: int) -> None:
+    def begin_life(self, node: int) -> None:
         """A process is about to run on it."""
-        self.rest(node)
+        self.end_life(node)
         self._mounts[node].command("begin")
         self._keeps.discard(node)
 
-    def rest(self, node: int) -> None:
+    def end_life(self, node: int) -> None:
         """Its process is gone: what is done to its files from here on is durable."""
         if self._with_process and node not in self._keeps:
             self.cut(node)

@@ -26,7 +26,7 @@ DEADLY = ("arm", "power-cut")  # commands after which a node that dies of SIGKIL
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class NodeAddresses:
     """Where one node listens, `host:port` each."""
 
     listen: str
@@ -39,7 +39,7 @@ class ClusterPlan:
     """What the ensemble is built of. `links[i, j]` is where i connects to reach j: j's proxy for i, or j itself."""
 
     cluster: str
-    addresses: dict[int, Addresses]
+    addresses: dict[int, NodeAddresses]
     links: dict[tuple[int, int], str]
     keys: KeyFiles
     faithful: bool = True
@@ -107,7 +107,7 @@ class ZabCluster(ProcessCluster):
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         if command in DEADLY and self.alive(node):
             self._lives[node].crash_at = command
-        answer = self._tell_disk(node, command, arguments)
+        answer = self._command_disk(node, command, arguments)
         if answer is not None:
             return answer
         if not self.alive(node):
@@ -140,5 +140,5 @@ class Processes(ZabCluster):
     def _node_config(self, node: int) -> NodeConfig:
         return msgspec.structs.replace(super()._node_config(node), parent=os.getpid())
 
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         return spawn(node, number, self._config(node), log, bootstrap=number == 1, crash_at=crash_at)

@@ -21,7 +21,7 @@ import psutil
 import zab_chaos
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.harness.machine.waiting import wait_until
-from zab_chaos.harness.results.run_folder import private, write_whole
+from zab_chaos.harness.results.run_folder import private, write_atomically
 from zab_chaos.node.config import NodeConfig
 
 KILL_SECONDS = 10.0  # a SIGKILLed process that is still there after this is stuck in the kernel
@@ -85,7 +85,7 @@ class Life(ABC):
         self.release()
         return status
 
-    def ask(self) -> None:
+    def ask_to_end(self) -> None:
         """Ask it to end by itself: sent SIGTERM, and released; a paused one is woken first. Once is enough."""
         if self.ending:
             return
@@ -98,7 +98,7 @@ class Life(ABC):
 
     def end(self, seconds: float) -> int:
         """Ask, and kill it if it is still there after `seconds`. Returns the exit status."""
-        self.ask()
+        self.ask_to_end()
         status = self.wait(seconds)
         return self.kill() if status is None else status
 
@@ -163,7 +163,7 @@ class ProcessLife(Life):
 
 def write_config(path: Path, config: NodeConfig) -> None:
     """Write what a node's process is told, so that people can read it, too."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(config)).decode() + "\n")
 
 
 def spawn(

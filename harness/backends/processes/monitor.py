@@ -36,7 +36,7 @@ class RunMonitor(BackgroundThread):
         while not over:
             over = self._over.wait(self._display.period)  # and one last look when it is over
             try:
-                for ended in self._cluster.ended():
+                for ended in self._cluster.take_unexpected_ends():
                     self._report(ended)
                 if self._display.wants_updates and not over:
                     self._display.update(self._now())

@@ -66,8 +66,8 @@ class ProcessCluster(ABC):
         self._disks = disks
         self._lives: dict[int, Life] = {}
         self._reported: set[tuple[int, int]] = set()
-        self._unasked: list[UnexpectedEnd] = []  # nodes that ended without being told to, until somebody asks
-        self._one_asks = Lock()
+        self._unexpected_ends: list[UnexpectedEnd] = []  # nodes that ended without being told to, until somebody asks
+        self._ends_lock = Lock()
 
     @abstractmethod
     def status(self, node: int, timeout: float = 2.0) -> Status | None: ...
@@ -76,7 +76,7 @@ class ProcessCluster(ABC):
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         """Start the node's life of this number."""
 
     # What is
@@ -96,22 +96,22 @@ class ProcessCluster(ABC):
     def leader(self) -> int | None:
         return cluster.leader_of(cluster.statuses(self), len(self.nodes))
 
-    def ended(self) -> list[UnexpectedEnd]:
+    def take_unexpected_ends(self) -> list[UnexpectedEnd]:
         """Nodes that ended without being told to, since this was last asked, whether or not they are up again."""
         for life in self._lives.copy().values():
             self._note_end(life)
-        with self._one_asks:
-            found, self._unasked = self._unasked, []
+        with self._ends_lock:
+            found, self._unexpected_ends = self._unexpected_ends, []
         return found
 
     def _note_end(self, life: Life) -> None:
-        with self._one_asks:
+        with self._ends_lock:
             code = life.code
             if code is None or life.ending or (life.node, life.life) in self._reported:
                 return
             self._reported.add((life.node, life.life))
             armed = life.crash_at is not None and code == self.crashed
-            self._unasked.append(UnexpectedEnd(life.node, life.life, code, armed))
+            self._unexpected_ends.append(UnexpectedEnd(life.node, life.life, code, armed))
         life.release()
 
     def last_words(self, node: int) -> str:
@@ -124,7 +124,7 @@ class ProcessCluster(ABC):
 
     def disk_folder(self, node: int) -> str:
         if self._disks is not None and not self.alive(node):
-            self._disks.rest(node)
+            self._disks.end_life(node)
         return str(self._data(node))
 
     def disk_state(self, node: int) -> dict[str, Any] | None:
@@ -138,12 +138,12 @@ class ProcessCluster(ABC):
     def start(self, node: int, crash_at: str | None = None) -> None:
         """Start the node's next life and wait until it answers, or has ended by itself (which `ended` then reports)."""
         self._spawn(node, crash_at)
-        self._await([node])
+        self._await_answers([node])
 
     def start_all(self, nodes: Sequence[int]) -> None:
         """Start several at once: interpreters take their time, and more than one core has it."""
-        self._together(lambda node: self._spawn(node, None), nodes)
-        self._await(nodes)
+        self._do_to_all(lambda node: self._spawn(node, None), nodes)
+        self._await_answers(nodes)
 
     def _spawn(self, node: int, crash_at: str | None) -> None:
         last = self._lives.get(node)
@@ -155,10 +155,10 @@ class ProcessCluster(ABC):
         number = 1 if last is None else last.life + 1
         log = self.log(node, number)
         if self._disks is not None:
-            self._disks.begin(node)
-        self._lives[node] = self._begin(node, number, crash_at, log)
+            self._disks.begin_life(node)
+        self._lives[node] = self._start_life(node, number, crash_at, log)
 
-    def _await(self, nodes: Sequence[int]) -> None:
+    def _await_answers(self, nodes: Sequence[int]) -> None:
         def settled(node: int) -> bool:
             return not self.alive(node) or self.status(node, ANSWER_SECONDS) is not None
 
@@ -177,9 +177,9 @@ class ProcessCluster(ABC):
         """The signals first, then the waiting: for the nodes it is one instant. One that is gone keeps its status."""
         missing = [node for node in nodes if node not in self._lives]
         if missing:
-            raise ClusterError(f"{cluster.names(missing)} cannot be killed: never started")
+            raise ClusterError(f"{cluster.node_names(missing)} cannot be killed: never started")
         lives = [self._lives[node] for node in nodes]
-        self._together(_strike, lives)
+        self._do_to_all(_send_sigkill, lives)
         return {life.node: life.kill() for life in lives}
 
     def cut_power(self, nodes: Sequence[int]) -> dict[int, int]:
@@ -191,36 +191,36 @@ class ProcessCluster(ABC):
                 self._disks.cut(node)
         return statuses
 
-    def _tell_disk(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    def _command_disk(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         """What a command of a node's disk is answered by the file system under it; None if there is none, or it is another
         command."""
         if self._disks is None or command not in COMMANDS:
             return None
-        return self._disks.obey(node, self.pid(node), command, arguments)
+        return self._disks.command(node, self.pid(node), command, arguments)
 
-    def _tell_disk_below(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    def _command_disk_only(self, node: int, command: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         """The same of a node that knows nothing of its disk. Raises ClusterError if the command takes a file system of ours and
         there is none."""
         if command == "power-cut" and self.alive(node):
             self._lives[node].ending = True
-        answer = self._tell_disk(node, command, arguments)
+        answer = self._command_disk(node, command, arguments)
         if answer is None and command in COMMANDS:
             raise ClusterError(f'{command} needs [scenario] disk = "fuse" when it is not in the scenario itself')
         return answer
 
-    def _together(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
+    def _do_to_all(self, call: Callable[[_T], None], items: Sequence[_T]) -> None:
         """Do it to each, as much at one instant as can be."""
         for item in items:
             call(item)
 
     def pause(self, node: int) -> None:
-        self._up(node).pause()
+        self._running_life(node).pause()
 
     def resume(self, node: int) -> None:
-        self._up(node).resume()
+        self._running_life(node).resume()
 
     def stop(self, node: int) -> int:
-        return self._up(node).end(STOP_SECONDS)
+        return self._running_life(node).end(STOP_SECONDS)
 
     def wait_exit(self, node: int, timeout: float) -> int | None:
         life = self._lives.get(node)
@@ -244,19 +244,19 @@ class ProcessCluster(ABC):
     def close(self, ask: bool = True) -> list[int]:
         """End all nodes: all are asked at once, or killed at once. Returns those that were asked and killed."""
         up = [life for life in self._lives.values() if life.alive]
-        self._together(Life.ask if ask else _strike, up)
+        self._do_to_all(Life.ask_to_end if ask else _send_sigkill, up)
         deadline = time.monotonic() + STOP_SECONDS
         exits = {life.node: life.end(max(0.0, deadline - time.monotonic())) for life in up}
         for life in self._lives.values():
             life.release()
         return [node for node, status in exits.items() if status == -signal.SIGKILL and ask]
 
-    def _up(self, node: int) -> Life:
+    def _running_life(self, node: int) -> Life:
         life = self._lives.get(node)
         if life is None or not life.alive:
             raise ClusterError(f"node {node} is not up")
         return life
 
 
-def _strike(life: Life) -> None:
+def _send_sigkill(life: Life) -> None:
     life.signal(signal.SIGKILL)

@@ -17,7 +17,7 @@ from zab_chaos.node.net import keys
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold a file's lock: it belongs to a run that goes on."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -27,7 +27,7 @@ def held(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether somebody holds that lock."""
     with suppress(OSError), _trying(path) as free:
         return not free
@@ -53,7 +53,7 @@ def _lock(descriptor: int) -> bool:
         return False
 
 
-def remove(results: Path) -> list[Path]:
+def remove_stale_files(results: Path) -> list[Path]:
     """Remove what nobody holds: key files and mounts of runs below `results`, and port locks; what was removed."""
     unmounted = _unmount(results)  # first: whoever looks into them fails
     names = {path.name for path in keys.files_in(results)}

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
-from zab_chaos.harness.backends.processes.ensemble import Addresses, ClusterPlan, Processes, ZabCluster
-from zab_chaos.harness.backends.processes.stale_files import held
+from zab_chaos.harness.backends.processes.ensemble import ClusterPlan, NodeAddresses, Processes, ZabCluster
+from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.client.client import Client
 from zab_chaos.harness.client.transport import SocketLine
 from zab_chaos.harness.report.progress import Display, Quiet
@@ -51,7 +51,7 @@ class ZabDeployment(ProcessDeployment):
 
     def _build(self, stack: ExitStack) -> None:
         for path in keys.create_files(self.folder.file("config")):
-            stack.enter_context(held(path))
+            stack.enter_context(locked(path))
             stack.callback(path.unlink, missing_ok=True)  # nobody needs it any more, and it is a secret
         self.client_keys = keys.load(self._keys.clients)
         self._populate(stack)
@@ -60,11 +60,13 @@ class ZabDeployment(ProcessDeployment):
         """Everything but the keys: `cluster`, `network`, `host`, `toxiproxy_version`."""
         nodes = range(1, self._scenario.nodes + 1)
         ports = self._ports(3 * len(nodes), stack)
-        addresses = {node: Addresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes}
+        addresses = {
+            node: NodeAddresses(*(f"{HOST}:{port}" for port in ports[3 * node - 3 : 3 * node])) for node in nodes
+        }
         links = self._proxies({node: own.listen for node, own in addresses.items()}, stack)
         self.cluster = Processes(self.folder, self._plan(addresses, links), self._own_disks("folder", stack))
 
-    def _plan(self, addresses: dict[int, Addresses], links: dict[tuple[int, int], str]) -> ClusterPlan:
+    def _plan(self, addresses: dict[int, NodeAddresses], links: dict[tuple[int, int], str]) -> ClusterPlan:
         scenario = self._scenario
         return ClusterPlan(
             cluster=self.folder.name,

@@ -57,10 +57,10 @@ class SimDeployment(Deployment):
         self.outcomes = OutcomeCounts()
         self._scenario = scenario
         timing = scenario.timing
-        self.noticed = timing.timeout_ms / 1000
+        self.settle_seconds = timing.timeout_ms / 1000
         if not self.world.chance.loses_frames:  # else something may happen at any time
             # Longer than anything that a node waits for.
-            self.watched = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
+            self.quiet_seconds = (timing.sync_timeout_ms + timing.timeout_ms) / 1000
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         late = self.cluster.close(ask=kind is None or not issubclass(kind, Forced | Stopped))
@@ -86,7 +86,7 @@ class SimDeployment(Deployment):
         verdict = self.records.judge(ev.Run(nodes=self._scenario.nodes, outcome=outcome, expect=expect))
         return with_state(verdict, expect, self.records.state)
 
-    def keep(self) -> dict[str, Any]:
+    def keep_artifacts(self) -> dict[str, Any]:
         """The disks, and the canonical dump that is made of them; its sha256."""
         assert self.folder is not None
         self.cluster.export_disks(self.folder.file("data"))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.client.core import ClientCore, Operation
-from zab_chaos.harness.client.log import described, told
+from zab_chaos.harness.client.log import outcome_fields, request_fields
 from zab_chaos.harness.results.final_state import MILESTONE
 from zab_chaos.model import events as ev
 from zab_chaos.model.oracle.facts import CRASH_STATE
@@ -108,7 +108,7 @@ class SimRecords:
         self._later(self._invoke, client.number, client.node, operation, due)
 
     def _invoke(self, client: int, node: int, operation: Operation, due: int) -> None:
-        t, seq, asked = operation.submitted_ns, operation.seq, described(operation.request)
+        t, seq, asked = operation.submitted_ns, operation.seq, request_fields(operation.request)
         at = self._number("ops.jsonl")
         if self._folder is not None:
             self._keep(
@@ -130,7 +130,7 @@ class SimRecords:
         return str(outcome.__struct_config__.tag)
 
     def _complete(self, t: int, client: int, node: int, seq: int, outcome: Outcome) -> None:
-        fields = told(outcome)
+        fields = outcome_fields(outcome)
         at = self._number("ops.jsonl")
         if self._folder is not None:
             self._keep("ops.jsonl", {"type": "complete", "t": t, "client": client, "seq": seq, "node": node, **fields})

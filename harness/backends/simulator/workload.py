@@ -63,10 +63,10 @@ class SimLoad:
 
     def took_effect(self, faults: Mapping[str, Sequence[int]]) -> None:
         """These faults have taken effect, on these nodes, and what awaits them may go."""
-        self._loop.taken = faults
+        self._loop.effective_faults = faults
         self._turn()
 
-    def held(self, paths: Sequence[str]) -> StateByNode:
+    def read_state(self, paths: Sequence[str]) -> StateByNode:
         """What each node holds now, asked by a client of its own. When the load has stopped."""
         return {
             machine.id: self._held_at(machine, number, paths) for number, machine in enumerate(self._machines, READERS)

@@ -13,7 +13,7 @@ from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import ClusterError, Status
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.backend import RunOptions
-from zab_chaos.harness.backends.ensemble_state import names
+from zab_chaos.harness.backends.ensemble_state import node_names
 from zab_chaos.harness.backends.processes.deployment import HOST, ProcessDeployment
 from zab_chaos.harness.backends.processes.disks import Disks
 from zab_chaos.harness.backends.processes.life import Life, ProcessLife, launch
@@ -66,12 +66,12 @@ class SystemCluster(ProcessCluster):
         return self._backend.leader(up)
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
-        answer = self._tell_disk_below(node, command, arguments)
+        answer = self._command_disk_only(node, command, arguments)
         if answer is None:
             raise ClusterError(f"node {node} takes no commands: {command} cannot be given to it")
         return answer
 
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         if crash_at is not None:
             raise ClusterError(f"node {node} has no crash points")
         place = self.places[node]
@@ -116,7 +116,7 @@ class SystemDeployment(ProcessDeployment):
         self._disks = self._own_disks("journal", stack, with_process=False)
         self.cluster = SystemCluster(self._backend, places, self.folder, self._defect, self._disks)
 
-    def born(self) -> None:
+    def on_established(self) -> None:
         """What its nodes have written at their first start is durable, as it is of all that stand for half a minute."""
         if self._disks is not None:
             self._disks.sync()
@@ -148,7 +148,7 @@ class SystemDeployment(ProcessDeployment):
         same. Then each of the workload's is written through some node, and they are read again."""
         silent = [node for node in self.cluster.nodes if self.cluster.status(node, 0.5) is None]
         if silent:
-            return f"no answer from {names(silent)}"
+            return f"no answer from {node_names(silent)}"
         why = self._difference()
         if why is None and self._unwritten:
             why = self._refused() or self._difference()
@@ -163,9 +163,9 @@ class SystemDeployment(ProcessDeployment):
             found = {node: answers[path] for node, answers in held.items() if path in answers}
             unread = [node for node, outcome in found.items() if not _says(outcome)]
             if unread:
-                return f"{path} can't be read through {names(unread)}: {found[unread[0]]}"
+                return f"{path} can't be read through {node_names(unread)}: {found[unread[0]]}"
             if len({_value(outcome) for outcome in found.values()}) > 1:
-                return f"{path} is not the same through {names(self.cluster.nodes)}"
+                return f"{path} is not the same through {node_names(self.cluster.nodes)}"
         return None
 
     def _refused(self) -> str | None:

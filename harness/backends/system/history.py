@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from zab_chaos.harness.backends.outcome_counts import OutcomeCounts
-from zab_chaos.harness.client.log import described, told
+from zab_chaos.harness.client.log import outcome_fields, request_fields
 from zab_chaos.node.tree.outcomes import Outcome
 from zab_chaos.node.tree.requests import Create, Request, Set
 
@@ -40,11 +40,11 @@ class History:
                 self._written[request.path] = None
         now = time.monotonic_ns()
         line = {"type": "invoke", "t": now, "due": now if due_ns is None else due_ns, "client": client, "seq": seq}
-        self._write(line | {"node": node} | described(request), "invoked")
+        self._write(line | {"node": node} | request_fields(request), "invoked")
 
     def complete(self, client: int, seq: int, node: int, outcome: Outcome) -> None:
         line = {"type": "complete", "t": time.monotonic_ns(), "client": client, "seq": seq, "node": node}
-        fields = {name: value for name, value in told(outcome).items() if name != "zxid"}  # it has none
+        fields = {name: value for name, value in outcome_fields(outcome).items() if name != "zxid"}  # it has none
         self._write(line | fields, fields["outcome"])
 
     def close(self) -> None:

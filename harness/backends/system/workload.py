@@ -58,7 +58,7 @@ class SystemLoad(ThreadedLoad):
         for thread in self._threads:
             thread.start()
 
-    def held(self, paths: Sequence[str]) -> StateByNode:
+    def read_state(self, paths: Sequence[str]) -> StateByNode:
         """Nobody can ask one node alone."""
         return {}
 
@@ -106,10 +106,10 @@ class SystemLoad(ThreadedLoad):
             due = agenda.due_ns
             if due is None or not self._until(self._start_ns + due):
                 return
-            while agenda.held(self._taken) and not self._stopping.is_set():
+            while agenda.waits_for_fault(self._effective_faults) and not self._stopping.is_set():
                 self._stopping.wait(NAP_SECONDS)
-            request, asked = agenda.take()
-            nodes = nodes_named(asked.node, self._taken)
+            request, asked = agenda.next_operation()
+            nodes = nodes_named(asked.node, self._effective_faults)
             if nodes:
                 line.move(nodes[0])
             if drawn:

@@ -40,7 +40,7 @@ def fetch(target: Path, release: str = RELEASE) -> Path:
     for doing, way in _ways(release):
         try:
             with _progress(doing):
-                cache.put(target, partial(_executable, way))
+                cache.store(target, partial(_executable, way))
             return target
         except (OSError, _FailedError) as error:  # requests' errors are OSErrors
             if not isinstance(error, requests.ConnectionError):  # of these the remedy says all

@@ -145,7 +145,7 @@ class Servers(ProcessCluster):
 
     # What is done to it
 
-    def _begin(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
+    def _start_life(self, node: int, number: int, crash_at: str | None, log: Path) -> Life:
         self._past.settle(node)
         try:
             self._meter.begin(node)
@@ -157,8 +157,8 @@ class Servers(ProcessCluster):
         self._past.begin(PastLife(node=node, life=number, began=began, ended=began, before=disk, after=disk))
         return life
 
-    def _await(self, nodes: Sequence[int]) -> None:
-        super()._await(nodes)
+    def _await_answers(self, nodes: Sequence[int]) -> None:
+        super()._await_answers(nodes)
         for node in nodes:
             self._keep_private(node)
 
@@ -178,12 +178,12 @@ class Servers(ProcessCluster):
 
     def control(self, node: int, command: str, **arguments: Any) -> dict[str, Any]:
         """Commands of the disk; and `arm` and `disarm` a point."""
-        answer = self._tell_disk_below(node, command, arguments)
+        answer = self._command_disk_only(node, command, arguments)
         if answer is not None:
             return answer
         if command not in ("arm", "disarm"):
             raise ClusterError(f"a ZooKeeper server has no control port: {command} cannot be given to server {node}")
-        point, armed = arguments["point"], self._armed[node, self._up(node).life]
+        point, armed = arguments["point"], self._armed[node, self._running_life(node).life]
         port = self._plan.ports[node].agent
         if command == "arm":
             action = arguments["action"]

@@ -110,7 +110,7 @@ def _into(target: Path, what: str, fill: Callable[[Path], None]) -> None:
         return folder
 
     try:
-        cache.put(target, filled)
+        cache.store(target, filled)
     except (MavenError, OSError) as error:
         raise HarnessError(
             f"{what} could not be fetched: {error}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from zab_chaos.harness.backends.processes.stale_files import is_held
+from zab_chaos.harness.backends.processes.stale_files import is_locked
 from zab_chaos.harness.backends.zookeeper import sessions
 from zab_chaos.harness.backends.zookeeper.records import Evidence, Life, write_traces
 from zab_chaos.harness.backends.zookeeper.txnlog import Log, read_disk
@@ -32,7 +32,7 @@ def salvage(folder: RunFolder) -> str | None:
     disks = {node: folder.file("data", f"node-{node}") for node in nodes}
     if any(folder.file("trace").glob("*.jsonl")) or not all(disk.is_dir() for disk in disks.values()):
         return None
-    if is_held(progress_file(folder)) or any(_in_use(disk) for disk in disks.values()):
+    if is_locked(progress_file(folder)) or any(_in_use(disk) for disk in disks.values()):
         raise BadInput(f"{folder.path}: this run is still in progress, and is judged when it ends")
     operations = list(folder.lines("ops.jsonl", Invoke | Complete))
     times = [line["t"] for line in folder.lines("harness.jsonl")] + [operation.t for operation in operations]

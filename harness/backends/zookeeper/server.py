@@ -16,7 +16,7 @@ from zab_chaos.harness.backends.processes.life import ProcessLife, launch
 from zab_chaos.harness.backends.zookeeper import points
 from zab_chaos.harness.backends.zookeeper.releases import Release
 from zab_chaos.harness.machine import die_with_parent
-from zab_chaos.harness.results.run_folder import RunFolder, write_whole
+from zab_chaos.harness.results.run_folder import RunFolder, write_atomically
 
 HOST = "127.0.0.1"
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -88,8 +88,8 @@ class Server:
         self.data = folder.file("data", f"node-{node}")
         self._folder = folder
         self._plan = plan
-        write_whole(self._config, self._configuration())
-        write_whole(self._hosts, self._names())
+        write_atomically(self._config, self._configuration())
+        write_atomically(self._hosts, self._names())
 
     @property
     def client_address(self) -> str:
@@ -102,9 +102,9 @@ class Server:
     def spawn(self, life: int, crash_at: str | None, log: Path) -> ProcessLife:
         """Start it. It dies with this process, whatever ends it. Raises ClusterError."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.data / "myid", f"{self.node}\n")
+        write_atomically(self.data / "myid", f"{self.node}\n")
         if crash_at is not None:
-            write_whole(self._rule, points.rule(crash_at, "crash", self._plan.release.numbers))
+            write_atomically(self._rule, points.rule(crash_at, "crash", self._plan.release.numbers))
         process = launch(self.node, self._command(crash_at is not None), log, self.data, _environment())
         return ProcessLife(self.node, life, process, log, crash_at)
 

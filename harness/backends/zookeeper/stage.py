@@ -17,7 +17,7 @@ from zab_chaos.faults.network import NetworkError
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends import ensemble_state
 from zab_chaos.harness.backends.processes.deployment import ProcessDeployment
-from zab_chaos.harness.backends.processes.stale_files import held
+from zab_chaos.harness.backends.processes.stale_files import locked
 from zab_chaos.harness.backends.zookeeper import sessions, tree
 from zab_chaos.harness.backends.zookeeper.client import Client
 from zab_chaos.harness.backends.zookeeper.ensemble import Servers
@@ -75,7 +75,7 @@ class Stage(ProcessDeployment):
             raise HarnessError(f"the links between the servers could not be made: {error}") from error
         self._disks = self._own_disks(self._scenario.zookeeper.names, stack, with_process=False)
         self.cluster = Servers(self.folder, plan, self.meter, self._disks)
-        stack.enter_context(held(progress_file(self.folder)))
+        stack.enter_context(locked(progress_file(self.folder)))
         stack.callback(self._write_traces)
         self._sampler = stack.enter_context(Sampler(self.cluster))
 
@@ -103,7 +103,7 @@ class Stage(ProcessDeployment):
         serving = [it for it in answers.values() if it.established and it.leader in (leader, None)]
         return leader is not None and len(serving) == len(nodes)
 
-    def born(self) -> None:
+    def on_established(self) -> None:
         """A server syncs neither its first, empty snapshot nor, without one, starts again (docs/zookeeper.md). An ensemble
         that has stood for half a minute has it durable, whoever has written it down; so has this one, unless the scenario
         wants a new one."""
@@ -149,7 +149,7 @@ class Stage(ProcessDeployment):
         self._tree = max(trees.values(), key=lambda shown: shown.zxid)
         return None
 
-    def last_look(self) -> None:
+    def on_not_converged(self) -> None:
         """At the trees of those that serve, which nobody else has asked for them."""
         trees = {}
         for node, address in self.addresses.items():

@@ -4,7 +4,7 @@ import pytest
 
 from zab_chaos.harness.client.session import Done, Failed, Outcome, Unknown
 from zab_chaos.harness.errors import BadInput, Exit
-from zab_chaos.harness.live.requests import WORDS, answered, as_json, code, read, split
+from zab_chaos.harness.live.requests import VERBS, exit_code, outcome_json, outcome_text, parse_request, split_line
 from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, Exists, Get, Multi, Request, Set
 
 
@@ -26,14 +26,14 @@ from zab_chaos.node.tree.requests import ANY, Check, Children, Create, Delete, E
     ],
 )
 def test_a_sentence_is_a_request(line: str, request_said: Request) -> None:
-    assert read(split(line)) == request_said
+    assert parse_request(split_line(line)) == request_said
 
 
 def test_every_word_has_an_example_that_is_a_sentence() -> None:
-    for name, word in WORDS.items():
-        said = split(word.example.replace("[", "").replace("]", "").replace("N", "3"))
+    for name, word in VERBS.items():
+        said = split_line(word.example.replace("[", "").replace("]", "").replace("N", "3"))
         assert said[0] == name
-        read(said)
+        parse_request(said)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_every_word_has_an_example_that_is_a_sentence() -> None:
 )
 def test_what_is_no_sentence_is_told_with_an_example(line: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        read(split(line))
+        parse_request(split_line(line))
 
 
 def test_all_that_is_wrong_with_a_multi_is_told_at_once() -> None:
     with pytest.raises(BadInput) as error:
-        read(["multi", "get /a", "set /b", "create /c 1", "delete '/d"])
+        parse_request(["multi", "get /a", "set /b", "create /c 1", "delete '/d"])
     told = str(error.value)
     assert "step 1: get /a: a multi holds writes only" in told
     assert "step 2: set: the following arguments are required: data" in told
@@ -74,15 +74,15 @@ ANSWERS: list[tuple[Outcome, str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "words", "exit_code"), ANSWERS)
-def test_an_answer_in_words_and_as_an_exit_code(outcome: Outcome, words: str, exit_code: int) -> None:
-    assert answered(outcome) == words
-    assert code(outcome) == exit_code
+@pytest.mark.parametrize(("outcome", "words", "status"), ANSWERS)
+def test_an_answer_in_words_and_as_an_exit_code(outcome: Outcome, words: str, status: int) -> None:
+    assert outcome_text(outcome) == words
+    assert exit_code(outcome) == status
 
 
 def test_an_answer_for_programs() -> None:
-    assert as_json(Done(zxid=(2, 8), version=3, value=b"h\xff")) == {
+    assert outcome_json(Done(zxid=(2, 8), version=3, value=b"h\xff")) == {
         "outcome": "ok", "zxid": (2, 8), "version": 3, "value": "h\\xff",
     }  # fmt: skip
-    assert as_json(Failed("no node", "gone")) == {"outcome": "failed", "error": "no node", "words": "gone"}
-    assert as_json(Unknown("why")) == {"outcome": "unknown", "why": "why"}
+    assert outcome_json(Failed("no node", "gone")) == {"outcome": "failed", "error": "no node", "words": "gone"}
+    assert outcome_json(Unknown("why")) == {"outcome": "unknown", "why": "why"}

@@ -32,24 +32,29 @@ def desk(tmp_path: Path) -> Iterator[ControlServer]:
 
 
 def inject(desk: ControlServer, words: str) -> dict[str, Any]:
-    return desk.do("inject", {"fault": read(words.split())})
+    return desk.handle("inject", {"fault": read(words.split())})
 
 
 def test_a_fault_is_done_told_listed_and_healed(desk: ControlServer) -> None:
     assert "partition" in inject(desk, "partition shape=isolate target=node-1")["said"]
-    assert desk.do("faults", {})["faults"][0] | {"fault": ""} == {"number": 1, "fault": "", "nodes": [1], "over": False}
-    assert desk.broken()
-    assert desk.do("heal", {"number": 1})["said"].startswith("healed: ")
-    assert desk.do("faults", {})["faults"][0]["over"]
-    assert not desk.broken()
-    assert len(desk.news) == 2
+    assert desk.handle("faults", {})["faults"][0] | {"fault": ""} == {
+        "number": 1,
+        "fault": "",
+        "nodes": [1],
+        "over": False,
+    }
+    assert desk.active_faults()
+    assert desk.handle("heal", {"number": 1})["said"].startswith("healed: ")
+    assert desk.handle("faults", {})["faults"][0]["over"]
+    assert not desk.active_faults()
+    assert len(desk.messages) == 2
 
 
 def test_to_heal_everything_starts_who_is_down(desk: ControlServer) -> None:
     inject(desk, "crash target=all")
     inject(desk, "restart target=node-1")
-    desk.do("heal", {})
-    assert [fault["over"] for fault in desk.do("faults", {})["faults"]] == [True, True]
+    desk.handle("heal", {})
+    assert [fault["over"] for fault in desk.handle("faults", {})["faults"]] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +70,8 @@ def test_to_heal_everything_starts_who_is_down(desk: ControlServer) -> None:
 def test_what_cannot_be_done_as_it_was_said(
     desk: ControlServer, order: str, arguments: dict[str, Any], words: str
 ) -> None:
-    assert words in desk.do(order, arguments)["wrong"]
-    assert not desk.news
+    assert words in desk.handle(order, arguments)["wrong"]
+    assert not desk.messages
 
 
 def test_all_mistakes_of_a_fault_are_told_at_once(desk: ControlServer) -> None:

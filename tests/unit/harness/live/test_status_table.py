@@ -24,9 +24,9 @@ def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> No
         client.create("/a")
         first, second = (node for node in cluster.nodes if node != leader)
         looks = StatusReader(cluster)
-        assert {row.hears for row in looks.look() if row.hears is not None} == set()
+        assert {row.hears for row in looks.read() if row.hears is not None} == set()
         cluster.sleep(1)
-        rows = {row.node: row for row in looks.look()}
+        rows = {row.node: row for row in looks.read()}
         assert rows[leader].role == "leading"
         assert rows[leader].hears == sorted([first, second])
         assert rows[first].role == "following"
@@ -35,15 +35,15 @@ def test_who_leads_who_lags_who_is_down_and_who_hears_whom(tmp_path: Path) -> No
         assert rows[first].epoch == rows[leader].epoch
 
         with cluster.partition(first, shape="isolate"):
-            looks.look()
+            looks.read()
             client.set("/a", b"1")
             cluster.sleep(0.5)
-            row = {row.node: row for row in looks.look()}[first]
+            row = {row.node: row for row in looks.read()}[first]
             assert row.hears == []
             assert row.lag == 1
         cluster.crash(second)
         cluster.pause(first)
-        rows = {row.node: row for row in looks.look()}
+        rows = {row.node: row for row in looks.read()}
         assert (rows[first].role, rows[second].role) == ("paused", "down")
         words = shown(list(rows.values()), ["node 3 killed"])
         assert "down" in words

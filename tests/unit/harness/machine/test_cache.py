@@ -22,7 +22,7 @@ def test_a_folder_that_somebody_else_has_put_there_meanwhile_stays(tmp_path: Pat
         target.joinpath("jar").write_text("theirs")
         return made_in(room)
 
-    cache.put(target, slowly)
+    cache.store(target, slowly)
     assert target.joinpath("jar").read_text() == "theirs"
     assert list(target.parent.iterdir()) == [target]
 
@@ -33,5 +33,5 @@ def test_what_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
         raise OSError("the connection broke")
 
     with pytest.raises(OSError, match="broke"):
-        cache.put(tmp_path / "cache" / "3.9.4", broken)
+        cache.store(tmp_path / "cache" / "3.9.4", broken)
     assert not any((tmp_path / "cache").iterdir())

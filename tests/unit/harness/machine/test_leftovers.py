@@ -24,8 +24,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[KeyFiles]:
 
 def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], tmp_path: Path) -> None:
     killed, goes_on = runs
-    with stale_files.held(goes_on.links), stale_files.held(goes_on.control), stale_files.held(goes_on.clients):
-        assert stale_files.remove(tmp_path) == sorted(killed)
+    with stale_files.locked(goes_on.links), stale_files.locked(goes_on.control), stale_files.locked(goes_on.clients):
+        assert stale_files.remove_stale_files(tmp_path) == sorted(killed)
     assert not any(path.exists() for path in killed)
     assert all(path.exists() for path in goes_on)
     assert len(list(tmp_path.rglob("node-1.json"))) == 2
@@ -33,9 +33,9 @@ def test_a_killed_runs_keys_are_removed_and_nothing_else(runs: list[KeyFiles], t
 
 def test_who_asks_for_a_lock_learns_whether_it_is_held_and_leaves_it_free(runs: list[KeyFiles]) -> None:
     file = runs[0].links
-    with stale_files.held(file):
-        assert stale_files.is_held(file)
-    assert not stale_files.is_held(file)
-    assert not stale_files.is_held(file)
+    with stale_files.locked(file):
+        assert stale_files.is_locked(file)
+    assert not stale_files.is_locked(file)
+    assert not stale_files.is_locked(file)
     file.unlink()
-    assert not stale_files.is_held(file)
+    assert not stale_files.is_locked(file)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.scenario import OPERATIONS, Operation
-from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, nodes_named, written_out
+from zab_chaos.harness.workload.operations import Agenda, Draw, LoadParameters, nodes_named, written_operations
 from zab_chaos.node.core.zxid import Zxid
 from zab_chaos.node.tree.outcomes import Failed, Ok, Stat
 from zab_chaos.node.tree.requests import ANY, Check, Create, Delete, Get, Multi, Request, Set
@@ -172,7 +172,7 @@ def test_a_burst_is_due_at_once() -> None:
     due = []
     for _ in range(5):
         due.append(agenda.due_ns)
-        agenda.take()
+        agenda.next_operation()
     assert due == [0, 0, 400_000_000, 400_000_000, 800_000_000]
 
 
@@ -183,12 +183,12 @@ def test_what_is_written_down_is_what_is_asked_for() -> None:
         Operation(at=0.2, do="set", awaits="X", node="Z"),
     )
     agenda = Agenda(LoadParameters(keys=1, payload_bytes=0, operations=operations), 1, 1)
-    assert agenda.take() == (Set("/key-0", b"hello", 3), operations[0])
-    assert not agenda.held({})
-    assert agenda.take() == (Set("/key-0", b"1.1.", 4), operations[1])
-    assert agenda.held({"Y": (1,), "Z": (2,)})
-    assert agenda.held({"X": (1,), "Y": (1,)})
-    assert not agenda.held({"X": (1,), "Z": (2,)})
+    assert agenda.next_operation() == (Set("/key-0", b"hello", 3), operations[0])
+    assert not agenda.waits_for_fault({})
+    assert agenda.next_operation() == (Set("/key-0", b"1.1.", 4), operations[1])
+    assert agenda.waits_for_fault({"Y": (1,), "Z": (2,)})
+    assert agenda.waits_for_fault({"X": (1,), "Y": (1,)})
+    assert not agenda.waits_for_fault({"X": (1,), "Z": (2,)})
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -213,7 +213,7 @@ def taken(load: LoadParameters, client: int) -> list[tuple[int, Request]]:
     """What a client owes and when, as long as it owes anything, or three times."""
     agenda, found = Agenda(load, 1, client), []
     while len(found) < 3 and (due := agenda.due_ns) is not None:
-        found.append((due, agenda.take()[0]))
+        found.append((due, agenda.next_operation()[0]))
     return found
 
 
@@ -235,14 +235,14 @@ def test_a_drawn_load_comes_around() -> None:
 
 def test_a_drawn_load_written_out_asks_for_the_same() -> None:
     drawn = LoadParameters(clients=3, rate=30, mix=EVERYTHING, keys=4, moves=10, visits=5, nodes=5)
-    written = written_out(drawn, 7, 2.0)
+    written = written_operations(drawn, 7, 2.0)
     assert len(written) == 60
     assert [one.at for one in written] == sorted(one.at for one in written)
     assert any(one.anew for one in written)
     again = LoadParameters(clients=3, keys=4, operations=written)
     for client in (1, 2, 3):
         before, after = Agenda(drawn, 7, client), Agenda(again, 7, client)
-        assert [before.take()[0] for _ in range(20)] == [after.take()[0] for _ in range(20)]
+        assert [before.next_operation()[0] for _ in range(20)] == [after.next_operation()[0] for _ in range(20)]
         assert after.due_ns is None
 
 

@@ -11,7 +11,7 @@ from zab_chaos.faults.scenario import FaultStep, Scenario, Workload
 from zab_chaos.harness.backends.simulator.backend import SimDeployment, plan_of
 from zab_chaos.harness.explore.simulate import simulate
 from zab_chaos.harness.results import run_folder
-from zab_chaos.harness.runs.run import live
+from zab_chaos.harness.runs.run import execute
 from zab_chaos.model.log_records import Held
 from zab_chaos.model.verdict import Verdict
 from zab_chaos.model.world.crash_states import CrashTestedNode, ReferenceStore
@@ -35,7 +35,7 @@ class Ran:
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.folder = run_folder.create(folder, scenario.name, 1)
         self.deployment = SimDeployment(scenario, 1, None, self.folder, record=False)
-        outcome, _ = live(scenario, 1, self.deployment)
+        outcome, _ = execute(scenario, 1, self.deployment)
         self.verdict: Verdict = self.deployment.judge(outcome)
         self.deployment.records.close()
 

@@ -9,7 +9,7 @@ from zab_chaos.harness.backends.simulator.backend import SimDeployment
 from zab_chaos.harness.backends.simulator.workload import SimLoad
 from zab_chaos.harness.client import log, session
 from zab_chaos.harness.explore.simulate import simulate
-from zab_chaos.harness.runs.run import live
+from zab_chaos.harness.runs.run import execute
 from zab_chaos.harness.workload.open_loop import AGAIN_NS
 from zab_chaos.harness.workload.operations import load_parameters
 from zab_chaos.model.world.machine import SimNode
@@ -55,7 +55,7 @@ def test_clients_come_anew_under_numbers_that_nobody_had() -> None:
     few = Workload(clients=2, rate=100, keys=1, mix={"set": 1.0, "get": 1.0}, visits=20)
     scenario = Scenario(name="visits", about="no faults", duration=3.0, workload=few)
     deployment = SimDeployment(scenario, 1, None, None, False)
-    outcome, _ = live(scenario, 1, deployment)
+    outcome, _ = execute(scenario, 1, deployment)
     assert deployment.judge(outcome).verdict == "PASS"
     requests = deployment.records.oracle.facts.requests
     clients = {client for client, _ in requests if client}

@@ -79,7 +79,7 @@ def test_a_node_is_asked_to_end_before_its_stdin_closes(
     assert stdin is not None
     open_when_asked: list[bool] = []
     monkeypatch.setattr(life, "signal", lambda number: open_when_asked.append(not stdin.closed))
-    life.ask()
+    life.ask_to_end()
     assert open_when_asked == [True]
     assert stdin.closed
     monkeypatch.undo()
