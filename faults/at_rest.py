@@ -6,19 +6,19 @@ from signal import SIGKILL
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, Need
+from zab_chaos.faults.kind import Confirmation, FaultError, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.process import (
     CORRUPT_EXIT,
+    CRASH_AT,
     ENOUGH,
-    RELAPSE,
-    Killed,
-    came_up,
-    draw_relapse,
-    enough_of_what,
-    named,
-    relapsing,
+    KillFault,
+    check_enough,
+    draw_crash_at,
+    node_names,
+    wait_until_up,
+    with_crash_at,
 )
-from zab_chaos.faults.rules import choice, truth, whole
+from zab_chaos.faults.rules import boolean, choice, integer
 from zab_chaos.node.store.errors import CorruptLog
 from zab_chaos.node.store.log_record import HEADER_BYTES, SECTOR
 from zab_chaos.node.store.reader import SegmentReader
@@ -38,14 +38,14 @@ _FILES = tuple(_OURS)
 _FILE_HEAD, _LENGTH_AT, _RECORD_HEAD = 16, 8, 12  # of ZooKeeper's logs, in bytes
 
 
-class AtRest(Killed):
+class DiskDamage(KillFault):
     """Base: kills all targets at one instant, then damages each disk; healed by a restart."""
 
     def inject(self) -> None:
         self.kill()
-        self.damage = {node: self.harm(node) for node in self.nodes}
+        self.damage = {node: self.damage_disk(node) for node in self.nodes}
 
-    def harm(self, node: int) -> dict[str, Any]:
+    def damage_disk(self, node: int) -> dict[str, Any]:
         """Damage one disk, and return what was done, as evidence."""
         raise NotImplementedError
 
@@ -53,8 +53,8 @@ class AtRest(Killed):
         """Whether the nodes are up again; with `replace`, they may also have refused their disks."""
         if not self.params.get("replace"):
             return super().recovered()
-        shown = came_up(self.scene, self.nodes, "may")
-        self.refused = [node for node in self.nodes if not self.cluster.alive(node)]
+        shown = wait_until_up(self.context, self.nodes, "may")
+        self.refused_disks = [node for node in self.nodes if not self.cluster.alive(node)]
         return shown
 
     def injected(self) -> Confirmation:
@@ -64,10 +64,10 @@ class AtRest(Killed):
         return Confirmation(dead and len(self.damage) == len(self.nodes), evidence)
 
 
-class Wipe(AtRest):
+class Wipe(DiskDamage):
     """Removes the disk, so that the node comes back amnesiac."""
 
-    def harm(self, node: int) -> dict[str, Any]:
+    def damage_disk(self, node: int) -> dict[str, Any]:
         self.cluster.wipe(node)
         folder = Path(self.cluster.disk_folder(node))
         left = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
@@ -76,26 +76,26 @@ class Wipe(AtRest):
         return {"wiped": True}
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: disk lost"
+        return f"{node_names(self.nodes)}: disk lost"
 
 
-class Corrupt(AtRest):
+class Corrupt(DiskDamage):
     """Flips one bit of what was written, at a random place, or makes zeros of a sector."""
 
-    ends = (-SIGKILL, CORRUPT_EXIT)
+    expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def harm(self, node: int) -> dict[str, Any]:
+    def damage_disk(self, node: int) -> dict[str, Any]:
         what = self.params["file"]
         path = newest_file(Path(self.cluster.disk_folder(node)), "log" if what == "record-header" else what)
-        if self.params["zeros"] and (sectors := readable_losses(path)):
-            return self._make_zeros(path, self.scene.random.choice(sectors))
+        if self.params["zeros"] and (sectors := detectable_sectors(path)):
+            return self._make_zeros(path, self.context.random.choice(sectors))
         content = bytearray(path.read_bytes())
         # Not in the last quarter: damage at the very end may be what a power cut leaves, and is legally cut off.
-        offset = self.scene.random.randrange(max(1, written(content) * 3 // 4))
+        offset = self.context.random.randrange(max(1, written(content) * 3 // 4))
         if what == "record-header":
             start, size = header_near(path, offset)
-            offset = start + self.scene.random.randrange(size)
-        bit = self.scene.random.randrange(8)
+            offset = start + self.context.random.randrange(size)
+        bit = self.context.random.randrange(8)
         content[offset] ^= 1 << bit
         path.write_bytes(content)
         return {"file": path.name, "offset": offset, "bit": bit}
@@ -108,10 +108,10 @@ class Corrupt(AtRest):
 
     def describe(self) -> str:
         damage = "a sector of zeros" if self.params["zeros"] else "one bit flipped"
-        return f"{named(self.nodes)}: {damage} in the {self.params['file']}"
+        return f"{node_names(self.nodes)}: {damage} in the {self.params['file']}"
 
 
-def readable_losses(path: Path) -> list[int]:
+def detectable_sectors(path: Path) -> list[int]:
     """Offsets of the sectors of which a reader can tell that they were lost: anywhere in a snapshot; in a log only before the
     last batch, for of that one a power cut may leave what it likes. None in a log that can't be read, or is ZooKeeper's."""
     content = path.read_bytes()
@@ -127,12 +127,12 @@ def readable_losses(path: Path) -> list[int]:
     return [at for at in range(0, starts[0], SECTOR) if at + SECTOR <= starts[-1]] if starts else []
 
 
-class TruncateFile(AtRest):
+class TruncateFile(DiskDamage):
     """Cuts off the tail of what was written, together with the preallocated rest of the file."""
 
-    ends = (-SIGKILL, CORRUPT_EXIT)
+    expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def harm(self, node: int) -> dict[str, Any]:
+    def damage_disk(self, node: int) -> dict[str, Any]:
         path = newest_file(Path(self.cluster.disk_folder(node)), self.params["file"])
         length = written(path.read_bytes())
         keep = max(0, length - self.params["bytes"])
@@ -141,15 +141,15 @@ class TruncateFile(AtRest):
         return {"file": path.name, "was": length, "keep": keep}
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
+        return f"{node_names(self.nodes)}: the {self.params['file']} cut by {self.params['bytes']} bytes"
 
 
-class RemoveFile(AtRest):
+class RemoveFile(DiskDamage):
     """Removes files: the newest of a kind, all older ones, or all."""
 
-    ends = (-SIGKILL, CORRUPT_EXIT)
+    expected_exits = (-SIGKILL, CORRUPT_EXIT)
 
-    def harm(self, node: int) -> dict[str, Any]:
+    def damage_disk(self, node: int) -> dict[str, Any]:
         found = files(Path(self.cluster.disk_folder(node)), self.params["file"])
         gone = {"newest": found[-1:], "older": found[:-1], "all": found}[self.params["which"]]
         for path in gone:
@@ -157,7 +157,7 @@ class RemoveFile(AtRest):
         return {"files": [path.name for path in gone], "left": len(found) - len(gone)}
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
+        return f"{node_names(self.nodes)}: {self.params['which']} of the {self.params['file']} files removed"
 
 
 def files(folder: Path, kind: str) -> list[Path]:
@@ -209,7 +209,7 @@ def written(content: bytes | bytearray) -> int:
 _NEWEST = "log: the newest log segment; snapshot: the newest snapshot; any: the snapshot if there is one"
 REPLACE = Key(
     name="replace",
-    rule=truth(),
+    rule=boolean(),
     default=False,
     doc="whether a node that refuses its disk gets a new, empty one when the fault heals",
 )
@@ -218,15 +218,15 @@ KINDS = (
     Kind(
         name="wipe",
         doc="remove the disk and kill the node; healed by a restart, after which the node is amnesiac",
-        make=relapsing(Wipe),
+        make=with_crash_at(Wipe),
         needs=frozenset({Ability.WIPE}),
-        keys=(RELAPSE, ENOUGH),
-        need=Need.ANY,
-        words=("leader", "follower", "one", "minority", "majority", "all"),
+        keys=(CRASH_AT, ENOUGH),
+        target_state=TargetState.ANY,
+        target_words=("leader", "follower", "one", "minority", "majority", "all"),
         leaves="down",
-        order=HealOrder.DOWN,
-        check=enough_of_what,
-        draw=draw_relapse,
+        heal_order=HealOrder.DOWN,
+        check=check_enough,
+        draw=draw_crash_at,
     ),
     Kind(
         name="corrupt",
@@ -242,16 +242,16 @@ KINDS = (
             ),
             Key(
                 name="zeros",
-                rule=truth(),
+                rule=boolean(),
                 default=False,
                 doc="whether a sector becomes zeros, where a later sync shows that it was written. If there is none such, and "
                 "in ZooKeeper's files, one bit is flipped all the same",
             ),
             REPLACE,
         ),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         leaves="down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         draw=lambda random: {
             "file": random.choice(("log", "any", "record-header")),
             "zeros": random.random() < 0.5,
@@ -277,9 +277,9 @@ KINDS = (
             ),
             REPLACE,
         ),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         leaves="down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
     ),
     Kind(
         name="truncate-file",
@@ -288,12 +288,12 @@ KINDS = (
         needs=frozenset({Ability.DISK_FILES}),
         keys=(
             Key(name="file", rule=choice(*_FILES), default="log", doc=_NEWEST),
-            Key(name="bytes", rule=whole(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
+            Key(name="bytes", rule=integer(1, 1_000_000, "bytes"), default=64, doc="how much is cut off"),
             REPLACE,
         ),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         leaves="down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         draw=lambda random: {"file": "any", "bytes": random.choice((1, 8, 64, 512)), "replace": True},
     ),
 )

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
-from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, undisturbed
-from zab_chaos.faults.process import answered, named, tell_all, tell_if_awake, tell_if_up
-from zab_chaos.faults.rules import number, whole
+from zab_chaos.faults.kind import Confirmation, Fault, Key, Kind, Momentary, consecutive_answers
+from zab_chaos.faults.process import command_all, command_if_awake, command_if_up, confirm_answers, node_names
+from zab_chaos.faults.rules import integer, number
 
 NANO = 1_000_000_000
 Tell = Callable[[Cluster, int, str, Mapping[str, Any]], dict[str, Any] | None]
@@ -30,7 +30,7 @@ class ClockRate(Fault):
         self.begun: dict[int, _Reading] = {}
         self.lifted: dict[int, _Reading] = {}
         for node in self.nodes:
-            self._set(tell_if_awake, node, self.params["rate"], self.begun)
+            self._set(command_if_awake, node, self.params["rate"], self.begun)
 
     def _set(self, tell: Tell, node: int, rate: float, readings: dict[int, _Reading]) -> None:
         """Unless it can't be told any more, or has been read before."""
@@ -40,15 +40,15 @@ class ClockRate(Fault):
             readings.setdefault(node, _Reading(answer, asked, self._now()))
 
     def _now(self) -> int:
-        return round(self.scene.host.now() * NANO)
+        return round(self.context.host.now() * NANO)
 
     def injected(self) -> Confirmation:
-        return answered(self.scene, self.nodes, {node: reading.answer for node, reading in self.begun.items()})
+        return confirm_answers(self.context, self.nodes, {node: reading.answer for node, reading in self.begun.items()})
 
     def heal(self) -> None:
         for node in self.nodes:
             if self.cluster.alive(node):  # a new life has a right clock
-                self._set(tell_if_up, node, 1.0, self.lifted)
+                self._set(command_if_up, node, 1.0, self.lifted)
 
     def recovered(self) -> Confirmation:
         passed = {node: self._passed(node) for node in self.lifted if self._comparable(node)}
@@ -57,7 +57,7 @@ class ClockRate(Fault):
         return Confirmation(shown, evidence)
 
     def _comparable(self, node: int) -> bool:
-        return node in self.begun and undisturbed(self.begun[node].answer, self.lifted[node].answer)
+        return node in self.begun and consecutive_answers(self.begun[node].answer, self.lifted[node].answer)
 
     def _passed(self, node: int) -> dict[str, int]:
         """Nanoseconds between the two answers, by the node's clock, and at least and at most by the host's."""
@@ -73,17 +73,17 @@ class ClockRate(Fault):
         return rate * least - ROUNDED <= shown <= rate * most + ROUNDED
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: clock at {self.params['rate']:g}x"
+        return f"{node_names(self.nodes)}: clock at {self.params['rate']:g}x"
 
 
 class ClockJump(Momentary):
     """The node's clock jumps forward once: all its timeouts see that much silence. Its readings must show it."""
 
     def inject(self) -> None:
-        self.answers = tell_all(self.cluster, self.nodes, "clock-jump", {"ms": self.params["ms"]})
+        self.answers = command_all(self.cluster, self.nodes, "clock-jump", {"ms": self.params["ms"]})
 
     def injected(self) -> Confirmation:
-        told = answered(self.scene, self.nodes, self.answers)
+        told = confirm_answers(self.context, self.nodes, self.answers)
         return Confirmation(told.confirmed and all(map(self._effective, self.answers.values())), told.evidence)
 
     def _effective(self, answer: dict[str, Any]) -> bool:
@@ -93,7 +93,7 @@ class ClockJump(Momentary):
         return bool(answer["clock_ns"] - answer["before_ns"] >= self.params["ms"] * 1_000_000)
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: clock jumped {self.params['ms']} ms"
+        return f"{node_names(self.nodes)}: clock jumped {self.params['ms']} ms"
 
 
 KINDS = (
@@ -111,7 +111,7 @@ KINDS = (
         doc="make the node's clock jump forward once",
         make=ClockJump,
         needs=frozenset({Ability.CLOCKS}),
-        keys=(Key(name="ms", rule=whole(1, 600_000, "milliseconds"), doc="how far"),),
+        keys=(Key(name="ms", rule=integer(1, 600_000, "milliseconds"), doc="how far"),),
         heals=False,
         impairs=False,
         draw=lambda random: {"ms": random.randrange(50, 2000)},

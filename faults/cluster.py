@@ -101,7 +101,7 @@ class Contained(Cluster, Protocol):
         """The number of scheduling periods in which the kernel has throttled it."""
 
 
-def asleep(cluster: Cluster, node: int) -> bool:
+def is_paused(cluster: Cluster, node: int) -> bool:
     """Whether its process is there, and paused."""
     return cluster.alive(node) and cluster.paused(node)
 

@@ -8,7 +8,7 @@ none.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zab_chaos.faults.kind import Need
+from zab_chaos.faults.kind import TargetState
 from zab_chaos.faults.partition import cut_pairs
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
@@ -42,7 +42,7 @@ def contradictions(steps: Sequence[FaultStep], nodes: int) -> list[tuple[int, st
             continue
         if step.at >= known.blurred_until:
             for node in sorted(meant):
-                _check(known, index, step, node, kind.need, step.target == "all")
+                _check(known, index, step, node, kind.target_state, step.target == "all")
         for node in meant if kind.leaves else ():
             _put(known, node, step)
     return sorted(known.wrong + _cut_twice(steps, nodes))
@@ -60,7 +60,7 @@ def _blur(known: _Known, step: FaultStep) -> None:
     known.blurred_until = max(known.blurred_until, end)
 
 
-def _check(known: _Known, index: int, step: FaultStep, node: int, need: Need, everybody: bool) -> None:
+def _check(known: _Known, index: int, step: FaultStep, node: int, target_state: TargetState, everybody: bool) -> None:
     found = known.nodes[node]
     since = f" since {found.since.at:g} s ({found.since.do})" if found.since else ""
     if found.heals is not None and step.do in ("restart", "resume"):
@@ -69,12 +69,12 @@ def _check(known: _Known, index: int, step: FaultStep, node: int, need: Need, ev
         )
         return
     fits = {
-        Need.ANY: ("up", "down", "paused", "maybe-down"),
-        Need.UP: ("up", "maybe-down"),
-        Need.ALIVE: ("up", "paused", "maybe-down"),
-        Need.DOWN: ("down", "maybe-down"),
-        Need.PAUSED: ("paused",),
-    }[need]
+        TargetState.ANY: ("up", "down", "paused", "maybe-down"),
+        TargetState.UP: ("up", "maybe-down"),
+        TargetState.ALIVE: ("up", "paused", "maybe-down"),
+        TargetState.DOWN: ("down", "maybe-down"),
+        TargetState.PAUSED: ("paused",),
+    }[target_state]
     if found.state in fits or (everybody and any(node.state in fits for node in known.nodes.values())):
         return  # `all` means all that fit
     known.wrong.append((index, f"{step.do} of node-{node} at {step.at:g} s, but it is {found.state}{since}"))

@@ -6,9 +6,9 @@ from typing import Any
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Contained
-from zab_chaos.faults.cut_evidence import FrameWitness, crossed
-from zab_chaos.faults.kind import Confirmation, Fault, FaultError, HealOrder, Key, Kind, Scene
-from zab_chaos.faults.process import named
+from zab_chaos.faults.cut_evidence import FrameWitness, frames_crossed
+from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, FaultError, HealOrder, Key, Kind
+from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import number
 
 STEP = 0.1  # seconds between two looks at what the kernel has counted
@@ -18,11 +18,11 @@ class InContainers(Fault):
     """Base. Raises FaultError where nodes are in no containers: a scenario says so before anything starts, but whoever
     breaks an ensemble by hand may not know."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        if not isinstance(scene.cluster, Contained):
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
+        if not isinstance(context.cluster, Contained):
             raise FaultError("this fault needs nodes in containers: --on containers")
-        self.boxes: Contained = scene.cluster
+        self.boxes: Contained = context.cluster
 
 
 class NetDisconnect(InContainers):
@@ -32,17 +32,17 @@ class NetDisconnect(InContainers):
     receivers' frame counters.
     """
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        self.pairs = shapes.touching(scene.cluster.nodes, nodes, "both")
-        self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
+        self.pairs = shapes.touching(context.cluster.nodes, nodes, "both")
+        self.witness = FrameWitness(context.cluster, self.pairs, context.host)
         self.quiet = False
         self.links: list[dict[str, Any]] = []
 
     def inject(self) -> None:
         for node in self.nodes:
             self.boxes.unplug(node)
-        self.quiet = self.witness.settle(self.scene.patience)
+        self.quiet = self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
         off = [node for node in self.nodes if not self.boxes.plugged_in(node)]
@@ -54,12 +54,12 @@ class NetDisconnect(InContainers):
             self.boxes.plug_in(node)
 
     def recovered(self) -> Confirmation:
-        silent = bool(self.links) and not crossed(self.links)
+        silent = bool(self.links) and not frames_crossed(self.links)
         on = [node for node in self.nodes if self.cluster.alive(node) and self.boxes.plugged_in(node)]
         return Confirmation(silent and on == [n for n in self.nodes if self.cluster.alive(n)], {"links": self.links})
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} off the network"
+        return f"{node_names(self.nodes)} off the network"
 
 
 class CpuLimit(InContainers):
@@ -75,10 +75,10 @@ class CpuLimit(InContainers):
             self.boxes.limit_cpu(node, self.params["cores"])
 
     def injected(self) -> Confirmation:
-        deadline = self.scene.host.now() + self.scene.patience
+        deadline = self.context.host.now() + self.context.patience
         felt = self._felt()
-        while min(felt.values()) == 0 and self.scene.host.now() < deadline:
-            self.scene.host.sleep(STEP)
+        while min(felt.values()) == 0 and self.context.host.now() < deadline:
+            self.context.host.sleep(STEP)
             felt = self._felt()
         evidence = {str(node): {"throttled": periods} for node, periods in felt.items()}
         return Confirmation(min(felt.values()) > 0, evidence)
@@ -92,7 +92,7 @@ class CpuLimit(InContainers):
         return Confirmation(True, {"healed": self.healed})
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: {self.params['cores']:g} cores"
+        return f"{node_names(self.nodes)}: {self.params['cores']:g} cores"
 
     def _felt(self) -> dict[int, int]:
         """How many periods each was throttled in since."""
@@ -106,7 +106,7 @@ KINDS = (
         name="net-disconnect",
         doc="disconnect the container from its network: interface, addresses and connections are gone (only on containers)",
         make=NetDisconnect,
-        order=HealOrder.NETWORK,
+        heal_order=HealOrder.NETWORK,
         needs=ONLY,
     ),
     Kind(

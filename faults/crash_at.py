@@ -6,24 +6,24 @@ from signal import SIGKILL
 from typing import Any, get_args
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import ClusterError, asleep
-from zab_chaos.faults.crashpoints import DrawnPoint, point
-from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.cluster import ClusterError, is_paused
+from zab_chaos.faults.crash_point_rule import DrawnPoint, point
+from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.process import (
+    CRASH_AT,
     DISK_EXIT,
     ENOUGH,
-    RELAPSE,
     NodeDown,
-    answered,
-    came_up,
-    draw_relapse,
-    named,
-    start_dead,
-    tell_all,
-    tell_if_awake,
-    tell_if_up,
+    command_all,
+    command_if_awake,
+    command_if_up,
+    confirm_answers,
+    draw_crash_at,
+    node_names,
+    start_down_nodes,
+    wait_until_up,
 )
-from zab_chaos.faults.rules import choice, truth
+from zab_chaos.faults.rules import boolean, choice
 from zab_chaos.node.crash_points import DISK_STEPS, parse
 from zab_chaos.node.store.disk_faults import Variant
 
@@ -43,18 +43,18 @@ class CrashAt(NodeDown):
 
     action = "crash"
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
         self.point: str = params["point"]
         self.pids: dict[int, int | None] = {}
         self.exits: dict[int, int] = {}  # of those that have ended since, there or by something else
         self.to_wipe: list[int] = []
-        self.ends = (-SIGKILL, self.cluster.crashed)
+        self.expected_exits = (-SIGKILL, self.cluster.crashed)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
         for node in self.nodes:
-            tell_if_awake(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
+            command_if_awake(self.cluster, node, "arm", {"point": self.point, **self._what(node)})
 
     def _what(self, node: int) -> dict[str, Any]:
         """What is to happen there. At a step of the messages, and on a disk that the node can't make lose a part, every crash
@@ -63,18 +63,18 @@ class CrashAt(NodeDown):
         own = self.cluster.faithful and self.cluster.disk_state(node) is None
         if variant == "plain" or not own or parse(self.point).step not in DISK_STEPS:
             return {"action": self.action}
-        return {"action": variant, "seed": self.scene.random.getrandbits(32)}
+        return {"action": variant, "seed": self.context.random.getrandbits(32)}
 
     def injected(self) -> Confirmation:
         return Confirmation(all(self._armed(node) for node in self.nodes), self._evidence())
 
-    def taken_down(self, nodes: Sequence[int]) -> None:
+    def on_killed(self, nodes: Sequence[int]) -> None:
         """Note that another fault killed nodes: they will not reach the point, and their exit proves nothing."""
         for node in nodes:
             if node not in self.exits:
                 self.pids.pop(node, None)
 
-    def note_exits(self) -> None:
+    def record_exits(self) -> None:
         """Record the nodes that have ended, before a restart hides it."""
         for node in self.nodes:
             if node in self.pids and node not in self.exits and self.cluster.pid(node) in (None, self.pids[node]):
@@ -84,43 +84,43 @@ class CrashAt(NodeDown):
                     self.to_wipe += [node] if self.params.get("wipe") else []
 
     def heal(self) -> None:
-        self.note_exits()
+        self.record_exits()
         for node in self.nodes:
             if self.cluster.alive(node) and node not in self.exits:
-                tell_if_up(self.cluster, node, "disarm", {"point": self.point})
-        self.note_exits()  # one may have got there meanwhile, and its restart would hide it
+                command_if_up(self.cluster, node, "disarm", {"point": self.point})
+        self.record_exits()  # one may have got there meanwhile, and its restart would hide it
         super().heal()
 
     def recovered(self) -> Confirmation:
         """Whether enough nodes reached the point, and all are up again."""
-        up = self.came_back()
-        return Confirmation(self.settled() and up.confirmed, self._evidence() | {"up": up.confirmed})
+        up = self.confirm_restarted()
+        return Confirmation(self.took_effect() and up.confirmed, self._evidence() | {"up": up.confirmed})
 
     def reached(self) -> list[int]:
         """The nodes that have ended as one does that is at the point."""
-        return [node for node, status in self.exits.items() if status in self.ends]
+        return [node for node, status in self.exits.items() if status in self.expected_exits]
 
-    def settled(self) -> bool:
+    def took_effect(self) -> bool:
         return enough(self, self.reached())
 
-    def over(self) -> bool:
-        reached = self.settled() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
-        return reached and super().over()
+    def is_over(self) -> bool:
+        reached = self.took_effect() if self.params["enough"] != "none" else len(self.exits) == len(self.nodes)
+        return reached and super().is_over()
 
     def describe(self) -> str:
         lost = ", and the disk to be lost" if self.params.get("wipe") else ""
-        return f"{named(self.nodes)} to {self.action} at {self.point}{lost}"
+        return f"{node_names(self.nodes)} to {self.action} at {self.point}{lost}"
 
     def _armed(self, node: int) -> bool:
         """Whether the point is armed; or the node has ended, there or by something else: then it does not answer any more. Nor
         does one that another fault has paused since it said that it is armed."""
-        self.note_exits()
-        if node in self.exits or asleep(self.cluster, node):
+        self.record_exits()
+        if node in self.exits or is_paused(self.cluster, node):
             return True
         status = self.cluster.status(node)
         if status is not None:
             return parse(self.point) in [parse(armed) for armed in status.armed]
-        exit_code = self.cluster.wait_exit(node, self.scene.patience)
+        exit_code = self.cluster.wait_exit(node, self.context.patience)
         if exit_code is not None:
             self.exits[node] = exit_code
         return exit_code is not None
@@ -138,25 +138,25 @@ class CrashAt(NodeDown):
 class CrashAtStart(CrashAt):
     """A restart with the point armed from the first moment: for points in recovery, election and discovery."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, {**params, "point": params["crash-at"]})
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, {**params, "point": params["crash-at"]})
 
     def inject(self) -> None:
-        start_dead(self.scene, self.nodes, crash_at=self.point)
+        start_down_nodes(self.context, self.nodes, crash_at=self.point)
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
 
     def injected(self) -> Confirmation:
         """Started with the point armed: it answers, or has got there already."""
-        came_up(self.scene, self.nodes)
-        self.note_exits()
+        wait_until_up(self.context, self.nodes)
+        self.record_exits()
         return Confirmation(all(self.cluster.alive(n) or n in self.exits for n in self.nodes), self._evidence())
 
 
-class Relapse(CrashAtStart):
+class KillThenCrashAtStart(CrashAtStart):
     """Kills nodes with another fault and restarts them at once with the point armed."""
 
     def __init__(self, before: Fault) -> None:
-        super().__init__(before.scene, before.nodes, before.params)
+        super().__init__(before.context, before.nodes, before.params)
         self.before = before
 
     def inject(self) -> None:
@@ -176,39 +176,39 @@ class Relapse(CrashAtStart):
 class CrashAtTwice(CrashAt):
     """A node that has reached the point is restarted at once, with another point armed from the start."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
         self.again: dict[int, CrashAtStart] = {}
 
     def watch(self, now: float) -> float | None:
         for node in self.reached():
             if node not in self.again and not self.cluster.alive(node):
-                self.again[node] = CrashAtStart(self.scene, (node,), self.params)
+                self.again[node] = CrashAtStart(self.context, (node,), self.params)
                 self.again[node].inject()
-        self.note_exits()  # one may have got there at once
+        self.record_exits()  # one may have got there at once
         return None
 
-    def note_exits(self) -> None:
-        super().note_exits()
+    def record_exits(self) -> None:
+        super().record_exits()
         for again in self.again.values():
-            again.note_exits()
+            again.record_exits()
 
-    def taken_down(self, nodes: Sequence[int]) -> None:
-        super().taken_down(nodes)
+    def on_killed(self, nodes: Sequence[int]) -> None:
+        super().on_killed(nodes)
         for again in self.again.values():
-            again.taken_down(nodes)
+            again.on_killed(nodes)
 
     def heal(self) -> None:
         for again in self.again.values():
             again.heal()
         super().heal()
 
-    def settled(self) -> bool:
-        return super().settled() and enough(self, self._twice())
+    def took_effect(self) -> bool:
+        return super().took_effect() and enough(self, self._twice())
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """While a point is armed in a life that another fault has begun, there is something to lift."""
-        return len(self._twice()) == len(self.nodes) and super().over()
+        return len(self._twice()) == len(self.nodes) and super().is_over()
 
     def describe(self) -> str:
         return f"{super().describe()}, and started to {self.action} at {self.params['crash-at']}"
@@ -228,33 +228,33 @@ class FailAt(CrashAt):
 
     action = "fail"
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        self.ends = (DISK_EXIT,)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
+        self.expected_exits = (DISK_EXIT,)
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: disk to fail at {self.point}"
+        return f"{node_names(self.nodes)}: disk to fail at {self.point}"
 
 
 class PauseAt(Fault):
     """A pause (SIGSTOP) at a named point, by the node itself; healed by SIGCONT. Confirmed when it was reached."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
         self.reached: set[int] = set()
 
     def inject(self) -> None:
         armed = {"point": self.params["point"], "action": "pause"}
-        self.answers = tell_all(self.cluster, self.nodes, "arm", armed)
+        self.answers = command_all(self.cluster, self.nodes, "arm", armed)
 
     def injected(self) -> Confirmation:
         """Whether the point is armed, but where another fault had ended the node before. Whether it is reached is known
         later."""
-        told = answered(self.scene, self.nodes, self.answers)
+        told = confirm_answers(self.context, self.nodes, self.answers)
         return Confirmation(told.confirmed, {"point": self.params["point"]})
 
     def watch(self, now: float) -> float | None:
-        self.reached.update(node for node in self.nodes if asleep(self.cluster, node))
+        self.reached.update(node for node in self.nodes if is_paused(self.cluster, node))
         return None
 
     def heal(self) -> None:
@@ -278,19 +278,19 @@ class PauseAt(Fault):
                 if not self.cluster.paused(node):
                     raise
 
-    def settled(self) -> bool:
+    def took_effect(self) -> bool:
         return enough(self, self.reached)
 
     def recovered(self) -> Confirmation:
         evidence = {str(node): {"pid": self.cluster.pid(node), "reached": node in self.reached} for node in self.nodes}
-        return Confirmation(self.settled(), evidence)
+        return Confirmation(self.took_effect(), evidence)
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} to pause at {self.params['point']}"
+        return f"{node_names(self.nodes)} to pause at {self.params['point']}"
 
 
-def _crash_at(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
-    return (CrashAt if params["crash-at"] is None else CrashAtTwice)(scene, nodes, params)
+def _crash_at(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+    return (CrashAt if params["crash-at"] is None else CrashAtTwice)(context, nodes, params)
 
 
 def _not_both(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
@@ -304,7 +304,7 @@ def _not_both(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]
 
 def _crash_at_drawn(random: Random) -> dict[str, Any]:
     drawn = {"point": DrawnPoint("crash"), "variant": random.choice(DRAWN_VARIANTS), "wipe": False, "enough": "none"}
-    relapse = draw_relapse(random)
+    relapse = draw_crash_at(random)
     if random.random() < WIPED:
         return drawn | {"variant": "plain", "wipe": True, "crash-at": None}
     return drawn | relapse
@@ -317,8 +317,8 @@ KINDS = (
         make=PauseAt,
         needs=frozenset({Ability.CRASH_POINTS}),
         keys=(Key(name="point", rule=point(), doc="the point"), ENOUGH),
-        need=Need.UP,
-        order=HealOrder.PAUSE,
+        target_state=TargetState.UP,
+        heal_order=HealOrder.PAUSE,
         draw=lambda random: {"point": DrawnPoint("pause"), "enough": "none"},
     ),
     Kind(
@@ -338,17 +338,17 @@ KINDS = (
             ),
             Key(
                 name="wipe",
-                rule=truth(),
+                rule=boolean(),
                 default=False,
                 needs=Ability.WIPE,
                 doc="whether the disk of a node that dies there is lost with it, as of wipe",
             ),
-            RELAPSE,
+            CRASH_AT,
             ENOUGH,
         ),
-        need=Need.UP,
+        target_state=TargetState.UP,
         leaves="maybe-down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         check=_not_both,
         draw=_crash_at_drawn,
     ),
@@ -361,9 +361,9 @@ KINDS = (
             Key(name="point", rule=point("fail"), doc="the point, with the step before-write or before-sync"),
             ENOUGH,
         ),
-        need=Need.UP,
+        target_state=TargetState.UP,
         leaves="maybe-down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         draw=lambda random: {"point": DrawnPoint("fail"), "enough": "none"},
     ),
 )

@@ -77,7 +77,7 @@ class FrameWitness:
                 found.append({"from": pair[0], "to": pair[1], "at_inject": at_inject, "at_heal": at_heal[pair]})
         return found
 
-    def nobody_there(self) -> bool:
+    def no_receiver_up(self) -> bool:
         """Whether no receiver can take a frame now: each of them is down or paused."""
         return not any(self._awake(target) for _, target in self.pairs)
 
@@ -99,6 +99,6 @@ class FrameWitness:
         return {pair: answers[pair[1]].get(pair[0], 0) for pair in self.pairs if pair[1] in answers}
 
 
-def crossed(links: Iterable[dict[str, Any]]) -> bool:
+def frames_crossed(links: Iterable[dict[str, Any]]) -> bool:
     """Whether some receiver has taken frames over a link of `FrameWitness.links` while it was cut."""
     return any(link["at_inject"] != link["at_heal"] for link in links)

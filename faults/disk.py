@@ -7,24 +7,24 @@ from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster
-from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, undisturbed
+from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, TargetState, consecutive_answers
 from zab_chaos.faults.process import (
+    CRASH_AT,
     DISK_EXIT,
     ENOUGH,
-    RELAPSE,
-    Killed,
-    answered,
-    by_node,
-    came_up,
-    draw_relapse,
-    enough_of_what,
-    named,
-    relapsing,
-    start_dead,
-    tell_all,
-    tell_if_up,
+    KillFault,
+    check_enough,
+    command_all,
+    command_if_up,
+    confirm_answers,
+    draw_crash_at,
+    evidence_by_node,
+    node_names,
+    start_down_nodes,
+    wait_until_up,
+    with_crash_at,
 )
-from zab_chaos.faults.rules import choice, truth, whole
+from zab_chaos.faults.rules import boolean, choice, integer
 
 COUNTS = ("writes", "syncs", "slowed", "full", "failed", "cuts", "lost_bytes", "lost_changes")
 DONE = ("writes", "syncs")
@@ -32,7 +32,7 @@ LOST = ("cuts", "lost_bytes", "lost_changes")
 VARIANTS = ("plain", "torn", "reordered", "pages")
 
 
-class PowerCut(Killed):
+class PowerCut(KillFault):
     """Cuts the power of all targets at one instant; only on a disk where unsynced bytes can be lost.
 
     `plain`: SIGKILL, with which exactly what was not synced is lost. `torn`, `reordered` and `pages`: each node dies
@@ -57,7 +57,7 @@ class PowerCut(Killed):
 
     def describe(self) -> str:
         variant = self.params["variant"]
-        return f"{named(self.nodes)} without power" + ("" if variant == "plain" else f" ({variant})")
+        return f"{node_names(self.nodes)} without power" + ("" if variant == "plain" else f" ({variant})")
 
 
 def disk_states(cluster: Cluster, nodes: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -80,27 +80,27 @@ class DiskFault(Fault):
     command: str
     on: dict[str, Any]
     off: dict[str, Any]
-    ends: tuple[int, ...] = (DISK_EXIT,)
+    expected_exits: tuple[int, ...] = (DISK_EXIT,)
 
     def inject(self) -> None:
         self.before = disk_states(self.cluster, self.nodes)
         self.counted: dict[int, dict[str, int]] = {}  # while the fault was there
         self.answers: dict[int, dict[str, Any]] = {}  # if somebody can't be told, it is healed all the same
-        self.answers = tell_all(self.cluster, self.nodes, self.command, self.on)
+        self.answers = command_all(self.cluster, self.nodes, self.command, self.on)
 
     def injected(self) -> Confirmation:
-        return answered(self.scene, self.nodes, self.answers)
+        return confirm_answers(self.context, self.nodes, self.answers)
 
     def heal(self) -> None:
         self.exits: dict[int, int] = {}
         for node in self.nodes:
             self._heal_node(node)
-        start_dead(self.scene, self.nodes)
+        start_down_nodes(self.context, self.nodes)
 
     def _heal_node(self, node: int) -> None:
         if self.cluster.alive(node) or node in self.before:
             below = self.cluster.disk_state(node) or {}  # before it is lifted: then it goes on at once
-            lifted = tell_if_up(self.cluster, node, self.command, self.off, self.scene.patience)
+            lifted = command_if_up(self.cluster, node, self.command, self.off, self.context.patience)
             if lifted is not None:
                 self._count(node, lifted | below)
         exit_code = self.cluster.wait_exit(node, 0.0)
@@ -110,19 +110,21 @@ class DiskFault(Fault):
     def _count(self, node: int, lifted: Mapping[str, Any]) -> None:
         """The effects since it was begun; and what was still done since it was there, which may be nothing."""
         begun = self.answers.get(node, {})
-        if node in self.counted or not undisturbed(begun, lifted):
+        if node in self.counted or not consecutive_answers(begun, lifted):
             return
         before = begun | self.before.get(node, {})
         self.counted[node] = counted(COUNTS, before, lifted) | counted(DONE, begun, lifted)
 
     def recovered(self) -> Confirmation:
-        up = came_up(self.scene, self.nodes)
-        late = {int(node): found["exit"] for node, found in up.evidence.items() if found.get("exit") in self.ends}
+        up = wait_until_up(self.context, self.nodes)
+        late = {
+            int(node): found["exit"] for node, found in up.evidence.items() if found.get("exit") in self.expected_exits
+        }
         if late:  # these had met the fault before it was lifted, and ended after that
             self.exits |= late
-            start_dead(self.scene, late)
-            up = came_up(self.scene, self.nodes)
-        evidence = {"up": up.evidence, "ended": by_node(self.exits, "exit")}
+            start_down_nodes(self.context, late)
+            up = wait_until_up(self.context, self.nodes)
+        evidence = {"up": up.evidence, "ended": evidence_by_node(self.exits, "exit")}
         if self.counted:
             evidence["disk"] = {str(node): counts for node, counts in self.counted.items()}
         shown = all(self.effective(counts) for counts in self.counted.values())
@@ -142,7 +144,7 @@ class DiskFull(DiskFault):
         return counts["writes"] == 0
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: disk full"
+        return f"{node_names(self.nodes)}: disk full"
 
 
 class DiskError(DiskFault):
@@ -161,14 +163,14 @@ class DiskError(DiskFault):
         return counts["writes" if self.params["op"] == "write" else "syncs"] == 0
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: disk error at {self.params['op']}"
+        return f"{node_names(self.nodes)}: disk error at {self.params['op']}"
 
 
 class SlowDisk(DiskFault):
     """Each sync takes so much longer."""
 
     command, off = "slow-disk", {"ms": 0}
-    ends = ()
+    expected_exits = ()
 
     def inject(self) -> None:
         self.on = {"ms": self.params["ms"]}
@@ -178,12 +180,12 @@ class SlowDisk(DiskFault):
         return counts["slowed"] > 0 or counts["syncs"] == 0
 
     def describe(self) -> str:
-        return f"{named(self.nodes)}: every sync takes {self.params['ms']} ms longer"
+        return f"{node_names(self.nodes)}: every sync takes {self.params['ms']} ms longer"
 
 
 def _power_cut_drawn(random: Any) -> dict[str, Any]:
     drawn = {"variant": random.choice(VARIANTS), "within_ms": random.choice((100, 500))}
-    return drawn | draw_relapse(random)
+    return drawn | draw_crash_at(random)
 
 
 def _of_a_sync(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
@@ -201,7 +203,7 @@ KINDS = (
     Kind(
         name="power-cut",
         doc="cut the power of all targets at one instant: unsynced bytes are lost; healed by a restart",
-        make=relapsing(PowerCut),
+        make=with_crash_at(PowerCut),
         needs=frozenset({Ability.UNSYNCED}),
         keys=(
             Key(
@@ -213,17 +215,17 @@ KINDS = (
             ),
             Key(
                 name="within_ms",
-                rule=whole(1, 60_000, "milliseconds"),
+                rule=integer(1, 60_000, "milliseconds"),
                 default=500,
                 doc="for torn, reordered and pages: the power fails after this time if no sync comes",
             ),
-            RELAPSE,
+            CRASH_AT,
             ENOUGH,
         ),
-        need=Need.UP,
+        target_state=TargetState.UP,
         leaves="down",
-        order=HealOrder.DOWN,
-        check=enough_of_what,
+        heal_order=HealOrder.DOWN,
+        check=check_enough,
         draw=_power_cut_drawn,
     ),
     Kind(
@@ -232,7 +234,7 @@ KINDS = (
         make=DiskFull,
         needs=frozenset({Ability.DISK_TROUBLE}),
         leaves="maybe-down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         draw=lambda _random: {},
     ),
     Kind(
@@ -244,7 +246,7 @@ KINDS = (
             Key(name="op", rule=choice("write", "sync"), default="sync", doc="the operation that fails"),
             Key(
                 name="stays_readable",
-                rule=truth(),
+                rule=boolean(),
                 default=False,
                 needs=Ability.UNSYNCED,
                 doc="whether what a failed sync was to write stays readable for the next life and counts as clean, as on ext4, "
@@ -252,7 +254,7 @@ KINDS = (
             ),
         ),
         leaves="maybe-down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         check=_of_a_sync,
         draw=_disk_error_drawn,
     ),
@@ -261,7 +263,7 @@ KINDS = (
         doc="make every sync take longer",
         make=SlowDisk,
         needs=frozenset({Ability.DISK_TROUBLE}),
-        keys=(Key(name="ms", rule=whole(1, 10_000, "milliseconds"), doc="how much longer"),),
+        keys=(Key(name="ms", rule=integer(1, 10_000, "milliseconds"), doc="how much longer"),),
         impairs=False,
         draw=lambda random: {"ms": random.randrange(5, 60)},
     ),

@@ -9,23 +9,23 @@ from typing import Any
 import msgspec
 
 from zab_chaos.faults.consistency import contradictions
-from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disagreements, state
+from zab_chaos.faults.initial_and_final import DISK, PROPERTIES, disk_mistakes, state
 from zab_chaos.faults.kind import REQUIRED, Key, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.rules import (
+    InvalidValueError,
     Rule,
-    WrongError,
+    boolean,
     choice,
     either,
+    integer,
+    list_of,
     matching,
     number,
-    several,
-    span,
+    number_range,
     suggest,
     text,
-    texts,
-    truth,
-    whole,
+    text_table,
 )
 from zab_chaos.faults.scenario import (
     EXITS,
@@ -44,7 +44,7 @@ from zab_chaos.faults.scenario import (
 )
 from zab_chaos.faults.targets import NAME as LABEL
 from zab_chaos.faults.targets import read_target
-from zab_chaos.faults.toml_lines import Lines, Path
+from zab_chaos.faults.toml_lines import LineIndex, Path
 from zab_chaos.node.config import Limits, Timing
 from zab_chaos.node.crash_points import POINTS
 
@@ -55,7 +55,7 @@ def named_nodes() -> Rule:
 
     def read(value: object, _nodes: int) -> str:
         if not isinstance(value, str) or not LABEL.fullmatch(value):
-            raise WrongError(f"{value!r} is no name", allowed)
+            raise InvalidValueError(f"{value!r} is no name", allowed)
         return value
 
     return Rule(allowed, read)
@@ -71,58 +71,58 @@ TABLES: dict[str, dict[str, Rule]] = {
     "scenario": {
         "name": matching(NAME, "1 to 100 small letters, digits, - and /"),
         "about": text(),
-        "nodes": whole(1, MOST_NODES, "nodes"),
-        "seed": whole(0, 2**63 - 1),
+        "nodes": integer(1, MOST_NODES, "nodes"),
+        "seed": integer(0, 2**63 - 1),
         "duration": number(0.5, LONGEST, "seconds"),
-        "record": truth(),
+        "record": boolean(),
         "disk": choice("faithful", "ordinary", "fuse"),
-        "crash_states": truth(),
+        "crash_states": boolean(),
         "defect": Rule("a name that `zab defects` lists", lambda value, nodes: _known_defect(value, nodes)),
     },
     "workload": {
-        "clients": whole(1, 1000, "clients"),
+        "clients": integer(1, 1000, "clients"),
         "rate": number(0.1, 1_000_000, "operations a second"),
-        "keys": whole(1, 1_000_000, "znodes"),
-        "payload_bytes": whole(16, 1_000_000, "bytes"),
+        "keys": integer(1, 1_000_000, "znodes"),
+        "payload_bytes": integer(16, 1_000_000, "bytes"),
         "mix": Rule("", lambda value, nodes: _weights(value, OPERATIONS, "an operation")),
-        "max_outstanding": whole(1, 100_000, "operations a client"),
-        "burst": whole(1, 1000, "operations at once"),
+        "max_outstanding": integer(1, 100_000, "operations a client"),
+        "burst": integer(1, 1000, "operations at once"),
         "moves": number(0.0, 10_000, "moves a second"),
         "visits": number(0.0, 10_000, "new sessions a second"),
         "timeout": number(0.1, LONGEST, "seconds"),
-        "sessions": whole(0, 100, "clients with sessions, ephemeral znodes and watches"),
+        "sessions": integer(0, 100, "clients with sessions, ephemeral znodes and watches"),
     },
     "nemesis": {
-        "every": span(0.1, LONGEST, "seconds"),
+        "every": number_range(0.1, LONGEST, "seconds"),
         "faults": Rule("", lambda value, nodes: _weights(value, DRAWABLE, "a fault that can be drawn")),
-        "heal_after": span(0.1, LONGEST, "seconds"),
-        "keep_quorum": truth(),
+        "heal_after": number_range(0.1, LONGEST, "seconds"),
+        "keep_quorum": boolean(),
         "points": Rule("", lambda value, nodes: _weights(value, POINTS, "a crash point")),
     },
     "expect": {
         "verdict": choice(*EXITS),
-        "exit": whole(0, 5),
+        "exit": integer(0, 5),
         "violates": choice(*PROPERTIES),
         "converges_within": number(0.1, 3600, "seconds"),
         "unavailable_at_most": number(0.0, 3600, "seconds"),
         "progress_within": number(0.1, 3600, "seconds"),
         "answered_within": number(0.1, 3600, "seconds"),
-        "min_acked": whole(0, 10**9, "writes"),
+        "min_acked": integer(0, 10**9, "writes"),
         "state": state(),
     },
     "zookeeper": {
         "release": matching(VERSION, "a released version, for example 3.9.4"),
-        "settings": texts('lines of the servers\' configuration, for example { snapCount = "10" }'),
-        "java": texts('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
+        "settings": text_table('lines of the servers\' configuration, for example { snapCount = "10" }'),
+        "java": text_table('system properties, for example { "zookeeper.leader.closeSocketAsync" = "true" }'),
         "names": choice("folder", "journal"),
-        "synced": truth(),
+        "synced": boolean(),
     },
     "ticket": {
         "id": text(100),
-        "violates": several(choice(*PROPERTIES), "properties", fewest=1),
-        "fails": several(matching(VERSION, "a released version"), "releases", fewest=1),
-        "passes": several(matching(VERSION, "a released version"), "releases"),
-        "runs": whole(1, 1000, "runs"),
+        "violates": list_of(choice(*PROPERTIES), "properties", fewest=1),
+        "fails": list_of(matching(VERSION, "a released version"), "releases", fewest=1),
+        "passes": list_of(matching(VERSION, "a released version"), "releases"),
+        "runs": integer(1, 1000, "runs"),
         "note": text(),
     },
 }
@@ -131,22 +131,22 @@ STRUCTS: dict[str, type[Timing] | type[Limits]] = {"timing": Timing, "limits": L
 OPERATION: tuple[Key, ...] = (
     Key(name="at", rule=number(0, LONGEST, "seconds"), doc="when the operation is due, from the start of the load"),
     Key(name="do", rule=choice(*OPERATIONS), doc="the operation", default="set"),
-    Key(name="client", rule=whole(1, 1000), doc="which of the workload's clients sends it", default=1),
+    Key(name="client", rule=integer(1, 1000), doc="which of the workload's clients sends it", default=1),
     Key(
         name="key",
-        rule=whole(0, 999_999),
+        rule=integer(0, 999_999),
         doc="which of the workload's keys, from 0; the number after the last one names a znode that does not exist",
         default=0,
     ),
-    Key(name="version", rule=whole(0, 2**31 - 1), doc="the version that the znode must have", default=None),
+    Key(name="version", rule=integer(0, 2**31 - 1), doc="the version that the znode must have", default=None),
     Key(name="value", rule=text(1_000_000), doc="the value to write", default=None),
     Key(
         name="node",
-        rule=either(whole(1, MOST_NODES), named_nodes()),
+        rule=either(integer(1, MOST_NODES), named_nodes()),
         doc="the node to which the client connects first",
         default=None,
     ),
-    Key(name="anew", rule=truth(), doc="the client ends its session before, and begins another one", default=False),
+    Key(name="anew", rule=boolean(), doc="the client ends its session before, and begins another one", default=False),
     Key(name="awaits", rule=text(100), doc="wait until the fault of this name has taken effect", default=None),
     Key(name="as", rule=named_nodes(), doc="what faults that await the answer call it", default=None),
 )
@@ -167,7 +167,7 @@ def read(source: str, file: str, nodes: int | None, disk: str | None = None) -> 
     except (ValueError, RecursionError):
         wrong = "a number has too many digits, or lists are nested too deeply"
         raise ScenarioError(file, [Mistake(1, "", wrong)]) from None
-    return _Reader(document, Lines(source), file).scenario(source, nodes, disk)
+    return _Reader(document, LineIndex(source), file).scenario(source, nodes, disk)
 
 
 def build(document: Mapping[str, Any], what: str) -> Scenario:
@@ -175,7 +175,7 @@ def build(document: Mapping[str, Any], what: str) -> Scenario:
 
     Raises ScenarioError with all mistakes.
     """
-    scenario = _Reader(dict(document), Lines(""), what).scenario("", None, None)
+    scenario = _Reader(dict(document), LineIndex(""), what).scenario("", None, None)
     return dataclasses.replace(scenario, source=scenario.to_toml())
 
 
@@ -185,7 +185,7 @@ def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()
     Raises ScenarioError with all mistakes.
     """
     earlier = [{"at": -1.0, "as": name} for name in names]
-    reader = _Reader({"fault": [*earlier, table]}, Lines(""), str(table.get("do")))
+    reader = _Reader({"fault": [*earlier, table]}, LineIndex(""), str(table.get("do")))
     reader.nodes = nodes
     step = reader._fault(("fault", len(earlier)), dict(table))
     if step is None or reader.mistakes:
@@ -196,7 +196,7 @@ def read_fault(table: Mapping[str, Any], nodes: int, names: Collection[str] = ()
 class _Reader:
     """Reads one document and collects mistakes; a wrong value is replaced by its default."""
 
-    def __init__(self, document: dict[str, Any], lines: Lines, file: str) -> None:
+    def __init__(self, document: dict[str, Any], lines: LineIndex, file: str) -> None:
         self.document = document
         self.lines = lines
         self.file = file
@@ -226,7 +226,7 @@ class _Reader:
             file=self.file,
         )
         self._whole(scenario, places)
-        for index, wrong, allowed in disagreements(disks, scenario.nodes):
+        for index, wrong, allowed in disk_mistakes(disks, scenario.nodes):
             self._wrong(("disk", index), wrong, allowed)
         if self.mistakes:
             raise ScenarioError(self.file, self.mistakes)
@@ -389,7 +389,7 @@ class _Reader:
         if "target" not in table and default is None:
             return None
         rule = Rule(
-            f"{', '.join(kind.words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
+            f"{', '.join(kind.target_words)}, node-1, ...", lambda value, nodes: read_target(value, kind, nodes, names)
         )
         return self._value(path, Key(name="target", rule=rule, doc=""), table.get("target", default))
 
@@ -417,7 +417,7 @@ class _Reader:
         raw = self._raw(name)
         fields = [field.name for field in msgspec.structs.fields(make)]
         self._unknown((name,), raw, tuple(fields), "key")
-        rule = whole(1, 2**31 - 1)
+        rule = integer(1, 2**31 - 1)
         values = {
             key: self._value((name,), Key(name=key, rule=rule, doc=""), value)
             for key, value in raw.items()
@@ -442,7 +442,7 @@ class _Reader:
             return None
         try:
             return key.rule.read(value, self.nodes)
-        except WrongError as error:
+        except InvalidValueError as error:
             self._wrong((*path, key.name), error.wrong, error.allowed, error.suggestion)
             return REQUIRED
 
@@ -454,7 +454,7 @@ class _Reader:
                 self._wrong((*path, name), f"{name!r} is no {what}", ", ".join(known), hint)
 
     def _wrong(self, path: Path, wrong: str, allowed: str = "", suggestion: str = "") -> None:
-        self.mistakes.append(Mistake(self.lines.of(path), _where(path), wrong, allowed, suggestion))
+        self.mistakes.append(Mistake(self.lines.line_of(path), _where(path), wrong, allowed, suggestion))
 
     def _whole(self, scenario: Scenario, places: list[Path]) -> None:
         """Check what depends on several tables."""
@@ -539,13 +539,13 @@ def _known_defect(value: Any, nodes: int) -> Any:
 def _weights(value: Any, known: tuple[str, ...], what: str) -> dict[str, float]:
     allowed = "{ name = weight, ... } with " + ", ".join(known)
     if not isinstance(value, dict):
-        raise WrongError(f"{value!r} is not a table of weights", allowed)
+        raise InvalidValueError(f"{value!r} is not a table of weights", allowed)
     weight = number(0, 1_000_000)
     for name, one in value.items():
         if name not in known:
-            raise WrongError(f"{name!r} is not {what}", allowed, suggest(name, known))
+            raise InvalidValueError(f"{name!r} is not {what}", allowed, suggest(name, known))
         weight.read(one, 0)
     weights = {name: float(one) for name, one in value.items()}
     if not sum(weights.values()) > 0:
-        raise WrongError("all weights are 0", allowed)
+        raise InvalidValueError("all weights are 0", allowed)
     return weights

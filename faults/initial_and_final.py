@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zab_chaos.faults.kind import Key
-from zab_chaos.faults.rules import Rule, WrongError, whole
+from zab_chaos.faults.rules import InvalidValueError, Rule, integer
 from zab_chaos.faults.scenario import Disk
 
 # The properties that a run may be expected to violate: the names of `zab_chaos.model.oracle.properties`, which nothing here
@@ -27,14 +27,14 @@ def state() -> Rule:
 
     def read(value: Any, _nodes: int) -> dict[str, tuple[str | None, ...]]:
         if not isinstance(value, dict) or not value:
-            raise WrongError(f"{value!r} says nothing of any znode", allowed)
+            raise InvalidValueError(f"{value!r} says nothing of any znode", allowed)
         found = {}
         for path, held in value.items():
             values = held if isinstance(held, list) else [held]
             if not path.startswith("/") or not values:
-                raise WrongError(f"{path!r} = {held!r} says nothing of any znode", allowed)
+                raise InvalidValueError(f"{path!r} = {held!r} says nothing of any znode", allowed)
             if not all(one is False or isinstance(one, str) for one in values):
-                raise WrongError(f"{path!r} = {held!r}: a value is a text, or false", allowed)
+                raise InvalidValueError(f"{path!r} = {held!r}: a value is a text, or false", allowed)
             found[path] = tuple(None if one is False else one for one in values)
         return found
 
@@ -47,15 +47,15 @@ def zxids() -> Rule:
 
     def read(value: Any, _nodes: int) -> tuple[tuple[int, int], ...]:
         if not isinstance(value, list | tuple) or len(value) > MOST_LOGGED:
-            raise WrongError(f"{value!r} is no log", allowed)
+            raise InvalidValueError(f"{value!r} is no log", allowed)
         last = (0, 0)
         for one in value:
             if not isinstance(one, list) or len(one) != 2 or not all(type(part) is int for part in one):
-                raise WrongError(f"{one!r} is no zxid", allowed)
+                raise InvalidValueError(f"{one!r} is no zxid", allowed)
             epoch, counter = one
             follows = counter == last[1] + 1 if epoch == last[0] else epoch > last[0] and counter == 1
             if not follows or epoch > MOST_EPOCH:
-                raise WrongError(f"{one!r} does not follow {list(last)!r}", allowed)
+                raise InvalidValueError(f"{one!r} does not follow {list(last)!r}", allowed)
             last = (epoch, counter)
         return tuple((one[0], one[1]) for one in value)
 
@@ -63,14 +63,14 @@ def zxids() -> Rule:
 
 
 DISK: tuple[Key, ...] = (
-    Key(name="node", rule=whole(1, 15), doc="the node of the disk"),
-    Key(name="accepted_epoch", rule=whole(0, MOST_EPOCH), doc="the last promised epoch", default=0),
-    Key(name="current_epoch", rule=whole(0, MOST_EPOCH), doc="the epoch of its history", default=0),
+    Key(name="node", rule=integer(1, 15), doc="the node of the disk"),
+    Key(name="accepted_epoch", rule=integer(0, MOST_EPOCH), doc="the last promised epoch", default=0),
+    Key(name="current_epoch", rule=integer(0, MOST_EPOCH), doc="the epoch of its history", default=0),
     Key(name="log", rule=zxids(), doc="the transactions, [epoch, counter] each", default=()),
 )
 
 
-def disagreements(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
+def disk_mistakes(disks: Mapping[int, Disk], nodes: int) -> list[tuple[int, str, str]]:
     """(index of the disk, what is wrong, what is allowed). `disks` by index."""
     found = []
     for index, disk in disks.items():

@@ -20,7 +20,7 @@ ALIVE_WORDS = ("leader", "follower", "one", "minority", "majority", "all")
 DEAD_WORDS = ("one", "minority", "majority", "all")  # who is down has no role
 
 
-class Need(Enum):
+class TargetState(Enum):
     """What state a target must be in for the fault to make sense."""
 
     UP = "up"  # running and not paused
@@ -52,11 +52,11 @@ class Confirmation:
 
 
 @dataclass(slots=True)
-class Scene:
+class FaultContext:
     """The objects that a fault acts on. `patience`: seconds that it may wait for the processes to show an effect.
 
     `explained`: whether another fault that is or was there at the same time explains that the node's process ended with this
-    exit status. `note_exits`: let all active faults see which nodes have ended, before one of these is started again.
+    exit status. `record_exits`: let all active faults see which nodes have ended, before one of these is started again.
     `drawn`: the schedule is; by chance other faults may take all nodes from this one in the moment in which it is injected.
     """
 
@@ -65,8 +65,8 @@ class Scene:
     random: Random = field(default_factory=Random)
     patience: float = 10.0
     host: Host = THIS_HOST
-    explained: Callable[[int, int], bool] = lambda node, status: False
-    note_exits: Callable[[], None] = lambda: None
+    exit_explained: Callable[[int, int], bool] = lambda node, status: False
+    record_exits: Callable[[], None] = lambda: None
     drawn: bool = False
 
     @property
@@ -81,14 +81,14 @@ class Fault(ABC):
     """One injected fault. `heal` may be called at any time after `inject` was begun, also twice, and undoes what is
     there."""
 
-    ends: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
+    expected_exits: tuple[int, ...] = ()  # exit statuses with which its targets may end because of it
     pairs: Pairs = ()  # the links it touches
-    refused: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
+    refused_disks: Sequence[int] = ()  # nodes that refuse their disks now that it has healed, and are to get new ones
     to_wipe: Sequence[int] = ()  # nodes that have died of it, and whose disks are to be lost with them
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        self.scene = scene
-        self.cluster = scene.cluster
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        self.context = context
+        self.cluster = context.cluster
         self.nodes = tuple(nodes)
         self.params = params
 
@@ -120,24 +120,24 @@ class Fault(ABC):
         """Update a fault that goes on by itself. Return when to call again (same clock as `now`)."""
         return None
 
-    def taken_down(self, nodes: Sequence[int]) -> None:
+    def on_killed(self, nodes: Sequence[int]) -> None:
         """Note that another fault has just killed these nodes."""
         return
 
-    def note_exits(self) -> None:
+    def record_exits(self) -> None:
         """Record which of its nodes have ended, before a restart hides it."""
         return
 
-    def settled(self) -> bool:
+    def took_effect(self) -> bool:
         """Whether it has taken effect; other faults may wait for this."""
         return True
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True when there is nothing left to heal: it was over at once, or a restart or a resume has undone it."""
         return False
 
 
-def undisturbed(begun: Mapping[str, Any], lifted: Mapping[str, Any]) -> bool:
+def consecutive_answers(begun: Mapping[str, Any], lifted: Mapping[str, Any]) -> bool:
     """Whether nothing but this fault lies between the answers of a node (or its disk) that began and that lifted it: no new
     life, and no other fault of the kind. Answers that don't say so show nothing."""
     return "told" in begun and (lifted.get("life"), lifted.get("told")) == (begun["life"], begun["told"] + 1)
@@ -149,7 +149,7 @@ class Momentary(Fault):
     def heal(self) -> None:
         """Nothing is broken."""
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return True
 
     def recovered(self) -> Confirmation:
@@ -164,8 +164,10 @@ class Key:
     rule: Rule
     doc: str
     default: Any = REQUIRED
-    needs: Ability | None = None  # what a value takes for which `asks` is true
-    asks: Callable[[Mapping[str, Any]], bool] | None = None  # from the params; None: any other value than the default
+    needs: Ability | None = None  # what a value takes for which `needs_if` is true
+    needs_if: Callable[[Mapping[str, Any]], bool] | None = (
+        None  # from the params; None: any other value than the default
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,16 +176,16 @@ class Kind:
 
     name: str
     doc: str
-    make: Callable[[Scene, Sequence[int], Mapping[str, Any]], Fault]
+    make: Callable[[FaultContext, Sequence[int], Mapping[str, Any]], Fault]
     keys: tuple[Key, ...] = ()
-    words: tuple[str, ...] = ALIVE_WORDS  # target words allowed beside node-1, node-2, ... and lists
+    target_words: tuple[str, ...] = ALIVE_WORDS  # target words allowed beside node-1, node-2, ... and lists
     default_target: Callable[[Mapping[str, Any]], str | None] | None = None  # from the params; None: must be written
-    need: Need = Need.UP
+    target_state: TargetState = TargetState.UP
     leaves: str | None = None  # the state the targets are in afterwards: down, paused, up, maybe-down; None: unchanged
     heals: bool = True  # may have `for`, and is healed at the end
-    order: HealOrder = HealOrder.INSIDE
+    heal_order: HealOrder = HealOrder.INSIDE
     needs: frozenset[Ability] = frozenset()  # what a backend must have for it
-    holds: bool = False  # what comes later in the schedule waits until it has taken effect
+    blocks_schedule: bool = False  # what comes later in the schedule waits until it has taken effect
     impairs: bool = True  # takes a node, or its links, away from the quorum (the nemesis' budget)
     check: Callable[[Mapping[str, Any], Any, int], list[str]] | None = None  # (params, target, nodes) -> mistakes
     draw: Callable[[Random], dict[str, Any]] | None = None  # the nemesis' parameters; None: not for the nemesis

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.kind import Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.kind import Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.network import Toxic
 from zab_chaos.faults.partition import DIRECTION, PAIRS, link_pairs, one_without_pairs
-from zab_chaos.faults.process import named
-from zab_chaos.faults.rules import whole
+from zab_chaos.faults.process import node_names
+from zab_chaos.faults.rules import integer
 
 
 class Disturbance(Fault):
@@ -16,31 +16,31 @@ class Disturbance(Fault):
 
     fresh = False  # begins with new connections
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
-        self.name = f"{type(self).__name__.lower()}-{scene.random.getrandbits(48):012x}"
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
+        self.pairs = link_pairs(params, context.cluster.nodes, nodes)
+        self.name = f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"
 
     def toxic(self) -> Toxic:
         """The toxic that each link gets."""
         raise NotImplementedError
 
     def inject(self) -> None:
-        self.scene.links.disturb(self.pairs, [self.toxic()], self.name, fresh=self.fresh)
+        self.context.links.disturb(self.pairs, [self.toxic()], self.name, fresh=self.fresh)
 
     def injected(self) -> Confirmation:
-        on = [pair for pair in self.pairs if self.toxic() in self.scene.links.toxics(pair)]
+        on = [pair for pair in self.pairs if self.toxic() in self.context.links.toxics(pair)]
         return Confirmation(len(on) == len(self.pairs), {"links": len(on), "toxic": self._words()})
 
     def heal(self) -> None:
-        self.scene.links.heal(self.pairs, self.name)
+        self.context.links.heal(self.pairs, self.name)
 
     def recovered(self) -> Confirmation:
-        left = [pair for pair in self.pairs if self.name in self.scene.links.broken().get(pair, [])]
+        left = [pair for pair in self.pairs if self.name in self.context.links.broken().get(pair, [])]
         return Confirmation(not left, {"still on": left})
 
     def describe(self) -> str:
-        return f"{len(self.pairs)} links of {named(self.nodes)}: {self._words()}"
+        return f"{len(self.pairs)} links of {node_names(self.nodes)}: {self._words()}"
 
     def _words(self) -> str:
         toxic = self.toxic()
@@ -98,7 +98,7 @@ class SomeFrames(Disturbance):
         return Confirmation(left.confirmed and shown, left.evidence | frames)
 
     def _counts(self) -> dict[tuple[int, int], tuple[int, int]]:
-        return {pair: self.scene.links.frames(pair, self.kind) for pair in self.pairs}
+        return {pair: self.context.links.frames(pair, self.kind) for pair in self.pairs}
 
 
 class LateFrames(SomeFrames):
@@ -121,9 +121,9 @@ class MisroutedFrames(SomeFrames):
 
     kind = "misroute"
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
         # All links from the targets: whoever gets a frame by mistake ends its own session with who sent it.
-        super().__init__(scene, nodes, {**params, "direction": "out", "pairs": None})
+        super().__init__(context, nodes, {**params, "direction": "out", "pairs": None})
 
 
 def _kind(
@@ -135,21 +135,21 @@ def _kind(
         doc=doc,
         make=make,
         keys=(*keys, *which),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         default_target=one_without_pairs,
-        order=HealOrder.NETWORK,
+        heal_order=HealOrder.NETWORK,
         impairs=impairs,
         draw=draw,
         needs=frozenset({Ability.LINKS, also}),
     )
 
 
-_MS = whole(1, 60_000, "milliseconds")
+_MS = integer(1, 60_000, "milliseconds")
 
 
 def _one_in(verb: str) -> Key:
     doc = f"{verb} the first frame of each link, then one in this many, at random"
-    return Key(name="one_in", rule=whole(1, 1_000_000, "frames"), default=1, doc=doc)
+    return Key(name="one_in", rule=integer(1, 1_000_000, "frames"), default=1, doc=doc)
 
 
 KINDS = (
@@ -162,7 +162,7 @@ KINDS = (
         Key(name="ms", rule=_MS, doc="how much later"),
         Key(
             name="jitter_ms",
-            rule=whole(0, 60_000, "milliseconds"),
+            rule=integer(0, 60_000, "milliseconds"),
             default=0,
             doc="a random deviation, plus or minus at most this much",
         ),
@@ -173,7 +173,7 @@ KINDS = (
         Bandwidth,
         True,
         lambda random: {"kb_per_s": random.randrange(20, 400)},
-        Key(name="kb_per_s", rule=whole(1, 10_000_000, "kilobytes a second"), doc="the limit"),
+        Key(name="kb_per_s", rule=integer(1, 10_000_000, "kilobytes a second"), doc="the limit"),
     ),
     _kind(
         "slow-close",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from zab_chaos.faults.crashpoints import DrawnPoint
+from zab_chaos.faults.crash_point_rule import DrawnPoint
 from zab_chaos.faults.kind import Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, Nemesis

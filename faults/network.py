@@ -12,13 +12,13 @@ one behind it or to take one away, and a stall that is woken lets go of what it 
 
 The server takes orders from whoever reaches it. So the network knows what it asked for, link by link, and before each
 healing compares that with what the server has (`compare`). What differs was done by somebody else: it is told
-(`strange`), and what is left of it is undone.
+(`take_foreign_changes`), and what is left of it is undone.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ReadBackError, State, WedgedError
+from zab_chaos.faults.proxies import MissingError, NetworkError, Proxies, ProxyState, ReadBackError, WedgedError
 
 __all__ = ["CUTS", "MissingError", "Network", "NetworkError", "ReadBackError", "Toxic", "WedgedError"]
 
@@ -68,7 +68,7 @@ class _Link:
     half_made: bool = False  # a change failed, or was not ours: nobody knows what lies on it, or whether it is there
 
     @property
-    def asked(self) -> State:
+    def asked(self) -> ProxyState:
         """The requested state of a proxy."""
         disabled = any(effect.disables for effect in self.effects.values())
         toxics = {
@@ -77,7 +77,7 @@ class _Link:
             }
             for name, effect in self.effects.items() for one in effect.toxics
         }  # fmt: skip
-        return State(self.listen, self.upstream, not disabled, toxics)
+        return ProxyState(self.listen, self.upstream, not disabled, toxics)
 
     @property
     def delicate(self) -> bool:
@@ -94,7 +94,7 @@ class Network:
     def __init__(self, api_address: str, key: bytes | None = None) -> None:
         self._proxies = Proxies(api_address, key)
         self._links: dict[Pair, _Link] = {}
-        self._strange: list[str] = []
+        self._foreign_changes: list[str] = []
 
     def create_links(self, links: Mapping[tuple[int, int], tuple[str, str]]) -> None:
         """`{(i, j): (listen, upstream)}`, each address host:port. Raises NetworkError, e.g. when a port is taken."""
@@ -102,7 +102,7 @@ class Network:
             self._create(pair, listen, upstream)
 
     def _create(self, pair: Pair, listen: str, upstream: str) -> None:
-        link = _Link(named(pair), listen, upstream)
+        link = _Link(proxy_name(pair), listen, upstream)
         self._proxies.create(link.name, listen, upstream)
         self._links[pair] = link
 
@@ -141,7 +141,7 @@ class Network:
             try:
                 self._take_off(self._link(pair), name, release)
             except NetworkError as error:
-                failures.append(f"link {named(pair)}: {error}")
+                failures.append(f"link {proxy_name(pair)}: {error}")
         if failures:
             raise NetworkError("; ".join(failures))
 
@@ -160,30 +160,32 @@ class Network:
             raise NetworkError("; ".join(failures))
 
     def compare(self) -> None:
-        """Hold what the server has against what it was asked for. What differs is kept for `strange`; a link of which that
-        is true is made anew by the next change, and a proxy that is no link of ours is deleted.
+        """Compare the server's proxies with those requested, and note every difference for `take_foreign_changes`.
 
-        A wedged server can't be asked: then nothing is found, and the healing unwedges it. Any other silence is strange.
+        A link that differs is recreated by the next change to it; a proxy that belongs to no link is deleted. A wedged
+        server can't be asked: nothing is noted then, and the healing unwedges it. Any other failure to answer is noted.
         """
         try:
             found = self._proxies.states()
         except WedgedError:
             return
         except NetworkError as error:
-            self._strange.append(f"the links can't be compared with what was asked for: {error}")
+            self._foreign_changes.append(f"the links can't be compared with what was asked for: {error}")
             return
         for link in self._links.values():
             state = found.pop(link.name, None)
             if not link.half_made and state != link.asked:
-                self._strange.append(f"link {link.name}: {_difference(state, link.asked)}")
+                self._foreign_changes.append(f"link {link.name}: {_difference(state, link.asked)}")
                 link.half_made = True
         for name, state in found.items():
-            self._strange.append(f"a proxy {name!r} from {state.listen} to {state.upstream}, which was not asked for")
+            self._foreign_changes.append(
+                f"a proxy {name!r} from {state.listen} to {state.upstream}, which was not asked for"
+            )
             self._proxies.delete(name)
 
-    def strange(self) -> list[str]:
+    def take_foreign_changes(self) -> list[str]:
         """Changes of the links by others since the last call, in words."""
-        told, self._strange = self._strange, []
+        told, self._foreign_changes = self._foreign_changes, []
         return told
 
     def toxics(self, pair: Pair) -> list[Toxic]:
@@ -207,7 +209,7 @@ class Network:
 
     def _link(self, pair: Pair) -> _Link:
         if pair not in self._links:
-            raise NetworkError(f"there is no link {named(pair)}")
+            raise NetworkError(f"there is no link {proxy_name(pair)}")
         return self._links[pair]
 
     def _apply(self, link: _Link, name: str, effect: _Effect) -> None:
@@ -270,12 +272,12 @@ class Network:
         return self._proxies.delete(link.name)
 
 
-def named(pair: Pair) -> str:
+def proxy_name(pair: Pair) -> str:
     """`1-2`: what its proxy is called."""
     return "-".join(map(str, pair))
 
 
-def _difference(found: State | None, asked: State) -> str:
+def _difference(found: ProxyState | None, asked: ProxyState) -> str:
     """A difference in words: what the server has, and what was requested."""
     if found is None:
         return "its proxy is gone"

@@ -7,10 +7,10 @@ from typing import Any
 
 from zab_chaos.faults import shapes
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, crossed
-from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Need, Scene
+from zab_chaos.faults.cut_evidence import QUIET, FrameWitness, frames_crossed
+from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, FaultContext, HealOrder, Key, Kind, TargetState
 from zab_chaos.faults.network import CUTS
-from zab_chaos.faults.process import named
+from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number, pairs
 
 SHAPES = ("isolate", "halves", "majority-minority", "ring", "bridge", "one-way", "pairs")
@@ -20,13 +20,15 @@ WITHOUT_TARGET = ("halves", "ring", "pairs")  # the shape says it all
 class Cut(Fault):
     """Cut links. Confirmed by the receivers' frame counters: they stop, and stand still until the healing."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
         self.pairs, self.how = self.which()
-        self.witness = FrameWitness(scene.cluster, self.pairs, scene.host)
-        self.name = f"{type(self).__name__.lower()}-{scene.random.getrandbits(48):012x}"  # several may lie on one link
+        self.witness = FrameWitness(context.cluster, self.pairs, context.host)
+        self.name = (
+            f"{type(self).__name__.lower()}-{context.random.getrandbits(48):012x}"  # several may lie on one link
+        )
         self.quiet = False
-        self.nobody_there = False  # who could have taken a frame, at the end
+        self.no_receiver_up = False  # who could have taken a frame, at the end
         self.links: list[dict[str, Any]] = []
 
     @abstractmethod
@@ -34,8 +36,8 @@ class Cut(Fault):
         """The links, and how they are cut (`zab_chaos.faults.network.CUTS`)."""
 
     def inject(self) -> None:
-        self.scene.links.cut(self.pairs, self.how, self.name)
-        self.quiet = self.witness.settle(self.scene.patience)
+        self.context.links.cut(self.pairs, self.how, self.name)
+        self.quiet = self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
         return Confirmation(self.quiet, {"how": self.how, "quiet": self.quiet})
@@ -44,13 +46,13 @@ class Cut(Fault):
         return now + QUIET if self.witness.watch() else None
 
     def heal(self) -> None:
-        self.witness.wait(self.scene.patience)
+        self.witness.wait(self.context.patience)
         self.links = self.witness.links()  # before the first frame can come through again
-        self.nobody_there = self.witness.nobody_there()
-        self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
+        self.no_receiver_up = self.witness.no_receiver_up()
+        self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
 
     def recovered(self) -> Confirmation:
-        silent = not crossed(self.links) and (bool(self.links) or self.nobody_there)
+        silent = not frames_crossed(self.links) and (bool(self.links) or self.no_receiver_up)
         return Confirmation(silent, {"links": self.links})
 
 
@@ -58,12 +60,12 @@ class Partition(Cut):
     """Links are cut, in one of many shapes."""
 
     def which(self) -> tuple[shapes.Pairs, str]:
-        pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.scene.random)
+        pairs = cut_pairs(self.params, self.cluster.nodes, self.nodes, self.context.random)
         return pairs, self.params["how"]
 
     def describe(self) -> str:
         shape = self.params["shape"]
-        who = "" if shape in WITHOUT_TARGET else f" of {named(self.nodes)}"
+        who = "" if shape in WITHOUT_TARGET else f" of {node_names(self.nodes)}"
         return f"partition: {shape}{who}, {len(self.pairs)} links cut ({self.how})"
 
 
@@ -74,16 +76,16 @@ class Stall(Cut):
         return link_pairs(self.params, self.cluster.nodes, self.nodes), "stall"
 
     def describe(self) -> str:
-        return f"{len(self.pairs)} links of {named(self.nodes)} stalled"
+        return f"{len(self.pairs)} links of {node_names(self.nodes)} stalled"
 
 
 class Flap(Fault):
     """Cuts and heals links in turn."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
-        self.pairs = link_pairs(params, scene.cluster.nodes, nodes)
-        self.name = f"flap-{scene.random.getrandbits(48):012x}"
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
+        self.pairs = link_pairs(params, context.cluster.nodes, nodes)
+        self.name = f"flap-{context.random.getrandbits(48):012x}"
         self.cuts = 0
         self.silent = 0  # how many of the cuts let nothing through, as far as anybody was there to take it
         self.leaked = 0  # how many let something through; of the rest nobody can tell
@@ -92,7 +94,7 @@ class Flap(Fault):
 
     def inject(self) -> None:
         self._cut()
-        self.quiet = self.witness.settle(self.scene.patience)
+        self.quiet = self.witness.settle(self.context.patience)
 
     def injected(self) -> Confirmation:
         return Confirmation(self.quiet, {"quiet": self.quiet})
@@ -106,7 +108,7 @@ class Flap(Fault):
                 self._mend()
             else:
                 self._cut()
-                self.witness.settle(self.scene.patience)
+                self.witness.settle(self.context.patience)
             self.next_turn = now + (self.params["down"] if self.cut_now else self.params["up"])
         return self.next_turn
 
@@ -119,22 +121,22 @@ class Flap(Fault):
         return Confirmation(self.silent > 0 and not self.leaked, seen)
 
     def describe(self) -> str:
-        return f"{len(self.pairs)} links of {named(self.nodes)} flapping"
+        return f"{len(self.pairs)} links of {node_names(self.nodes)} flapping"
 
     def _cut(self) -> None:
-        self.witness = FrameWitness(self.cluster, self.pairs, self.scene.host)
+        self.witness = FrameWitness(self.cluster, self.pairs, self.context.host)
         self.cut_now = True
         self.cuts += 1
-        self.scene.links.cut(self.pairs, self.params["how"], self.name)
+        self.context.links.cut(self.pairs, self.params["how"], self.name)
 
     def _mend(self) -> None:
-        self.witness.wait(self.scene.patience)
+        self.witness.wait(self.context.patience)
         links = self.witness.links()
-        if crossed(links):
+        if frames_crossed(links):
             self.leaked += 1
-        elif links or self.witness.nobody_there():
+        elif links or self.witness.no_receiver_up():
             self.silent += 1
-        self.scene.links.heal(self.pairs, self.name, release=can_release(self.scene, self.pairs))
+        self.context.links.heal(self.pairs, self.name, release=can_release(self.context, self.pairs))
         self.cut_now = False
 
 
@@ -169,10 +171,10 @@ def link_pairs(params: Mapping[str, Any], nodes: Sequence[int], target: Sequence
     return tuple(params["pairs"]) if params["pairs"] else shapes.links_of(nodes, target, params["direction"])
 
 
-def can_release(scene: Scene, touched: shapes.Pairs) -> bool:
+def can_release(context: FaultContext, touched: shapes.Pairs) -> bool:
     """Both ends of every link live and are awake: only then may a holding toxic be removed."""
     ends = {node for pair in touched for node in pair}
-    return all(scene.cluster.alive(node) and not scene.cluster.paused(node) for node in ends)
+    return all(context.cluster.alive(node) and not context.cluster.paused(node) for node in ends)
 
 
 def _check(params: Mapping[str, Any], target: Any, nodes: int) -> list[str]:
@@ -222,7 +224,7 @@ HOW = Key(
     rule=choice(*CUTS),
     default="timeout",
     needs=Ability.ONE_WAY_REFUSAL,
-    asks=_refuses_one_way,
+    needs_if=_refuses_one_way,
     doc="timeout: bytes are lost, connections stay open; stall: bytes wait; disable: connections are closed and refused",
 )
 PAIRS = Key(name="pairs", rule=pairs(), default=None, doc='the links, "from,to,from,to"')
@@ -257,10 +259,10 @@ KINDS = (
                 doc="for one-way: whether what the target sends (out) or what is sent to it (in) is lost",
             ),
         ),
-        need=Need.ANY,
-        words=ALIVE_WORDS,
+        target_state=TargetState.ANY,
+        target_words=ALIVE_WORDS,
         default_target=_default_target,
-        order=HealOrder.NETWORK,
+        heal_order=HealOrder.NETWORK,
         check=_check,
         draw=_drawn,
     ),
@@ -276,9 +278,9 @@ KINDS = (
             DIRECTION,
             PAIRS,
         ),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         default_target=one_without_pairs,
-        order=HealOrder.NETWORK,
+        heal_order=HealOrder.NETWORK,
         draw=lambda random: {"down": random.choice((0.3, 0.6, 1.2)), "up": random.choice((0.5, 1.0))},
     ),
     Kind(
@@ -287,9 +289,9 @@ KINDS = (
         make=Stall,
         needs=frozenset({Ability.LINKS}),
         keys=(DIRECTION, PAIRS),
-        need=Need.ANY,
+        target_state=TargetState.ANY,
         default_target=one_without_pairs,
-        order=HealOrder.NETWORK,
+        heal_order=HealOrder.NETWORK,
         draw=lambda _random: {},
     ),
 )

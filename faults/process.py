@@ -8,10 +8,20 @@ from typing import Any
 import psutil
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.cluster import Cluster, ClusterError, asleep
-from zab_chaos.faults.crashpoints import DrawnPoint, point
-from zab_chaos.faults.kind import DEAD_WORDS, Confirmation, Fault, HealOrder, Key, Kind, Momentary, Need, Scene
-from zab_chaos.faults.rules import choice, truth
+from zab_chaos.faults.cluster import Cluster, ClusterError, is_paused
+from zab_chaos.faults.crash_point_rule import DrawnPoint, point
+from zab_chaos.faults.kind import (
+    DEAD_WORDS,
+    Confirmation,
+    Fault,
+    FaultContext,
+    HealOrder,
+    Key,
+    Kind,
+    Momentary,
+    TargetState,
+)
+from zab_chaos.faults.rules import boolean, choice
 
 CORRUPT_EXIT = 65  # what a node says when it refuses a corrupt disk (results/README.md, `exit`)
 DISK_EXIT = 74  # what it says when its disk failed
@@ -22,24 +32,24 @@ WITHIN_MS = 500  # how long a process that is to die in the middle of a write ma
 class NodeDown(Fault):
     """Base of faults that take nodes down; healed by restarting them on their disks."""
 
-    ends: tuple[int, ...] = (-SIGKILL,)
+    expected_exits: tuple[int, ...] = (-SIGKILL,)
     started: Mapping[int, int | None] = {}  # process ids of those that another fault has started again
 
     def heal(self) -> None:
         if not self.started:
-            start_dead(self.scene, self.nodes)
+            start_down_nodes(self.context, self.nodes)
 
     def recovered(self) -> Confirmation:
-        return self.came_back()
+        return self.confirm_restarted()
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         if all(self.cluster.alive(node) for node in self.nodes):
             self.started = {node: self.cluster.pid(node) for node in self.nodes}
         return bool(self.started)
 
-    def came_back(self) -> Confirmation:
+    def confirm_restarted(self) -> Confirmation:
         """Whether they came up; they may have died again since, if the restart armed a point."""
-        now = came_up(self.scene, self.nodes)
+        now = wait_until_up(self.context, self.nodes)
         if now.confirmed or not self.started:
             return now
         evidence = {str(node): {"pid": pid} | now.evidence[str(node)] for node, pid in self.started.items()}
@@ -47,7 +57,7 @@ class NodeDown(Fault):
         return Confirmation(all(each.get("exit", -SIGKILL) in died for each in evidence.values()), evidence)
 
 
-class Killed(NodeDown):
+class KillFault(NodeDown):
     """Base of faults that begin with SIGKILL: remembers process ids and exit statuses."""
 
     def note_running(self) -> list[int]:
@@ -68,29 +78,29 @@ class Killed(NodeDown):
         is gone."""
         nodes = self.note_running()
         for node in nodes:
-            seed = self.scene.random.getrandbits(32)
+            seed = self.context.random.getrandbits(32)
             told = {"variant": variant, "seed": seed, "within_ms": within_ms}
-            tell_if_awake(self.cluster, node, "power-cut", told)
-        seconds = within_ms / 1000 + self.scene.patience
+            command_if_awake(self.cluster, node, "power-cut", told)
+        seconds = within_ms / 1000 + self.context.patience
         found = {node: self.cluster.wait_exit(node, seconds) for node in nodes if not self.cluster.paused(node)}
         self.exits = {node: status for node, status in found.items() if status is not None}
-        sleeping = [node for node in nodes if asleep(self.cluster, node)]
+        sleeping = [node for node in nodes if is_paused(self.cluster, node)]
         self.exits |= self.cluster.kill_all(sleeping) if sleeping else {}
 
     def killed(self, node: int) -> bool:
         """Whether the process ended as it was to, or its disk had failed just before: what it had in memory is gone."""
         status = self.exits.get(node)
-        return status == -SIGKILL or (status is not None and self.scene.explained(node, status))
+        return status == -SIGKILL or (status is not None and self.context.exit_explained(node, status))
 
     def deaths(self) -> tuple[bool, dict[str, Any]]:
         """Whether all of them ended by SIGKILL, or because of another fault, and their processes are gone. With
         `{node: {"pid", "exit"}}`."""
-        gone = all(pid is not None and self.scene.host.process_state(pid) is None for pid in self.pids.values())
+        gone = all(pid is not None and self.context.host.process_state(pid) is None for pid in self.pids.values())
         killed = all(self.killed(node) and not self.cluster.alive(node) for node in self.pids)
         return gone and killed, {str(n): {"pid": pid, "exit": self.exits.get(n)} for n, pid in self.pids.items()}
 
 
-class Crash(Killed):
+class Crash(KillFault):
     """SIGKILL. On the faithful disk that is a power cut; on the ordinary one the page cache survives.
 
     With `keeps_cache` it survives on the faithful one too: each node dies in the middle of its next write, the next life
@@ -98,7 +108,7 @@ class Crash(Killed):
     """
 
     def inject(self) -> None:
-        awake = not any(asleep(self.cluster, node) for node in self.nodes)
+        awake = not any(is_paused(self.cluster, node) for node in self.nodes)
         if self.params.get("keeps_cache") and self.cluster.faithful and awake:
             self.kill_at_sync("killed", WITHIN_MS)
         else:
@@ -108,13 +118,13 @@ class Crash(Killed):
         return Confirmation(*self.deaths())
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} killed"
+        return f"{node_names(self.nodes)} killed"
 
 
 class Stop(NodeDown):
     """Asks the process to exit by itself: a clean shutdown."""
 
-    ends = (0, -SIGKILL)
+    expected_exits = (0, -SIGKILL)
 
     def inject(self) -> None:
         self.pids = {node: self.cluster.pid(node) for node in self.nodes}
@@ -126,20 +136,20 @@ class Stop(NodeDown):
         return Confirmation(stopped, evidence)
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} stopped"
+        return f"{node_names(self.nodes)} stopped"
 
 
 class Restart(Momentary):
     """Restarts dead nodes on the same disks. With `refuses` the node must, or may, end with exit code 65 instead."""
 
     def inject(self) -> None:
-        start_dead(self.scene, self.nodes)
+        start_down_nodes(self.context, self.nodes)
 
     def injected(self) -> Confirmation:
-        return came_up(self.scene, self.nodes, self.params["refuses"])
+        return wait_until_up(self.context, self.nodes, self.params["refuses"])
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} started again"
+        return f"{node_names(self.nodes)} started again"
 
 
 class Pause(Fault):
@@ -151,26 +161,29 @@ class Pause(Fault):
 
     def heal(self) -> None:
         for node in self.nodes:
-            if asleep(self.cluster, node):
+            if is_paused(self.cluster, node):
                 self.cluster.resume(node)
 
     def injected(self) -> Confirmation:
-        states = process_states(self.scene, self.nodes)
-        return Confirmation(all(state == psutil.STATUS_STOPPED for state in states.values()), by_node(states, "state"))
+        states = process_states(self.context, self.nodes)
+        return Confirmation(
+            all(state == psutil.STATUS_STOPPED for state in states.values()), evidence_by_node(states, "state")
+        )
 
     def recovered(self) -> Confirmation:
-        states = process_states(self.scene, self.nodes)
+        states = process_states(self.context, self.nodes)
         awake = all(
-            state not in (psutil.STATUS_STOPPED, None) or ended_beside(self.scene, node)  # which need not wake up
+            state not in (psutil.STATUS_STOPPED, None)
+            or ended_by_other_fault(self.context, node)  # which need not wake up
             for node, state in states.items()
         )
-        return Confirmation(awake, by_node(states, "state"))
+        return Confirmation(awake, evidence_by_node(states, "state"))
 
-    def over(self) -> bool:
-        return not any(asleep(self.cluster, node) for node in self.nodes)
+    def is_over(self) -> bool:
+        return not any(is_paused(self.cluster, node) for node in self.nodes)
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} paused"
+        return f"{node_names(self.nodes)} paused"
 
 
 class Resume(Momentary):
@@ -181,31 +194,31 @@ class Resume(Momentary):
             self.cluster.resume(node)
 
     def injected(self) -> Confirmation:
-        states = process_states(self.scene, self.nodes)
+        states = process_states(self.context, self.nodes)
         awake = all(state not in (psutil.STATUS_STOPPED, None) for state in states.values())
-        return Confirmation(awake, by_node(states, "state"))
+        return Confirmation(awake, evidence_by_node(states, "state"))
 
     def describe(self) -> str:
-        return f"{named(self.nodes)} awake again"
+        return f"{node_names(self.nodes)} awake again"
 
 
-def named(nodes: Iterable[int]) -> str:
+def node_names(nodes: Iterable[int]) -> str:
     """`node 2`, `nodes 1 and 3`."""
     ids = [str(node) for node in nodes]
     return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no node"
 
 
-def by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
+def evidence_by_node(values: dict[int, Any], name: str) -> dict[str, Any]:
     """Evidence by node, as faults.jsonl has it."""
     return {str(node): {name: value} for node, value in values.items()}
 
 
-def process_states(scene: Scene, nodes: Iterable[int]) -> dict[int, str | None]:
+def process_states(context: FaultContext, nodes: Iterable[int]) -> dict[int, str | None]:
     """The kernel's state of each node's process (see `Host.process_state`)."""
-    return {node: scene.host.process_state(scene.cluster.pid(node)) for node in nodes}
+    return {node: context.host.process_state(context.cluster.pid(node)) for node in nodes}
 
 
-def tell_if_up(
+def command_if_up(
     cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any], patience: float = 0.0
 ) -> dict[str, Any] | None:
     """Give a node a command; None if it has ended meanwhile, or ends within `patience` seconds. Raises ClusterError."""
@@ -217,75 +230,75 @@ def tell_if_up(
         return None
 
 
-def tell_if_awake(cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def command_if_awake(cluster: Cluster, node: int, command: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Give a node a command; None if it has ended meanwhile, or another fault has paused it. Raises ClusterError."""
     try:
-        return tell_if_up(cluster, node, command, arguments)
+        return command_if_up(cluster, node, command, arguments)
     except ClusterError:
-        if not asleep(cluster, node):
+        if not is_paused(cluster, node):
             raise
         return None
 
 
-def tell_all(
+def command_all(
     cluster: Cluster, nodes: Iterable[int], command: str, arguments: Mapping[str, Any]
 ) -> dict[int, dict[str, Any]]:
     """Give each node a command; the answers of those that have not ended or been paused meanwhile. Raises ClusterError."""
-    answers = {node: tell_if_awake(cluster, node, command, arguments) for node in nodes}
+    answers = {node: command_if_awake(cluster, node, command, arguments) for node in nodes}
     return {node: answer for node, answer in answers.items() if answer is not None}
 
 
-def answered(scene: Scene, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
+def confirm_answers(context: FaultContext, nodes: Sequence[int], answers: Mapping[int, dict[str, Any]]) -> Confirmation:
     """Whether all have answered what they were told, but for those that another fault had ended or paused before, which must
     not be all of them unless the schedule was drawn; and what they answered."""
     others = [node for node in nodes if node not in answers]
-    taken = all(asleep(scene.cluster, node) or ended_beside(scene, node) for node in others)
+    taken = all(is_paused(context.cluster, node) or ended_by_other_fault(context, node) for node in others)
     told = {"answers": {str(node): answers[node] for node in answers}}
-    return Confirmation(taken and (scene.drawn or bool(answers)), told)
+    return Confirmation(taken and (context.drawn or bool(answers)), told)
 
 
-def ended_beside(scene: Scene, node: int) -> bool:
+def ended_by_other_fault(context: FaultContext, node: int) -> bool:
     """Whether another fault has ended the node."""
-    status = scene.cluster.wait_exit(node, 0.0)
-    return status is not None and scene.explained(node, status)
+    status = context.cluster.wait_exit(node, 0.0)
+    return status is not None and context.exit_explained(node, status)
 
 
-def start_dead(scene: Scene, nodes: Iterable[int], crash_at: str | None = None) -> None:
-    """Start the nodes that are down, together. One that exits again at once is not an error here: `came_up` judges."""
-    dead = [node for node in nodes if not scene.cluster.alive(node)]
-    scene.note_exits()
+def start_down_nodes(context: FaultContext, nodes: Iterable[int], crash_at: str | None = None) -> None:
+    """Start the nodes that are down, together. One that exits again at once is not an error here: `wait_until_up` judges."""
+    dead = [node for node in nodes if not context.cluster.alive(node)]
+    context.record_exits()
     if crash_at is None:
-        scene.cluster.start_all(dead)
+        context.cluster.start_all(dead)
     for node in dead if crash_at is not None else ():
-        scene.cluster.start(node, crash_at=crash_at)
+        context.cluster.start(node, crash_at=crash_at)
 
 
-def came_up(scene: Scene, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
+def wait_until_up(context: FaultContext, nodes: Iterable[int], refuses: str = "never") -> Confirmation:
     """Wait until each node answers or has ended, by itself or because of another fault. `refuses`: whether exit code 65
     never, must or may happen."""
-    deadline = scene.host.now() + scene.patience
+    deadline = context.host.now() + context.patience
     evidence: dict[str, Any] = {}
     good = True
     for node in nodes:
-        shown = evidence[str(node)] = _answer_or_exit(scene, node, deadline)
+        shown = evidence[str(node)] = _answer_or_exit(context, node, deadline)
         up, exit_code = "pid" in shown, shown.get("exit")
         refused = exit_code == CORRUPT_EXIT
         as_expected = {"never": up, "must": refused, "may": up or refused}[refuses]
-        good = good and (as_expected or (exit_code is not None and scene.explained(node, exit_code)))
+        good = good and (as_expected or (exit_code is not None and context.exit_explained(node, exit_code)))
     return Confirmation(good, evidence)
 
 
-def _answer_or_exit(scene: Scene, node: int, deadline: float) -> dict[str, int | None]:
+def _answer_or_exit(context: FaultContext, node: int, deadline: float) -> dict[str, int | None]:
     """`{"pid"}` of the process that answers, whatever ends it then, or that is there when nothing happens in time; else
     `{"exit"}`, the exit status with which it ended."""
-    cluster = scene.cluster
-    while scene.host.now() < deadline:
+    cluster = context.cluster
+    while context.host.now() < deadline:
         pid, exit_code = cluster.pid(node), cluster.wait_exit(node, 0.0)
         if exit_code is not None:
             return {"exit": exit_code}
         if cluster.status(node, timeout=0.5) is not None:
             return {"pid": pid}
-        scene.host.sleep(STEP)
+        context.host.sleep(STEP)
     return {"pid": cluster.pid(node)} if cluster.alive(node) else {"exit": cluster.wait_exit(node, 0.0)}
 
 
@@ -295,40 +308,40 @@ ENOUGH = Key(
     default="all",
     doc="whether all targets must reach the point, one of them (if only the next leader can), or none",
 )
-RELAPSE = Key(
+CRASH_AT = Key(
     name="crash-at",
     rule=point(),
     default=None,
     needs=Ability.CRASH_POINTS,
     doc="restart at once, with this crash point armed from the start; healed like crash-at",
 )
-RELAPSES = 0.4  # how often a drawn fault has one
+CRASH_AT_SHARE = 0.4  # how often a drawn fault has one
 
 
-def relapsing(make: type[Killed]) -> Callable[[Scene, Sequence[int], Mapping[str, Any]], Fault]:
+def with_crash_at(make: type[KillFault]) -> Callable[[FaultContext, Sequence[int], Mapping[str, Any]], Fault]:
     """Makes faults that may have the key crash-at."""
 
-    def made(scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
-        from zab_chaos.faults.crash_at import Relapse
+    def made(context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> Fault:
+        from zab_chaos.faults.crash_at import KillThenCrashAtStart
 
-        fault = make(scene, nodes, params)
-        return fault if params.get("crash-at") is None else Relapse(fault)
+        fault = make(context, nodes, params)
+        return fault if params.get("crash-at") is None else KillThenCrashAtStart(fault)
 
     return made
 
 
-def draw_relapse(random: Random) -> dict[str, Any]:
+def draw_crash_at(random: Random) -> dict[str, Any]:
     """Parameters of a drawn fault that may have a relapse."""
-    return {"crash-at": DrawnPoint("crash"), "enough": "none"} if random.random() < RELAPSES else {}
+    return {"crash-at": DrawnPoint("crash"), "enough": "none"} if random.random() < CRASH_AT_SHARE else {}
 
 
-def _restart(scene: Scene, nodes: Any, params: Any) -> Fault:
+def _restart(context: FaultContext, nodes: Any, params: Any) -> Fault:
     from zab_chaos.faults.crash_at import CrashAtStart
 
-    return (CrashAtStart if params["crash-at"] else Restart)(scene, nodes, params)
+    return (CrashAtStart if params["crash-at"] else Restart)(context, nodes, params)
 
 
-def enough_of_what(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
+def check_enough(params: Mapping[str, Any], _target: Any, _nodes: int) -> list[str]:
     if params["enough"] != ENOUGH.default and params["crash-at"] is None:
         return ["enough says how many targets must reach the point of crash-at, but crash-at is not given"]
     return []
@@ -338,24 +351,24 @@ KINDS = (
     Kind(
         name="crash",
         doc="SIGKILL; healed by a restart on the same disk",
-        make=relapsing(Crash),
+        make=with_crash_at(Crash),
         keys=(
             Key(
                 name="keeps_cache",
-                rule=truth(),
+                rule=boolean(),
                 default=False,
                 needs=Ability.UNSYNCED,
                 doc="die at the next sync or in the middle of the write before it (or after 0.5 s): written bytes stay in the "
                 "machine's page cache, but are not durable. On the ordinary disk every crash does this",
             ),
-            RELAPSE,
+            CRASH_AT,
             ENOUGH,
         ),
-        need=Need.ALIVE,
+        target_state=TargetState.ALIVE,
         leaves="down",
-        order=HealOrder.DOWN,
-        check=enough_of_what,
-        draw=lambda random: {"keeps_cache": random.random() < 0.5, **draw_relapse(random)},
+        heal_order=HealOrder.DOWN,
+        check=check_enough,
+        draw=lambda random: {"keeps_cache": random.random() < 0.5, **draw_crash_at(random)},
     ),
     Kind(
         name="restart",
@@ -378,20 +391,20 @@ KINDS = (
                 doc="whether the node is expected to refuse its disk (exit code 65)",
             ),
         ),
-        words=DEAD_WORDS,
-        need=Need.DOWN,
+        target_words=DEAD_WORDS,
+        target_state=TargetState.DOWN,
         leaves="up",
         heals=False,
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         impairs=False,
-        check=enough_of_what,
+        check=check_enough,
     ),
     Kind(
         name="stop",
         doc="ask the process to exit by itself; healed by a restart",
         make=Stop,
         leaves="down",
-        order=HealOrder.DOWN,
+        heal_order=HealOrder.DOWN,
         draw=lambda _random: {},
     ),
     Kind(
@@ -400,7 +413,7 @@ KINDS = (
         make=Pause,
         needs=frozenset({Ability.PAUSE}),
         leaves="paused",
-        order=HealOrder.PAUSE,
+        heal_order=HealOrder.PAUSE,
         draw=lambda _random: {},
     ),
     Kind(
@@ -408,11 +421,11 @@ KINDS = (
         doc="SIGCONT to paused nodes",
         make=Resume,
         needs=frozenset({Ability.PAUSE}),
-        words=DEAD_WORDS,
-        need=Need.PAUSED,
+        target_words=DEAD_WORDS,
+        target_state=TargetState.PAUSED,
         leaves="up",
         heals=False,
-        order=HealOrder.PAUSE,
+        heal_order=HealOrder.PAUSE,
         impairs=False,
     ),
 )

@@ -40,7 +40,7 @@ class MissingError(NetworkError):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ProxyState:
     """A proxy: what it listens on, where it leads, and its toxics by name (type, stream, toxicity, attributes)."""
 
     listen: str
@@ -106,7 +106,7 @@ class Proxies:
         """All proxies, sorted."""
         return sorted(self.states())
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProxyState]:
         """All proxies as the server has them, by name. Raises WedgedError while any of them is wedged."""
         self._server()
         found = self._checked(lambda: toxiproxy.api.APIConsumer.get("/proxies").json())
@@ -185,12 +185,12 @@ class Proxies:
             raise NetworkError(f"toxiproxy gave an answer that can't be read: {error!r}") from None
 
 
-def _state(answer: Mapping[str, Any]) -> State:
+def _state(answer: Mapping[str, Any]) -> ProxyState:
     toxics = {
         toxic["name"]: {key: toxic[key] for key in ("type", "stream", "toxicity", "attributes")}
         for toxic in answer["toxics"]
     }
-    return State(answer["listen"], answer["upstream"], answer["enabled"], toxics)
+    return ProxyState(answer["listen"], answer["upstream"], answer["enabled"], toxics)
 
 
 def _words(error: Exception) -> str:

@@ -16,7 +16,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def missing(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, Ability]]:
+def missing_abilities(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, Ability]]:
     """What of this fault can't be done with these abilities, and which one that would take."""
     kind = KINDS[step.do]
     lacking = [(kind.name, need) for need in sorted(kind.needs, key=lambda one: one.name) if need not in abilities]
@@ -28,13 +28,13 @@ def missing(step: FaultStep, abilities: Collection[Ability]) -> list[tuple[str, 
     return lacking
 
 
-def needs_of(scenario: Scenario) -> frozenset[Ability]:
+def required_abilities(scenario: Scenario) -> frozenset[Ability]:
     """What all its faults take, whatever their keys say."""
     kinds = {*(step.do for step in scenario.faults), *(scenario.nemesis.faults if scenario.nemesis is not None else ())}
     return frozenset(need for kind in kinds for need in KINDS[kind].needs)
 
 
-def within(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
+def reduced_to(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
     """A drawn fault, without those of its own keys that can't be done."""
     keys = {key.name: key.default for key in _used(KINDS[step.do], step.params) if key.needs not in (None, *abilities)}
     if "crash-at" in keys:
@@ -45,11 +45,11 @@ def within(step: FaultStep, abilities: Collection[Ability]) -> FaultStep:
 
 def _used(kind: Kind, params: Mapping[str, Any]) -> list[Key]:
     """The keys whose values take an ability: as they say, or by saying something else than their default."""
-    return [key for key in kind.keys if key.default is not REQUIRED and _asks(key, params)]
+    return [key for key in kind.keys if key.default is not REQUIRED and _needs_ability(key, params)]
 
 
-def _asks(key: Key, params: Mapping[str, Any]) -> bool:
-    return key.asks(params) if key.asks is not None else params.get(key.name) != key.default
+def _needs_ability(key: Key, params: Mapping[str, Any]) -> bool:
+    return key.needs_if(params) if key.needs_if is not None else params.get(key.name) != key.default
 
 
 def describe_kinds() -> str:
@@ -61,7 +61,7 @@ def describe_kinds() -> str:
             f"{key.rule.allowed}"
             for key in kind.keys
         )
-        lines.append(f"| `{kind.name}` | {kind.doc} | {keys or '–'} | {', '.join(kind.words)}, node-N, lists |")
+        lines.append(f"| `{kind.name}` | {kind.doc} | {keys or '–'} | {', '.join(kind.target_words)}, node-N, lists |")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class WrongError(Exception):
+class InvalidValueError(Exception):
     """An invalid value. `suggestion` is a whole sentence or empty."""
 
     def __init__(self, wrong: str, allowed: str = "", suggestion: str = "") -> None:
@@ -19,7 +19,7 @@ class WrongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`read(value, nodes)` gives the typed value for an ensemble of that many nodes, or raises WrongError."""
+    """`read(value, nodes)` gives the typed value for an ensemble of that many nodes, or raises InvalidValueError."""
 
     allowed: str
     read: Callable[[Any, int], Any]
@@ -37,23 +37,23 @@ def number(low: float, high: float, unit: str = "") -> Rule:
 
     def read(value: Any, _nodes: int) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise WrongError(f"{value!r} is not a number", allowed)
+            raise InvalidValueError(f"{value!r} is not a number", allowed)
         if not low <= value <= high:  # so is what is no number, and a whole one that is too large for a float
-            raise WrongError(f"{value!r} is out of range", allowed)
+            raise InvalidValueError(f"{value!r} is out of range", allowed)
         return float(value)
 
     return Rule(allowed, read)
 
 
-def whole(low: int, high: int, unit: str = "") -> Rule:
+def integer(low: int, high: int, unit: str = "") -> Rule:
     """A whole number within [low, high]."""
     allowed = f"a whole number from {low} to {high}{' ' + unit if unit else ''}"
 
     def read(value: Any, _nodes: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise WrongError(f"{value!r} is not a whole number", allowed)
+            raise InvalidValueError(f"{value!r} is not a whole number", allowed)
         if not low <= value <= high:
-            raise WrongError(f"{value!r} is out of range", allowed)
+            raise InvalidValueError(f"{value!r} is out of range", allowed)
         return value
 
     return Rule(allowed, read)
@@ -65,7 +65,7 @@ def choice(*words: str) -> Rule:
 
     def read(value: Any, _nodes: int) -> str:
         if value not in words:
-            raise WrongError(f"{value!r} is not known here", allowed, suggest(value, words))
+            raise InvalidValueError(f"{value!r} is not known here", allowed, suggest(value, words))
         return str(value)
 
     return Rule(allowed, read)
@@ -78,22 +78,22 @@ def either(one: Rule, other: Rule) -> Rule:
     def read(value: Any, nodes: int) -> Any:
         try:
             return (other if isinstance(value, str) else one).read(value, nodes)
-        except WrongError as wrong:
-            raise WrongError(str(wrong), allowed, wrong.suggestion) from None
+        except InvalidValueError as wrong:
+            raise InvalidValueError(str(wrong), allowed, wrong.suggestion) from None
 
     return Rule(allowed, read)
 
 
-def several(one: Rule, what: str, fewest: int = 0) -> Rule:
+def list_of(one: Rule, what: str, fewest: int = 0) -> Rule:
     """A list of values of one rule, each once; read as a tuple."""
     allowed = f"a list of {what}, each {one.allowed}"
 
     def read(value: Any, nodes: int) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) < fewest:
-            raise WrongError(f"{value!r} is no such list", allowed)
+            raise InvalidValueError(f"{value!r} is no such list", allowed)
         found = tuple(one.read(item, nodes) for item in value)
         if len(set(found)) < len(found):
-            raise WrongError(f"{value!r} names something twice", allowed)
+            raise InvalidValueError(f"{value!r} names something twice", allowed)
         return found
 
     return Rule(allowed, read)
@@ -104,13 +104,13 @@ def matching(pattern: str, words: str) -> Rule:
 
     def read(value: Any, _nodes: int) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise WrongError(f"{value!r} is not allowed here", words)
+            raise InvalidValueError(f"{value!r} is not allowed here", words)
         return value
 
     return Rule(words, read)
 
 
-def texts(words: str) -> Rule:
+def text_table(words: str) -> Rule:
     """A table of names and texts or numbers, read as texts; `words` say what is allowed."""
 
     def read(value: Any, _nodes: int) -> dict[str, str]:
@@ -118,18 +118,18 @@ def texts(words: str) -> Rule:
             not isinstance(one, str | int) or isinstance(one, bool) or "\n" in f"{name}{one}"
             for name, one in value.items()
         ):
-            raise WrongError(f"{value!r} is not a table of texts and whole numbers", words)
+            raise InvalidValueError(f"{value!r} is not a table of texts and whole numbers", words)
         return {name: str(one) for name, one in value.items()}
 
     return Rule(words, read)
 
 
-def truth() -> Rule:
+def boolean() -> Rule:
     """true or false."""
 
     def read(value: Any, _nodes: int) -> bool:
         if not isinstance(value, bool):
-            raise WrongError(f"{value!r} is neither true nor false", "true or false (without quotes)")
+            raise InvalidValueError(f"{value!r} is neither true nor false", "true or false (without quotes)")
         return value
 
     return Rule("true or false", read)
@@ -141,13 +141,15 @@ def text(longest: int = 2000) -> Rule:
 
     def read(value: Any, _nodes: int) -> str:
         if not isinstance(value, str) or not 1 <= len(value.strip()) <= longest:
-            raise WrongError(f"{value!r} is not a text" if not isinstance(value, str) else "the text is empty", allowed)
+            raise InvalidValueError(
+                f"{value!r} is not a text" if not isinstance(value, str) else "the text is empty", allowed
+            )
         return value.strip()
 
     return Rule(allowed, read)
 
 
-def span(low: float, high: float, unit: str = "") -> Rule:
+def number_range(low: float, high: float, unit: str = "") -> Rule:
     """A number, or [smallest, largest]; read as a pair."""
     single = number(low, high, unit)
     allowed = f"{single.allowed}, or [smallest, largest] of such"
@@ -155,10 +157,10 @@ def span(low: float, high: float, unit: str = "") -> Rule:
     def read(value: Any, nodes: int) -> tuple[float, float]:
         ends = value if isinstance(value, list) else [value, value]
         if len(ends) != 2:
-            raise WrongError(f"{value!r} is not a range", allowed)
+            raise InvalidValueError(f"{value!r} is not a range", allowed)
         smallest, largest = (single.read(end, nodes) for end in ends)
         if smallest > largest:
-            raise WrongError(f"in {value!r} the smallest comes after the largest", allowed)
+            raise InvalidValueError(f"in {value!r} the smallest comes after the largest", allowed)
         return smallest, largest
 
     return Rule(allowed, read)
@@ -171,11 +173,11 @@ def pairs() -> Rule:
     def read(value: Any, nodes: int) -> tuple[tuple[int, int], ...]:
         flat = _flat(value)
         if flat is None or not flat or len(flat) % 2:
-            raise WrongError(f"{value!r} is not a list of pairs", allowed)
+            raise InvalidValueError(f"{value!r} is not a list of pairs", allowed)
         found = list(zip(flat[::2], flat[1::2], strict=True))
         for source, target in found:
             if source == target or not (1 <= source <= nodes and 1 <= target <= nodes):
-                raise WrongError(f"{source},{target} is no link of nodes 1 to {nodes}", allowed)
+                raise InvalidValueError(f"{source},{target} is no link of nodes 1 to {nodes}", allowed)
         return tuple(sorted(set(found)))
 
     return Rule(allowed, read)

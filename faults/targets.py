@@ -6,56 +6,60 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from zab_chaos.faults.cluster import Cluster
-from zab_chaos.faults.kind import Kind, Need
-from zab_chaos.faults.rules import WrongError, suggest
+from zab_chaos.faults.kind import Kind, TargetState
+from zab_chaos.faults.rules import InvalidValueError, suggest
 
 Target = str | tuple[str, ...]
 _NODE = re.compile(r"node-([1-9][0-9]{0,8})")
 NAME = re.compile(r"[A-Z][A-Za-z0-9-]*")  # what `as` calls a fault's nodes; a capital tells it from the other words
 
 
-class NobodyError(Exception):
+class NoTargetError(Exception):
     """No node fits the target. `leader`: because there is no established leader yet; waiting may help."""
 
-    def __init__(self, text: str, leader: bool = False) -> None:
+    def __init__(self, text: str, no_leader: bool = False) -> None:
         super().__init__(text)
-        self.leader = leader
+        self.no_leader = no_leader
 
 
 def read_target(value: object, kind: Kind, nodes: int, names: Collection[str] = ()) -> Target:
-    """A target as a scenario file may write it; `names`: what earlier faults called theirs. Raises WrongError."""
+    """A target as a scenario file may write it; `names`: what earlier faults called theirs. Raises InvalidValueError."""
     allowed = _allowed(kind, nodes, names)
     if isinstance(value, list):
         if not value:
-            raise WrongError("the list of targets is empty", allowed)
+            raise InvalidValueError("the list of targets is empty", allowed)
         words = tuple(_word(item, kind, nodes, names, allowed) for item in value)
         if len(set(words)) < len(words):
-            raise WrongError(f"{value!r} names a target twice", allowed)
+            raise InvalidValueError(f"{value!r} names a target twice", allowed)
         return words
     return _word(value, kind, nodes, names, allowed)
 
 
 def _allowed(kind: Kind, nodes: int, names: Collection[str]) -> str:
-    words = [*kind.words, f"node-1 to node-{nodes}", *sorted(names)]
+    words = [*kind.target_words, f"node-1 to node-{nodes}", *sorted(names)]
     return f"{', '.join(words)}, or a list of such"
 
 
 def _word(value: object, kind: Kind, nodes: int, names: Collection[str], allowed: str) -> str:
     if not isinstance(value, str):
-        raise WrongError(f"{value!r} is no target", allowed)
+        raise InvalidValueError(f"{value!r} is no target", allowed)
     match = _NODE.fullmatch(value)
     if match and int(match[1]) > nodes:
-        raise WrongError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)
+        raise InvalidValueError(f"there is no {value}: the ensemble has {nodes} nodes", allowed)
     if value == "minority" and nodes < 3:
-        raise WrongError(f"an ensemble of {nodes} has no minority", allowed)
-    if match or value in kind.words or value in names:
+        raise InvalidValueError(f"an ensemble of {nodes} has no minority", allowed)
+    if match or value in kind.target_words or value in names:
         return value
     if NAME.fullmatch(value):
-        raise WrongError(f"no earlier fault calls its nodes {value} (as = {value!r})", allowed, suggest(value, names))
+        raise InvalidValueError(
+            f"no earlier fault calls its nodes {value} (as = {value!r})", allowed, suggest(value, names)
+        )
     if value in ("leader", "follower"):
-        raise WrongError(f"{value!r} is no target of {kind.name}: who is {kind.need.value} has no role", allowed)
-    known = [*kind.words, *(f"node-{node}" for node in range(1, nodes + 1))]
-    raise WrongError(f"{value!r} is no target", allowed, suggest(value, known))
+        raise InvalidValueError(
+            f"{value!r} is no target of {kind.name}: who is {kind.target_state.value} has no role", allowed
+        )
+    known = [*kind.target_words, *(f"node-{node}" for node in range(1, nodes + 1))]
+    raise InvalidValueError(f"{value!r} is no target", allowed, suggest(value, known))
 
 
 def static_nodes(target: Target | None, nodes: int) -> set[int] | None:
@@ -80,37 +84,37 @@ def size(target: Target | None, nodes: int) -> int:
     return min(nodes, sum(sizes.get(word, 1) for word in words))
 
 
-def candidates(cluster: Cluster, need: Need) -> list[int]:
+def candidates(cluster: Cluster, target_state: TargetState) -> list[int]:
     """The nodes that are in the state that the fault needs, ascending."""
-    return [node for node in sorted(cluster.nodes) if _fits(cluster, node, need)]
+    return [node for node in sorted(cluster.nodes) if _fits(cluster, node, target_state)]
 
 
-def _fits(cluster: Cluster, node: int, need: Need) -> bool:
-    if need is Need.ANY:
+def _fits(cluster: Cluster, node: int, target_state: TargetState) -> bool:
+    if target_state is TargetState.ANY:
         return True
-    if need in (Need.DOWN, Need.ALIVE):
-        return cluster.alive(node) == (need is Need.ALIVE)
-    return cluster.alive(node) and cluster.paused(node) == (need is Need.PAUSED)
+    if target_state in (TargetState.DOWN, TargetState.ALIVE):
+        return cluster.alive(node) == (target_state is TargetState.ALIVE)
+    return cluster.alive(node) and cluster.paused(node) == (target_state is TargetState.PAUSED)
 
 
 def resolve(
     target: Target,
     cluster: Cluster,
-    need: Need,
+    target_state: TargetState,
     random: Random,
     named: Mapping[str, Sequence[int]] | None = None,
     spared: Collection[int] = (),
 ) -> list[int]:
     """The nodes that are hit now, ascending. `named`: what earlier faults called theirs; `spared`: nodes that are not
-    to be hit. Raises NobodyError; with `leader` set it is worth asking again."""
-    pool = [node for node in candidates(cluster, need) if node not in spared]
+    to be hit. Raises NoTargetError; with `leader` set it is worth asking again."""
+    pool = [node for node in candidates(cluster, target_state) if node not in spared]
     words = (target,) if isinstance(target, str) else target
     chosen: set[int] = set()
     for word in sorted(words, key=_freedom):  # who has no choice comes first
         if named and word in named:
-            chosen.update(_resolve_name(word, named[word], need, pool))
+            chosen.update(_resolve_name(word, named[word], target_state, pool))
             continue
-        chosen.update(_resolve_word(word, cluster, need, [node for node in pool if node not in chosen], random))
+        chosen.update(_resolve_word(word, cluster, target_state, [node for node in pool if node not in chosen], random))
     return sorted(chosen)
 
 
@@ -118,32 +122,34 @@ def _freedom(word: str) -> int:
     return 0 if _NODE.fullmatch(word) or NAME.fullmatch(word) else 1 if word == "leader" else 2
 
 
-def _resolve_name(name: str, nodes: Sequence[int], need: Need, pool: Sequence[int]) -> Sequence[int]:
+def _resolve_name(name: str, nodes: Sequence[int], target_state: TargetState, pool: Sequence[int]) -> Sequence[int]:
     wrong = [node for node in nodes if node not in pool]
     if wrong:
-        raise NobodyError(f"{name} is node {', '.join(map(str, wrong))}, which is not {need.value}")
+        raise NoTargetError(f"{name} is node {', '.join(map(str, wrong))}, which is not {target_state.value}")
     return nodes
 
 
-def _resolve_word(word: str, cluster: Cluster, need: Need, pool: Sequence[int], random: Random) -> Sequence[int]:
+def _resolve_word(
+    word: str, cluster: Cluster, target_state: TargetState, pool: Sequence[int], random: Random
+) -> Sequence[int]:
     match = _NODE.fullmatch(word)
     if match:
         if int(match[1]) not in pool:
-            raise NobodyError(f"{word} is not {need.value}")
+            raise NoTargetError(f"{word} is not {target_state.value}")
         return [int(match[1])]
     if word in ("leader", "follower"):
         leader = cluster.leader()
         if leader is None:
-            raise NobodyError("there is no established leader", leader=True)
+            raise NoTargetError("there is no established leader", no_leader=True)
         if word == "leader":
             pool = [node for node in pool if node == leader]
         else:
             pool = [node for node in pool if node != leader]
     if not pool:
-        raise NobodyError(f"no node is {need.value}" if word != "follower" else "no follower is there")
+        raise NoTargetError(f"no node is {target_state.value}" if word != "follower" else "no follower is there")
     if word == "all":
         return pool
     size_wanted = {"minority": (len(cluster.nodes) - 1) // 2, "majority": len(cluster.nodes) // 2 + 1}.get(word, 1)
     if len(pool) < size_wanted:
-        raise NobodyError(f"only {len(pool)} nodes are {need.value}, and the {word} is {size_wanted}")
+        raise NoTargetError(f"only {len(pool)} nodes are {target_state.value}, and the {word} is {size_wanted}")
     return random.sample(pool, size_wanted)

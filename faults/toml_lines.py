@@ -13,7 +13,7 @@ _TOKEN = re.compile(
 )
 
 
-class Lines:
+class LineIndex:
     """The lines of a file that `tomllib` accepts (of another, it finds what it can)."""
 
     def __init__(self, text: str) -> None:
@@ -21,7 +21,7 @@ class Lines:
         self._arrays: dict[Path, int] = {}
         self._scan(text)
 
-    def of(self, path: Sequence[str | int]) -> int:
+    def line_of(self, path: Sequence[str | int]) -> int:
         """The line (from 1) of a key; of the nearest thing that holds it, if it has no line of its own."""
         wanted = tuple(path)
         while wanted:

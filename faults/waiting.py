@@ -5,8 +5,8 @@ from typing import Any
 
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.cluster import Cluster, Status
-from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, Key, Kind, Need, Scene
-from zab_chaos.faults.process import named
+from zab_chaos.faults.kind import ALIVE_WORDS, Confirmation, Fault, FaultContext, Key, Kind, TargetState
+from zab_chaos.faults.process import node_names
 from zab_chaos.faults.rules import choice, number
 
 LOOK_SECONDS = 0.05
@@ -47,8 +47,8 @@ STATES: dict[str, tuple[str, Callable[[Answers], bool]]] = {
 class Wait(Fault):
     """Confirmed when the state was seen, and not if it did not come `within` so many seconds."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
-        super().__init__(scene, nodes, params)
+    def __init__(self, context: FaultContext, nodes: Sequence[int], params: Mapping[str, Any]) -> None:
+        super().__init__(context, nodes, params)
         self.reached = self.late = False
         self.until: float | None = None
         self.seen: Answers = {}
@@ -57,7 +57,7 @@ class Wait(Fault):
         """Nothing is done."""
 
     def watch(self, now: float) -> float | None:
-        if self.over():
+        if self.is_over():
             return None
         self.until = now + self.params["within"] if self.until is None else self.until
         self.seen = {node: answer(self.cluster, node) for node in self.nodes}
@@ -80,14 +80,14 @@ class Wait(Fault):
     def heal(self) -> None:
         """Nothing is broken by waiting."""
 
-    def settled(self) -> bool:
-        return self.over()
+    def took_effect(self) -> bool:
+        return self.is_over()
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.reached or self.late
 
     def describe(self) -> str:
-        return f"until {named(self.nodes)} {self.params['state'] if self.params['state'] != 'down' else 'is down'}"
+        return f"until {node_names(self.nodes)} {self.params['state'] if self.params['state'] != 'down' else 'is down'}"
 
 
 def answer(cluster: Cluster, node: int) -> Status | None:
@@ -121,11 +121,11 @@ KINDS = (
                 doc="how long the state may take to come; later the schedule goes on, and the step is not confirmed",
             ),
         ),
-        words=ALIVE_WORDS,
-        need=Need.ANY,
+        target_words=ALIVE_WORDS,
+        target_state=TargetState.ANY,
         needs=frozenset({Ability.LEADER}),
         heals=False,
         impairs=False,
-        holds=True,
+        blocks_schedule=True,
     ),
 )

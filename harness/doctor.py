@@ -16,7 +16,7 @@ import psutil
 import zmq
 from rich.console import Console
 
-from zab_chaos.faults.filesystem.mount import lacking
+from zab_chaos.faults.filesystem.mount import missing_requirement
 from zab_chaos.harness.backends.toxiproxy import server
 from zab_chaos.harness.backends.toxiproxy.fetch import platform_asset, remedy
 from zab_chaos.harness.backends.zookeeper import releases
@@ -223,7 +223,7 @@ def zookeeper() -> Finding:
 
 def fuse() -> Finding:
     """What the file system takes whose power can be cut."""
-    lack = lacking()
+    lack = missing_requirement()
     if lack is None:
         return Finding("fuse", "ok", "disks whose power can be cut can be mounted")
     words = f"only disk faults of `--on zookeeper` and `--disk fuse` need it; {lack[0]}"

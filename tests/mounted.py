@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.filesystem.mount import Mount, lacking
+from zab_chaos.faults.filesystem.mount import Mount, missing_requirement
 from zab_chaos.faults.filesystem.volume import Names
 from zab_chaos.node.store.disk import DiskFaults, OrdinaryDisk
 
 
 def possible() -> None:
     """Skip the test, with the reason, where no file system can be mounted."""
-    found = lacking()
+    found = missing_requirement()
     if found is not None:
         pytest.skip(f"{found[0]}: {found[1]}")
 

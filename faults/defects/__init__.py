@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zab_chaos.faults.defects.channels import RawChannels
-from zab_chaos.faults.defects.choosing import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
 from zab_chaos.faults.defects.clients import (
     AnswerBeforeDelivery,
     ConditionIgnored,
@@ -28,7 +27,6 @@ from zab_chaos.faults.defects.clients import (
     WrongValueRead,
     WrongVersionTold,
 )
-from zab_chaos.faults.defects.counting import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
 from zab_chaos.faults.defects.durability import (
     AckBeforeSync,
     AckLeaderBeforeSync,
@@ -37,21 +35,23 @@ from zab_chaos.faults.defects.durability import (
     LeaderPromiseNotDurable,
     PromiseNotDurable,
 )
-from zab_chaos.faults.defects.storing import (
-    DirtySnapshot,
-    RecoveredNotSynced,
-    StaleHandle,
-    SyncErrorIgnored,
-    TornTailKept,
-    TruncateErrorIgnored,
-)
-from zab_chaos.faults.defects.taking import (
+from zab_chaos.faults.defects.election import BestHistoryIgnored, PrematureZxid, VotesOutOfReach
+from zab_chaos.faults.defects.history import (
     GapAccepted,
     JoinRace,
     MemoryNotLog,
     NoTruncate,
     StaleEpochAccepted,
     TruncateTooFar,
+)
+from zab_chaos.faults.defects.quorums import AmnesiacVotes, CommitWithoutQuorum, EarlyReady, StaleAdmission
+from zab_chaos.faults.defects.storage import (
+    DirtySnapshot,
+    RecoveredNotSynced,
+    StaleHandle,
+    SyncErrorIgnored,
+    TornTailKept,
+    TruncateErrorIgnored,
 )
 from zab_chaos.node.components import Components
 

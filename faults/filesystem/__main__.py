@@ -16,7 +16,7 @@ from typing import Any, get_args
 import msgspec
 
 from zab_chaos.faults.filesystem.mount import SUBTYPE, unmount
-from zab_chaos.faults.filesystem.mounted import OPTIONS, Fuse, Mounted
+from zab_chaos.faults.filesystem.operations import OPTIONS, DiskOperations, Fuse
 from zab_chaos.faults.filesystem.power import Disk
 from zab_chaos.faults.filesystem.volume import File, Names, Volume
 
@@ -35,7 +35,7 @@ class Process:
     def run(self) -> None:
         """Until it is unmounted."""
         Fuse(
-            Mounted(self._disk, threading.Thread(target=self._obey, daemon=True).start), str(self._folder),
+            DiskOperations(self._disk, threading.Thread(target=self._obey, daemon=True).start), str(self._folder),
             foreground=True, fsname="zab-chaos", subtype=SUBTYPE, **OPTIONS,
         )  # fmt: skip
         with self._disk.reading() as volume:
@@ -65,7 +65,7 @@ def lay_out(volume: Volume, folder: Path) -> None:
     for path, inode in volume.walk():
         place = folder / path.lstrip("/")
         if isinstance(inode, File):
-            _write_sparse(place, inode.contents.seen)
+            _write_sparse(place, inode.contents.visible)
         else:
             place.mkdir(exist_ok=True)
 

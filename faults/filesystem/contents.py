@@ -46,15 +46,15 @@ Unsynced = Write | Resize
 class Contents:
     """`seen` is what a reader gets; `durable` with `unsynced` applied in order is the same, unless a sync has failed."""
 
-    __slots__ = ("durable", "seen", "unsynced")
+    __slots__ = ("durable", "unsynced", "visible")
 
     def __init__(self) -> None:
-        self.seen = bytearray()
+        self.visible = bytearray()
         self.durable = bytearray()
         self.unsynced: list[Unsynced] = []
 
     def change(self, one: Unsynced) -> None:
-        one.apply(self.seen)
+        one.apply(self.visible)
         self.unsynced.append(one)
 
     def sync(self) -> None:
@@ -69,7 +69,7 @@ class Contents:
     def lose(self) -> None:
         """What was not synced is gone."""
         self.unsynced.clear()
-        self.seen = bytearray(self.durable)
+        self.visible = bytearray(self.durable)
 
     def lost_bytes(self) -> int:
         return sum(len(one.data) for one in self.unsynced)
@@ -81,9 +81,9 @@ class Contents:
             one.resize(image)
         for page in sorted(set(self._pages())):
             if random.random() < 0.5:
-                start, end = page * PAGE, min((page + 1) * PAGE, len(image), len(self.seen))
+                start, end = page * PAGE, min((page + 1) * PAGE, len(image), len(self.visible))
                 if start < end:
-                    image[start:end] = self.seen[start:end]
+                    image[start:end] = self.visible[start:end]
         return image
 
     def _pages(self) -> Iterator[int]:

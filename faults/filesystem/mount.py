@@ -29,7 +29,7 @@ class MountError(ClusterError):
     """The file system could not be mounted, or does not answer."""
 
 
-def lacking(device: Path = DEVICE) -> tuple[str, str] | None:
+def missing_requirement(device: Path = DEVICE) -> tuple[str, str] | None:
     """What this machine lacks to mount one, and the command that mends it; None if it lacks nothing."""
     if sys.platform != "linux":
         return "FUSE is used on Linux only", "run it on Linux"
@@ -56,7 +56,7 @@ def is_mounted(folder: Path) -> bool:
     return any(_unescaped(line.split()[4]) == str(folder) for line in _mounts())
 
 
-def below(folder: Path) -> list[Path]:
+def mounts_below(folder: Path) -> list[Path]:
     """The folders at or below this one where file systems of this kind are mounted."""
     ours = [Path(_unescaped(line.split()[4])) for line in _mounts() if f" fuse.{SUBTYPE} " in line]
     return [path for path in ours if path.is_relative_to(folder.absolute())]

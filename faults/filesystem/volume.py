@@ -41,7 +41,7 @@ class Inode:
         self.mode = mode
         self.owner, self.group = os.getuid(), os.getgid()
         self.times = Times()
-        self.place: Place | None = None
+        self.place: Location | None = None
         self.linked = False
 
 
@@ -63,7 +63,7 @@ class Folder(Inode):
         self.durable: dict[str, File | Folder] = {}
 
 
-Place = tuple[Folder, str]
+Location = tuple[Folder, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class Change:
     """A change of names that no sync has covered: it leaves a place, comes to one, or both at once."""
 
     inode: File | Folder
-    source: Place | None
-    target: Place | None
+    source: Location | None
+    target: Location | None
 
     def touches(self, folder: Folder) -> bool:
         return any(place is not None and place[0] is folder for place in (self.source, self.target))
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Losses:
     """What a power cut took: bytes of files that were not synced, and changes of names."""
 
     bytes: int
@@ -178,7 +178,7 @@ class Volume:
         if isinstance(there, Folder) and there.names:
             _fail(errno.ENOTEMPTY, path)
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str) -> Location:
         parent, _, name = path.rpartition("/")
         if len(name.encode(errors="surrogateescape")) > NAME_BYTES:
             _fail(errno.ENAMETOOLONG, path)
@@ -198,21 +198,21 @@ class Volume:
     def _forget(self, file: File) -> None:
         """No name stands for it; whoever has it open goes on with it."""
         file.removed = True
-        self.used -= len(file.contents.seen)
+        self.used -= len(file.contents.visible)
 
     # ---- contents ----
 
     def write(self, file: File, data: bytes, offset: int) -> None:
-        self._fit(file, max(len(file.contents.seen), offset + len(data)))
+        self._fit(file, max(len(file.contents.visible), offset + len(data)))
         self._change(file, Write(self._next(), offset, data))
 
     def resize(self, file: File, size: int) -> None:
-        if size != len(file.contents.seen):
+        if size != len(file.contents.visible):
             self._fit(file, size)
             self._change(file, Resize(self._next(), size))
 
     def _fit(self, file: File, size: int) -> None:
-        more = size - len(file.contents.seen)
+        more = size - len(file.contents.visible)
         if size > self.capacity:
             _fail(errno.EFBIG)
         if more > self.capacity - self.used:
@@ -278,13 +278,13 @@ class Volume:
             folder.durable[name] = inode
             inode.place, inode.linked = target, True
 
-    def cut(self, variant: Variant, seed: int) -> Lost:
+    def cut(self, variant: Variant, seed: int) -> Losses:
         """The power is gone and back. With `killed` it never went, but the last writes were not carried out."""
         random = Random(seed)
-        before = Lost(self.lost_bytes(), len(self._changes))
+        before = Losses(self.lost_bytes(), len(self._changes))
         if variant == "killed":
             self._keep(self._survivors(variant, random))
-            return Lost(before.bytes - self.lost_bytes(), 0)
+            return Losses(before.bytes - self.lost_bytes(), 0)
         if variant == "pages":
             for file in self._unsynced:
                 file.contents.durable = file.contents.some_pages(random)
@@ -330,7 +330,7 @@ class Volume:
         self._count()
 
     def _count(self) -> None:
-        self.used = sum(len(inode.contents.seen) for _, inode in self.walk() if isinstance(inode, File))
+        self.used = sum(len(inode.contents.visible) for _, inode in self.walk() if isinstance(inode, File))
 
 
 def _unplace(inode: File | Folder) -> None:

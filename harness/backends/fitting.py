@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.crashpoints import DrawnPoint
-from zab_chaos.faults.filesystem.mount import lacking
-from zab_chaos.faults.registry import KINDS, missing
+from zab_chaos.faults.crash_point_rule import DrawnPoint
+from zab_chaos.faults.filesystem.mount import missing_requirement
+from zab_chaos.faults.registry import KINDS, missing_abilities
 from zab_chaos.faults.scenario import FaultStep, Nemesis, Scenario
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.registry import ours
@@ -74,7 +74,7 @@ def _drawn(backend: Backend, nemesis: Nemesis | None) -> Nemesis | None:
 
 def step_mistakes(backend: Backend, step: FaultStep) -> list[str]:
     """What of one fault the backend can't do."""
-    lacking = [refusal(backend, what, need) for what, need in missing(step, backend.abilities)]
+    lacking = [refusal(backend, what, need) for what, need in missing_abilities(step, backend.abilities)]
     return lacking or _points(backend, step)
 
 
@@ -135,7 +135,7 @@ def _tables(backend: Backend, scenario: Scenario) -> Iterator[str]:
 
 def _machine(backend: Backend, scenario: Scenario) -> Iterator[str]:
     """What this machine lacks for a disk of ours."""
-    lack = lacking() if backend.disk(scenario) == "fuse" else None
+    lack = missing_requirement() if backend.disk(scenario) == "fuse" else None
     if lack is not None:
         why = "disk faults" if scenario.disk != "fuse" else 'disk = "fuse"'
         yield f"{why} on {backend.name} need a file system of our own, over FUSE, and {lack[0]}: {lack[1]}"

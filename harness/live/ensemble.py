@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from zab_chaos.faults.kind import FaultError, Kind
-from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.backends.fitting import step_mistakes
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.client.session import STEP, Session
@@ -97,7 +97,7 @@ class Ensemble(EnsembleView):
         self.verdict: Verdict | None = None  # once it is finished
         self._standing = ExitStack()
         self._owner = threading.get_ident()
-        self.faults: list[FaultRun] = []  # so far, in the order in which they were injected
+        self.faults: list[FaultRecord] = []  # so far, in the order in which they were injected
         self._sessions: list[Session] = []
         self._open = False
 
@@ -125,7 +125,7 @@ class Ensemble(EnsembleView):
         )
         self._phases.start_ensemble()
         self._scheduler = self._phases.start_load()
-        self.faults = self._scheduler.runs
+        self.faults = self._scheduler.records
         assert deployment.monitor.begun is not None
         self._begun = deployment.monitor.begun
         self._injector = FaultInjector(self._scheduler, self._until, self._begun, partial(step_mistakes, backend))

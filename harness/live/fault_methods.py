@@ -12,7 +12,7 @@ from zab_chaos.faults.grammar import read_fault
 from zab_chaos.faults.kind import FaultError, Kind
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep, ScenarioError
-from zab_chaos.faults.scheduler import FaultRun, Scheduler
+from zab_chaos.faults.scheduler import FaultRecord, Scheduler
 from zab_chaos.harness.client.hidden_frames import hidden_for
 from zab_chaos.harness.errors import BadInput
 from zab_chaos.node.commands import ARMING
@@ -52,7 +52,7 @@ class InjectedFault:
     """A fault that was injected. As a context manager it is healed at the end; else by `heal`, or when all is healed."""
 
     def __init__(
-        self, run: FaultRun, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None]
+        self, run: FaultRecord, scheduler: Scheduler, wait: Callable[[Callable[[], bool], float, str], None]
     ) -> None:
         self._run = run
         self._scheduler = scheduler
@@ -83,7 +83,7 @@ class InjectedFault:
         """Wait until it has taken effect: a crash point that was armed is reached. Raises TimeoutError."""
         fault = self._run.fault
         assert fault is not None
-        self._wait(fault.settled, timeout, f"no effect of: {self}")
+        self._wait(fault.took_effect, timeout, f"no effect of: {self}")
         return self
 
     def __enter__(self) -> Self:
@@ -143,7 +143,7 @@ class FaultInjector:
         run = self._scheduler.inject(step)
         if not run.injected.confirmed:
             raise FaultError(f"{kind.name} did not take effect: {run.describe()}; {run.injected.evidence}")
-        if run.fault is not None and not run.fault.settled():
+        if run.fault is not None and not run.fault.took_effect():
             self._scheduler.host.sleep(ARMED_SECONDS)
         self._names += [step.name] if step.name is not None else []
         return InjectedFault(run, self._scheduler, self._wait)

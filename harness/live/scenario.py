@@ -5,7 +5,7 @@ from typing import Any
 
 from zab_chaos.faults.grammar import build
 from zab_chaos.faults.scenario import Scenario, ScenarioError
-from zab_chaos.faults.scheduler import FaultRun
+from zab_chaos.faults.scheduler import FaultRecord
 from zab_chaos.harness.backends import registry
 from zab_chaos.harness.backends.backend import Backend
 from zab_chaos.harness.backends.fitting import fitted
@@ -16,7 +16,7 @@ from zab_chaos.harness.runs.options import require_known_defect
 __tracebackhide__ = hidden_for(BadInput)
 
 
-def scenario_text(scenario: Scenario, runs: list[FaultRun]) -> str:
+def scenario_text(scenario: Scenario, runs: list[FaultRecord]) -> str:
     """What was broken by hand as a scenario file: the faults with their times, and a load instead of the operations."""
     steps = []
     for run in runs:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.registry import within
+from zab_chaos.faults.registry import reduced_to
 from zab_chaos.faults.scenario import Scenario
-from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRun, Scheduler
+from zab_chaos.faults.scheduler import LEADER_SECONDS, FaultRecord, Scheduler
 from zab_chaos.harness.backends.backend import Deployment, Load
 from zab_chaos.harness.backends.ensemble_state import node_names, statuses
 from zab_chaos.harness.errors import HarnessError
@@ -114,7 +114,7 @@ class RunPhases:
             raise Unfinished(f"the workload's keys could not be created within {SETUP_SECONDS:.0f} s")
         self._folder.milestone("workload-started")
         self._scheduler = self._watch.scheduler = self._direct()
-        self._phase("faults" if self._scheduler.upcoming else "load")
+        self._phase("faults" if self._scheduler.next_step else "load")
         begun = self._watch.begun = self._host.now()
         self._scheduler.unanswered = {one.name for one in self._scenario.operations if one.name is not None}
         self._scheduler.begin(begun)
@@ -135,11 +135,11 @@ class RunPhases:
 
     def _latest(self, end: float) -> float:
         """Until when the schedule must have been carried out."""
-        return max(end, self._scheduler.in_time) + 2 * LEADER_SECONDS
+        return max(end, self._scheduler.progress_deadline) + 2 * LEADER_SECONDS
 
     def _awaited(self) -> bool:
         """Whether a fault is still to take effect: a crash point is armed, and on a slow machine not reached yet."""
-        return self._scheduler is not None and bool(self._scheduler.unsettled)
+        return self._scheduler is not None and bool(self._scheduler.awaiting_effect)
 
     def _direct(self) -> Scheduler:
         """The one who carries out the schedule. Before there is one, nothing is broken and nothing has to be healed."""
@@ -147,7 +147,7 @@ class RunPhases:
         return Scheduler(
             self._cluster,
             self._deployment.network,
-            [within(step, self._abilities) for step in steps] if nemesis is not None else steps,
+            [reduced_to(step, self._abilities) for step in steps] if nemesis is not None else steps,
             self._seed,
             self._deployment.fault_log,
             keep_quorum=nemesis is not None and nemesis.keep_quorum,
@@ -158,25 +158,25 @@ class RunPhases:
 
     def _unfinished_schedule(self) -> bool:
         """A written schedule must be carried out; what a nemesis has drawn may be put off until the end."""
-        return self._scenario.nemesis is None and self._scheduler.upcoming is not None
+        return self._scenario.nemesis is None and self._scheduler.next_step is not None
 
     def _carry_out(self, now: float) -> float | None:
         """Let the scheduler do what is due, and say what it did."""
         self._scheduler.unanswered -= self._workload.answered
-        known, broken = len(self._scheduler.runs), self._scheduler.active
+        known, broken = len(self._scheduler.records), self._scheduler.active
         next_look = self._scheduler.due(now)
-        taken = self._scheduler.taken if self._awaiting else {}
+        taken = self._scheduler.effects if self._awaiting else {}
         if taken != self._taken:
             self._taken = taken
             self._workload.took_effect(taken)
         for run in broken:
             if run.recovered is not None:
                 self._say(run, f"healed: {run.describe()}", run.recovered.confirmed)
-        for run in self._scheduler.runs[known:]:
+        for run in self._scheduler.records[known:]:
             self._say(run, run.describe(), run.injected.confirmed)
         return next_look
 
-    def _say(self, run: FaultRun, words: str, confirmed: bool) -> None:
+    def _say(self, run: FaultRecord, words: str, confirmed: bool) -> None:
         assert self._watch.begun is not None
         at = self._host.now() - self._watch.begun
         self._display.say(f"{at:6.2f} s  {run.step.do}: {words}{'' if confirmed else ' (NOT CONFIRMED)'}")

@@ -300,9 +300,9 @@ def test_it_is_gone_when_who_holds_it_is_killed_also_while_it_is_in_use(tmp_path
         pid = int(holder.stdout.readline())
         user = subprocess.Popen([sys.executable, "-c", "input()"], cwd=tmp_path / "disk", stdin=subprocess.PIPE)
         try:
-            assert mounts.below(tmp_path) == [tmp_path / "disk"]
+            assert mounts.mounts_below(tmp_path) == [tmp_path / "disk"]
             holder.kill()
-            assert wait_until(lambda: not mounts.below(tmp_path), SECONDS)
+            assert wait_until(lambda: not mounts.mounts_below(tmp_path), SECONDS)
             assert wait_until(lambda: not Path(f"/proc/{pid}/cmdline").exists() or ended(pid), SECONDS)
         finally:
             user.kill()
@@ -321,7 +321,7 @@ def test_zab_clean_unmounts_what_was_killed_with_who_held_it(tmp_path: Path, mon
             os.kill(dead.pid, signal.SIGKILL)
             assert wait_until(lambda: mounts.is_dead(dead.folder), SECONDS)
             assert stale_files.remove_stale_files(tmp_path) == [dead.folder]
-            assert mounts.below(tmp_path) == [alive.folder]
+            assert mounts.mounts_below(tmp_path) == [alive.folder]
 
 
 def ended(pid: int) -> bool:
@@ -351,10 +351,10 @@ def test_an_unknown_command_is_answered(mount: Mount) -> None:
 
 def test_what_a_machine_lacks_is_named_with_what_mends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     possible()
-    absent = mounts.lacking(tmp_path / "fuse")
+    absent = mounts.missing_requirement(tmp_path / "fuse")
     assert absent is not None
     assert "modprobe" in absent[1]
     monkeypatch.setenv("PATH", "")
-    without = mounts.lacking()
+    without = mounts.missing_requirement()
     assert without is not None
     assert "fusermount3" in without[0]

@@ -21,7 +21,7 @@ def ran(results: Path, scenario: str, *options: str) -> Any:
     """The verdict of a run on mounted disks."""
     possible()
     found = verdict(results, scenario, *options)
-    assert mount.below(results) == []
+    assert mount.mounts_below(results) == []
     return found
 
 

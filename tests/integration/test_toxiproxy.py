@@ -332,11 +332,11 @@ def test_what_somebody_else_does_to_a_link_is_found(pair: Pair, server: Toxiprox
     pair.network.cut([(2, 1)], name="ours")
     pair.network.disturb([(1, 2)], [Toxic("latency", "upstream", (("jitter", 0), ("latency", 1)))], "slow")
     pair.network.compare()
-    assert pair.network.strange() == []
+    assert pair.network.take_foreign_changes() == []
     stranger = Proxies(server.address, server.key)
     stranger.disable("1-2")
     pair.network.heal([(2, 1)], "ours")
-    assert pair.network.strange() == ["link 1-2: enabled is False and was asked to be True"]
+    assert pair.network.take_foreign_changes() == ["link 1-2: enabled is False and was asked to be True"]
     pair.network.heal_all()
     sender, receiver = pair.connect((1, 2))
     sender.sendall(b"again")

@@ -48,7 +48,7 @@ def ran(folder: Path, duration: float, faults: list[str], *options: str) -> tupl
     )
     assert ended.stdout, ended.stderr
     verdict = json.loads(ended.stdout)
-    assert mount.below(folder) == []
+    assert mount.mounts_below(folder) == []
     lines = (Path(verdict["folder"]) / "faults.jsonl").read_text().splitlines()
     return ended.returncode, verdict, [json.loads(line) for line in lines]
 
@@ -84,7 +84,7 @@ def test_a_failed_run_is_shrunk_by_running_candidates_again(tmp_path: Path) -> N
     assert [step.do for step in small.faults] == ["power-cut"], "one second is enough, half a second is not"
     assert small.duration == 1
     assert answer["command"].endswith("--on zookeeper --zookeeper 3.9.4 --defect no-force-sync")
-    assert mount.below(tmp_path) == []
+    assert mount.mounts_below(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_slow_full_or_failing_disk_is_confirmed_by_the_file_systems_own_counts
 def test_without_a_disk_fault_nothing_is_mounted_and_a_power_cut_by_hand_is_refused(tmp_path: Path) -> None:
     with stage(tmp_path) as it:
         formed(it)
-        assert mount.below(tmp_path) == []
+        assert mount.mounts_below(tmp_path) == []
         assert it.cluster.disk_state(1) is None
         with pytest.raises(Exception, match='disk = "faithful" or "fuse"'):
             it.cluster.cut_power([1])

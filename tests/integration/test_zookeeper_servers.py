@@ -137,7 +137,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_joins_again_when_the_links_are
         it.network.heal(cut)
         assert it.network.broken() == {}
         assert led(it) != old
-        assert it.network.strange() == []
+        assert it.network.take_foreign_changes() == []
 
 
 def test_one_direction_alone_can_be_cut_and_the_other_one_still_carries(tmp_path: Path) -> None:

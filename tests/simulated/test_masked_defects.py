@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from zab_chaos.faults.defects import DEFECTS
-from zab_chaos.faults.defects.choosing import PushesOwnHistory, VotesByZxid
-from zab_chaos.faults.defects.storing import DirtySnapshot, NewestSnapshot, StaleHandle
+from zab_chaos.faults.defects.election import PushesOwnHistory, VotesByZxid
+from zab_chaos.faults.defects.storage import DirtySnapshot, NewestSnapshot, StaleHandle
 from zab_chaos.faults.scenario import Scenario, load
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore.simulate import simulate

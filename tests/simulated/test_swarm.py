@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.initial_and_final import disagreements
+from zab_chaos.faults.initial_and_final import disk_mistakes
 from zab_chaos.faults.scenario import Disk, Scenario, Workload, parse
 from zab_chaos.harness.backends.simulator.backend import plan_of
 from zab_chaos.harness.explore import swarm
@@ -170,7 +170,7 @@ def test_some_ensembles_have_a_past_in_which_epochs_and_zxids_contradict_each_ot
     old = [one for one in drawn if one.disks]
     assert 0.5 < len(old) / len(drawn) / swarm.PASTS < 1.5
     for one in old:
-        assert not disagreements(dict(enumerate(one.disks)), one.nodes)
+        assert not disk_mistakes(dict(enumerate(one.disks)), one.nodes)
         pairs = list(permutations(one.disks, 2))
         assert any(a.current_epoch < b.current_epoch and a.log[-1:] > b.log[-1:] for a, b in pairs)
         assert parse(one.source).disks == one.disks

@@ -9,7 +9,7 @@ from typing import Any, Self
 from zab_chaos.faults.abilities import Ability
 from zab_chaos.faults.filesystem.mount import Mount, MountError
 from zab_chaos.faults.filesystem.volume import Names
-from zab_chaos.faults.registry import needs_of
+from zab_chaos.faults.registry import required_abilities
 from zab_chaos.faults.scenario import Scenario
 from zab_chaos.harness.backends.processes.life import environment
 from zab_chaos.harness.errors import HarnessError
@@ -22,7 +22,7 @@ ABILITIES = frozenset({Ability.FILE_SYSTEM, Ability.UNSYNCED, Ability.DISK_TROUB
 
 def disk_for(scenario: Scenario) -> str:
     """Of nodes whose program is not ours: the machine's own file system, unless a fault needs this one."""
-    return "fuse" if scenario.disk == "fuse" or needs_of(scenario) & ABILITIES else "ordinary"
+    return "fuse" if scenario.disk == "fuse" or required_abilities(scenario) & ABILITIES else "ordinary"
 
 
 class Disks:

@@ -66,7 +66,7 @@ class RunMonitor(BackgroundThread):
             latency_ms=counters.p50_ms if counters else None,
             nodes={node: self._state(node, answers.get(node)) for node in self._cluster.nodes},
             faults=[run.describe() for run in scheduler.active] if scheduler else [],
-            upcoming=in_words(scheduler.upcoming) if scheduler and scheduler.upcoming else None,
+            upcoming=in_words(scheduler.next_step) if scheduler and scheduler.next_step else None,
         )
 
     def _state(self, node: int, answer: Status | None) -> str:

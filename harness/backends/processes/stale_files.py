@@ -64,7 +64,7 @@ def remove_stale_files(results: Path) -> list[Path]:
 
 def _unmount(results: Path) -> list[Path]:
     """Mounted disks whose processes are gone; the folders."""
-    dead = [folder for folder in mount.below(results) if mount.is_dead(folder)]
+    dead = [folder for folder in mount.mounts_below(results) if mount.is_dead(folder)]
     for folder in dead:
         mount.unmount(folder)
     return dead

@@ -13,7 +13,7 @@ from itertools import permutations
 from threading import Lock
 
 from zab_chaos.faults import tcp_signature
-from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, named
+from zab_chaos.faults.network import BOTH, Network, NetworkError, Pair, Toxic, proxy_name
 from zab_chaos.faults.proxies import SECONDS
 from zab_chaos.harness.backends.zookeeper.server import HOST, Plan, way
 from zab_chaos.harness.backends.zookeeper.sockets import connections
@@ -87,7 +87,7 @@ class QuorumNetwork(Network):
         lonely = [pair for pair in pairs if pair[::-1] not in pairs]
         if lonely:
             raise NetworkError(
-                f"link {named(lonely[0])} can't be disabled alone: a connection between two servers carries both ways. "
+                f"link {proxy_name(lonely[0])} can't be disabled alone: a connection between two servers carries both ways. "
                 'Cut it with how = "timeout" or "stall"'
             )
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.node.store.shelf import Model, a_life, born, files, keep, lay_out, recover, txns
-from zab_chaos.faults.at_rest import Corrupt, newest_file, readable_losses
-from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.at_rest import Corrupt, detectable_sectors, newest_file
+from zab_chaos.faults.kind import FaultContext
 from zab_chaos.node.core.zxid import zxid
 from zab_chaos.node.store.errors import Corrupt as Refused
 from zab_chaos.node.store.log_record import SECTOR
@@ -37,7 +37,7 @@ def test_every_lost_sector_of_which_a_reader_can_tell_is_refused(
     kind: str, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     folder = lay_out(tmp_path / "copy", whole)
-    offsets = readable_losses(newest_file(folder, kind))
+    offsets = detectable_sectors(newest_file(folder, kind))
     assert offsets
     for offset in offsets:
         path = newest_file(lay_out(folder, whole), kind)
@@ -51,7 +51,7 @@ def test_the_sector_of_the_last_batch_is_not_among_them(whole: dict[str, bytes],
     folder = lay_out(tmp_path / "copy", whole)
     path = newest_file(folder, "log")
     after = len(path.read_bytes().rstrip(b"\0")) // SECTOR * SECTOR
-    assert after not in readable_losses(path)
+    assert after not in detectable_sectors(path)
     lose(path, after)
     recover(folder)
 
@@ -72,8 +72,8 @@ class Disks:
 def test_a_sector_becomes_zeros_or_a_bit_flips(zeros: bool, whole: dict[str, bytes], tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "copy", whole)
     cluster: Any = Disks(folder)
-    fault = Corrupt(Scene(cluster, None, Random(1)), [1], {"file": "log", "zeros": zeros})
-    evidence = fault.harm(1)
+    fault = Corrupt(FaultContext(cluster, None, Random(1)), [1], {"file": "log", "zeros": zeros})
+    evidence = fault.damage_disk(1)
     before, after = whole[evidence["file"]], (folder / evidence["file"]).read_bytes()
     changed = [at for at, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
     assert changed

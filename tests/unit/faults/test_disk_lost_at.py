@@ -67,7 +67,7 @@ def test_a_node_that_is_up_again_keeps_its_disk(play: Callable[..., Play]) -> No
     p.cluster.start(2)
     p.scheduler.due(101.0)
     assert holds(p, 2)
-    assert [run.step.do for run in p.scheduler.runs] == ["crash-at"]
+    assert [run.step.do for run in p.scheduler.records] == ["crash-at"]
 
 
 @pytest.mark.parametrize("drawn", [True, False])

@@ -7,7 +7,7 @@ import pytest
 
 from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.host import ThisHost
-from zab_chaos.faults.kind import Fault, Scene
+from zab_chaos.faults.kind import Fault, FaultContext
 from zab_chaos.faults.registry import KINDS
 
 SECOND = 1_000_000_000
@@ -49,7 +49,7 @@ def make(sleepers: Callable[..., Any], watch: Watch) -> Make:
         cluster.control = Told(*answers)
         kind = KINDS[do]
         defaults = {key.name: key.default for key in kind.keys}
-        return kind.make(Scene(cluster, None, host=watch), [1], defaults | params)
+        return kind.make(FaultContext(cluster, None, host=watch), [1], defaults | params)
 
     return made
 

@@ -14,11 +14,11 @@ from zab_chaos.faults.cluster import ClusterError
 from zab_chaos.faults.cut_evidence import QUIET, FrameWitness
 from zab_chaos.faults.disk import PowerCut
 from zab_chaos.faults.host import THIS_HOST
-from zab_chaos.faults.kind import Scene
-from zab_chaos.faults.process import Crash, Killed
+from zab_chaos.faults.kind import FaultContext
+from zab_chaos.faults.process import Crash, KillFault
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import FaultStep
-from zab_chaos.faults.scheduler import FaultRun, Scheduler
+from zab_chaos.faults.scheduler import FaultRecord, Scheduler
 
 
 def step(do: str, **params: Any) -> FaultStep:
@@ -35,7 +35,7 @@ def scheduler(sleepers: Callable[..., Any], tmp_path: Path) -> Any:
     made.close()
 
 
-def healed(scheduler: Scheduler, run: FaultRun) -> bool:
+def healed(scheduler: Scheduler, run: FaultRecord) -> bool:
     scheduler.heal(run)
     assert run.recovered is not None
     return run.recovered.confirmed
@@ -71,11 +71,11 @@ def test_what_starts_a_node_again_lets_the_others_see_first_how_it_ended(schedul
     once = scheduler.inject(step("crash-at", point="before-send:ACK")).fault
     twice = scheduler.inject(step("crash-at", point="after-send:ACK", crash_at="before-sync:ANY")).fault
     scheduler.cluster.kill(2)
-    twice.note_exits()
+    twice.record_exits()
     twice.watch(0.0)
     assert scheduler.cluster.alive(2)
     scheduler.cluster.stop(2)
-    once.note_exits()
+    once.record_exits()
     assert once.exits == {2: -SIGKILL}
 
 
@@ -93,7 +93,7 @@ def told_too_late(
     strike: str,
     fault: tuple[str, dict[str, Any]],
     rest: tuple[int, ...],
-) -> FaultRun:
+) -> FaultRecord:
     """The fault on these nodes and node 2, which is killed or paused just before it is told."""
     cluster, control = scheduler.cluster, scheduler.cluster.control
 
@@ -107,7 +107,7 @@ def told_too_late(
     monkeypatch.setattr(cluster, "control", too_late)
     do, params = fault
     targets = tuple(f"node-{node}" for node in (*rest, 2))
-    run: FaultRun = scheduler.inject(replace(step(do, **params), target=targets))
+    run: FaultRecord = scheduler.inject(replace(step(do, **params), target=targets))
     return run
 
 
@@ -182,7 +182,7 @@ TORN = {"variant": "torn", "within_ms": 100}
 @pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN)])
 @pytest.mark.parametrize("explained", [True, False])
 def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
-    sleepers: Callable[..., Any], kind: type[Killed], params: dict[str, Any], explained: bool
+    sleepers: Callable[..., Any], kind: type[KillFault], params: dict[str, Any], explained: bool
 ) -> None:
     cluster = sleepers(3)
 
@@ -193,7 +193,9 @@ def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
         return False
 
     cluster.failing = its_disk_fails_first
-    fault = kind(Scene(cluster, None, Random(1), explained=lambda node, status: explained), [1, 2, 3], params)
+    fault = kind(
+        FaultContext(cluster, None, Random(1), exit_explained=lambda node, status: explained), [1, 2, 3], params
+    )
     fault.inject()
     assert [shown["exit"] for shown in fault.injected().evidence.values()] == [-9, 74, -9]
     assert fault.injected().confirmed is explained
@@ -202,7 +204,7 @@ def test_what_kills_and_finds_a_node_gone_counts_if_another_fault_took_it(
 def test_a_node_that_lives_and_refuses_to_be_killed_is_an_error(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
     cluster.failing = lambda call, node: call == "power-cut" and node == 2
-    fault = PowerCut(Scene(cluster, None, Random(1)), [1, 2, 3], TORN)
+    fault = PowerCut(FaultContext(cluster, None, Random(1)), [1, 2, 3], TORN)
     with pytest.raises(ClusterError, match="power-cut of node 2 fails"):
         fault.inject()
 
@@ -254,7 +256,12 @@ def test_a_receiver_that_slept_at_the_cut_counts_from_when_it_has_taken_what_had
 
 
 def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake(scheduler: Any, patient: Any) -> None:
-    links = {"cut": lambda *_: None, "heal": lambda *_, release: None, "heal_all": lambda: None, "strange": list}
+    links = {
+        "cut": lambda *_: None,
+        "heal": lambda *_, release: None,
+        "heal_all": lambda: None,
+        "take_foreign_changes": list,
+    }
     scheduler.network, scheduler.host = SimpleNamespace(**links), patient
     scheduler.begin(100.0)
     paused = scheduler.inject(replace(step("pause"), target="all"))
@@ -269,11 +276,11 @@ def test_a_partition_whose_receivers_all_slept_is_confirmed_once_they_were_awake
 
 @pytest.mark.parametrize(("kind", "params"), [(Crash, KEEPS_CACHE), (PowerCut, TORN), (PowerCut, {"variant": "plain"})])
 def test_what_kills_leaves_out_who_was_gone_before(
-    sleepers: Callable[..., Any], kind: type[Killed], params: dict[str, Any]
+    sleepers: Callable[..., Any], kind: type[KillFault], params: dict[str, Any]
 ) -> None:
     cluster = sleepers(3)
     cluster.kill(2)
-    fault = kind(Scene(cluster, None, Random(1)), [1, 2, 3], params)
+    fault = kind(FaultContext(cluster, None, Random(1)), [1, 2, 3], params)
     fault.inject()
     assert fault.injected().confirmed
     assert sorted(fault.injected().evidence) == ["1", "3"]

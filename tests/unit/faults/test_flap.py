@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.partition import Flap
 from zab_chaos.faults.registry import KINDS
 
@@ -19,7 +19,7 @@ def flap(sleepers: Callable[..., Any], patient: Any) -> Flap:
     params = {key.name: key.default for key in KINDS["flap"].keys} | {"down": 1.0, "up": 1.0}
     cluster = sleepers(2)
     cluster.frames = {(1, 2): 7, (2, 1): 7}
-    made = Flap(Scene(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
+    made = Flap(FaultContext(cluster, cast(Any, links), Random(1), patience=5.0, host=patient), [1], params)
     made.inject()
     made.watch(0.0)
     return made

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.network import Network, NetworkError, Toxic
-from zab_chaos.faults.proxies import Proxies, State, WedgedError
+from zab_chaos.faults.proxies import Proxies, ProxyState, WedgedError
 from zab_chaos.faults.scheduler import Scheduler
 
 LATENCY = Toxic("latency", "upstream", (("jitter", 0), ("latency", 5)))
@@ -18,11 +18,11 @@ class Server(Proxies):
     """Proxies in memory, which anybody may change."""
 
     def __init__(self) -> None:
-        self.there: dict[str, State] = {}
+        self.there: dict[str, ProxyState] = {}
         self.silent: NetworkError | None = None
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
-        self.there[name] = State(listen, upstream, enabled, {})
+        self.there[name] = ProxyState(listen, upstream, enabled, {})
 
     def delete(self, name: str) -> None:
         self.there.pop(name, None)
@@ -40,7 +40,7 @@ class Server(Proxies):
     def remove(self, name: str, toxic: str) -> None:
         self.change(name, toxics={key: value for key, value in self.there[name].toxics.items() if key != toxic})
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProxyState]:
         if self.silent is not None:
             raise self.silent
         return dict(self.there)
@@ -84,17 +84,17 @@ def test_what_somebody_else_did_is_told_once_and_undone(network: Network, server
     CHANGES[words](server)
     assert server.states() != asked
     network.heal_all()
-    assert network.strange() == [words]
-    assert server.states() == {"1-2": State("a:1", "b:2", True, {}), "2-1": State("a:3", "b:4", True, {})}
+    assert network.take_foreign_changes() == [words]
+    assert server.states() == {"1-2": ProxyState("a:1", "b:2", True, {}), "2-1": ProxyState("a:3", "b:4", True, {})}
     network.heal_all()
-    assert network.strange() == []
+    assert network.take_foreign_changes() == []
 
 
 def test_a_toxic_that_was_changed_is_told(network: Network, server: Server) -> None:
     network.disturb([(1, 2)], [LATENCY], "slow")
     server.add("1-2", "slow.latency.upstream", "latency", "upstream", {"latency": 9, "jitter": 0})
     network.heal([(1, 2)], "slow")
-    assert "'latency': 9" in network.strange()[0]
+    assert "'latency': 9" in network.take_foreign_changes()[0]
 
 
 @pytest.mark.parametrize("how", ["timeout", "stall", "disable"])
@@ -106,7 +106,7 @@ def test_what_was_asked_for_is_not_strange(network: Network, server: Server, how
     network.compare()
     network.heal_all()
     network.compare()
-    assert network.strange() == []
+    assert network.take_foreign_changes() == []
 
 
 def test_a_change_that_failed_is_nobody_elses(
@@ -120,17 +120,17 @@ def test_a_change_that_failed_is_nobody_elses(
         with pytest.raises(NetworkError):
             network.disturb([(1, 2)], [LATENCY], "slow")
     network.heal_all()
-    assert network.strange() == []
+    assert network.take_foreign_changes() == []
     assert server.there["1-2"].toxics == {}
 
 
 def test_a_wedged_server_is_not_a_changed_one_but_a_silent_one_is(network: Network, server: Server) -> None:
     server.silent = WedgedError("no answer")
     network.compare()
-    assert network.strange() == []
+    assert network.take_foreign_changes() == []
     server.silent = NetworkError("connection refused")
     network.compare()
-    assert network.strange() == ["the links can't be compared with what was asked for: connection refused"]
+    assert network.take_foreign_changes() == ["the links can't be compared with what was asked for: connection refused"]
 
 
 class Nobody:

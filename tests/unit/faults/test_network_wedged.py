@@ -3,7 +3,7 @@
 import pytest
 
 from zab_chaos.faults.network import Network, NetworkError, WedgedError
-from zab_chaos.faults.proxies import Proxies, State
+from zab_chaos.faults.proxies import Proxies, ProxyState
 
 
 class Slow(Proxies):
@@ -23,7 +23,7 @@ class Slow(Proxies):
 
     def disable(self, name: str) -> None: ...
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProxyState]:
         raise WedgedError("no answer")
 
 

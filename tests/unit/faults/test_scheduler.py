@@ -132,16 +132,16 @@ def test_a_leader_is_waited_for_and_not_for_ever(play: Callable[..., Play]) -> N
     wish = p.scheduler.due(101.5)
     assert wish is not None
     assert 101.5 < wish < 102.0
-    assert p.scheduler.runs == []
+    assert p.scheduler.records == []
     p.cluster.leading = 2
     assert p.scheduler.due(104.0) is not None
-    assert p.scheduler.runs[0].nodes == [2]
-    assert p.scheduler.runs[0].heals_at == 106.0
+    assert p.scheduler.records[0].nodes == [2]
+    assert p.scheduler.records[0].heals_at == 106.0
     p.cluster.leading = None
     p.scheduler.due(103.9 + LEADER_SECONDS)
-    assert len(p.scheduler.runs) == 1  # it waits since the step before it was carried out
+    assert len(p.scheduler.records) == 1  # it waits since the step before it was carried out
     p.scheduler.due(104.0 + LEADER_SECONDS)
-    assert p.scheduler.runs[1].nodes == []
+    assert p.scheduler.records[1].nodes == []
     assert ("inject", 2, False) in p.told()
 
 
@@ -149,11 +149,11 @@ def test_a_restart_waits_for_the_node_to_get_to_its_crash_point(play: Callable[.
     p = play(step(0, "crash-at", "node-1", point="after-sync:TXN"), step(1, "restart", "one"))
     p.scheduler.due(100.0)
     p.scheduler.due(101.0)
-    assert len(p.scheduler.runs) == 1
+    assert len(p.scheduler.records) == 1
     os.kill(p.cluster.pid(1), signal.SIGKILL)
     p.cluster.wait_exit(1, 5.0)
     p.scheduler.due(102.0)
-    assert p.scheduler.runs[1].nodes == [1]
+    assert p.scheduler.records[1].nodes == [1]
     assert all(confirmed for _, _, confirmed in p.told())
 
 
@@ -162,18 +162,18 @@ def test_a_fault_awaits_another_ones_effect(play: Callable[..., Play]) -> None:
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
     p.scheduler.due(100.0)
     p.scheduler.due(101.0)
-    assert len(p.scheduler.runs) == 1
+    assert len(p.scheduler.records) == 1
     os.kill(p.cluster.pid(1), signal.SIGKILL)
     p.cluster.wait_exit(1, 5.0)
     p.scheduler.due(103.0)
-    assert p.scheduler.runs[1].nodes == [2]
+    assert p.scheduler.records[1].nodes == [2]
 
 
 def test_a_drawn_fault_spares_a_node_that_another_one_is_about_to_take_down(play: Callable[..., Play]) -> None:
     p = play(step(0, "disk-full", "node-1", 5), step(1, "clock-jump", "all", ms=5), nodes=5, keep_quorum=True)
     p.scheduler.due(100.0)
     p.scheduler.due(101.0)
-    assert [run.nodes for run in p.scheduler.runs] == [[1], [2, 3, 4, 5]]
+    assert [run.nodes for run in p.scheduler.records] == [[1], [2, 3, 4, 5]]
 
 
 def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
@@ -181,13 +181,13 @@ def test_it_does_not_wait_for_ever(play: Callable[..., Play]) -> None:
     p = play(dying, dataclasses.replace(step(1, "crash", "node-2", 5), awaits="Dying"))
     p.scheduler.due(100.0)
     p.scheduler.due(101.0 + SETTLE_SECONDS)
-    assert p.scheduler.runs[1].nodes == [2]
+    assert p.scheduler.records[1].nodes == [2]
 
 
 def test_nobody_ever_goes_down(play: Callable[..., Play]) -> None:
     p = play(step(1, "restart", "one"))
     p.scheduler.due(101.0)
-    assert p.scheduler.runs == []
+    assert p.scheduler.records == []
     p.scheduler.due(101.0 + LEADER_SECONDS)
     assert p.told() == [("inject", 1, False)]
     assert p.lines()[0]["evidence"] == {"error": "no node is down"}
@@ -198,7 +198,7 @@ def test_a_later_fault_hits_the_nodes_that_an_earlier_one_named(play: Callable[.
     p = play(first, step(1, "restart", "X"), step(2, "pause", "X", 1), nodes=5)
     for now in (100.0, 101.0, 102.0):
         p.scheduler.due(now)
-    hit = [run.nodes for run in p.scheduler.runs]
+    hit = [run.nodes for run in p.scheduler.records]
     assert len(hit[0]) == 2
     assert hit[0] == hit[1] == hit[2]
 
@@ -518,10 +518,10 @@ def test_a_drawn_fault_waits_until_the_ensemble_can_take_it(play: Callable[..., 
     p.scheduler.due(101.0)
     p.cluster.amnesiac = {3}
     p.scheduler.due(102.0)
-    assert len(p.scheduler.runs) == 1, "put off while node 3 is no member"
+    assert len(p.scheduler.records) == 1, "put off while node 3 is no member"
     p.cluster.amnesiac = set()
     p.scheduler.due(103.0)
-    assert [run.step.do for run in p.scheduler.runs] == ["crash", "wipe"]
+    assert [run.step.do for run in p.scheduler.records] == ["crash", "wipe"]
 
 
 def test_a_second_fault_waits_for_the_first(play: Callable[..., Play]) -> None:
@@ -544,7 +544,7 @@ def test_a_node_that_came_to_its_point_while_that_was_lifted_is_brought_back(
     assert p.cluster.alive(2)
     assert not p.cluster.paused(2)
     p.scheduler.due(101.1)
-    assert [run.nodes for run in p.scheduler.runs] == [[3]]
+    assert [run.nodes for run in p.scheduler.records] == [[3]]
 
 
 def test_a_node_that_refused_its_disk_is_not_started_again_and_again(play: Callable[..., Play]) -> None:
@@ -555,7 +555,7 @@ def test_a_node_that_refused_its_disk_is_not_started_again_and_again(play: Calla
     lives = p.cluster.lives[2]
     p.scheduler.due(101.0)
     p.scheduler.due(101.1)
-    assert (p.cluster.lives[2], p.scheduler.runs) == (lives, [])
+    assert (p.cluster.lives[2], p.scheduler.records) == (lives, [])
 
 
 def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_path: Path) -> None:
@@ -566,7 +566,7 @@ def test_the_same_seed_hits_the_same_nodes(sleepers: Callable[..., Any], tmp_pat
         with Scheduler(cluster, None, steps, 7, tmp_path / f"{turn}.jsonl") as scheduler:
             scheduler.begin(0.0)
             scheduler.due(0.0)
-            hits.append([run.nodes for run in scheduler.runs])
+            hits.append([run.nodes for run in scheduler.records])
     assert hits[0] == hits[1] == hits[2]
 
 
@@ -577,10 +577,10 @@ def test_of_a_drawn_schedule_a_second_disk_is_not_lost_before_the_first_is_a_mem
     p.cluster.amnesiac = {1}
     p.scheduler.due(102.0)
     p.scheduler.due(102.0 + OMITTED_SECONDS)
-    assert [run.nodes for run in p.scheduler.runs] == [[1]]
+    assert [run.nodes for run in p.scheduler.records] == [[1]]
     p.cluster.amnesiac = set()
     p.scheduler.due(105.0)
-    assert [run.nodes for run in p.scheduler.runs] == [[1], [3]]
+    assert [run.nodes for run in p.scheduler.records] == [[1], [3]]
 
 
 def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callable[..., Play]) -> None:
@@ -589,7 +589,10 @@ def test_of_a_drawn_schedule_a_fault_that_finds_nobody_is_left_out(play: Callabl
     p.scheduler.due(101.0)
     p.scheduler.due(101.0 + OMITTED_SECONDS)
     p.scheduler.due(103.0)
-    assert [(run.step.do, run.injected.confirmed) for run in p.scheduler.runs] == [("crash", True), ("restart", True)]
+    assert [(run.step.do, run.injected.confirmed) for run in p.scheduler.records] == [
+        ("crash", True),
+        ("restart", True),
+    ]
 
 
 def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> None:
@@ -599,7 +602,7 @@ def test_a_relapse_goes_down_and_is_started_armed(play: Callable[..., Play]) -> 
     p.scheduler.due(100.0)
     assert p.cluster.pid(2) not in (None, first)
     assert p.cluster.armed[2] == ["after-sync:TXN"]
-    assert p.scheduler.runs[0].injected.confirmed
+    assert p.scheduler.records[0].injected.confirmed
     p.cluster.kill(2)
     p.scheduler.due(101.0)
     assert not p.cluster.alive(2)
@@ -627,7 +630,7 @@ def test_a_node_that_ends_at_its_point_instead_of_taking_the_command_to_lift_it_
 def test_a_point_that_need_not_be_reached_is_disarmed(play: Callable[..., Play]) -> None:
     p = play(step(0, "crash-at", "node-2", 1, point="after-sync:TXN", enough="none"))
     p.scheduler.due(100.0)
-    assert not p.scheduler.unsettled
+    assert not p.scheduler.awaiting_effect
     assert len(p.scheduler.active) == 1
     p.scheduler.due(101.0)
     assert (2, "disarm", {"point": "after-sync:TXN"}) in p.cluster.commands
@@ -638,9 +641,9 @@ def test_what_took_effect_is_told_by_name(play: Callable[..., Play]) -> None:
     dying = dataclasses.replace(step(0, "crash-at", "node-1", point="after-sync:TXN"), name="Dying")
     p = play(dying, dataclasses.replace(step(1, "pause", "node-2", 5), name="Asleep"))
     p.scheduler.due(100.0)
-    assert p.scheduler.taken == {}
+    assert p.scheduler.effects == {}
     p.scheduler.due(101.0)
-    assert p.scheduler.taken == {"Asleep": (2,)}
+    assert p.scheduler.effects == {"Asleep": (2,)}
     p.cluster.kill(1)
     p.scheduler.due(101.1)
-    assert p.scheduler.taken == {"Asleep": (2,), "Dying": (1,)}
+    assert p.scheduler.effects == {"Asleep": (2,), "Dying": (1,)}

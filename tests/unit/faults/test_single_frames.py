@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.links import SomeFrames
 from zab_chaos.faults.registry import KINDS
 
@@ -48,7 +48,7 @@ def fault(request: pytest.FixtureRequest, sleepers: Callable[..., Any], links: L
     kind = KINDS[request.param]
     params = {key.name: key.default for key in kind.keys} | {"ms": 5, "one_in": 7}
     links.counts = {(1, 2): (10, 3)}
-    made = kind.make(Scene(sleepers(3), cast(Any, links), Random(1)), [1], params)
+    made = kind.make(FaultContext(sleepers(3), cast(Any, links), Random(1)), [1], params)
     assert isinstance(made, SomeFrames)
     made.inject()
     assert made.injected().confirmed
@@ -76,6 +76,8 @@ def test_where_nothing_was_sent_nothing_could_be_hit(fault: SomeFrames, links: L
 
 
 def test_what_is_misrouted_is_what_its_targets_send(sleepers: Callable[..., Any], links: Links) -> None:
-    fault = KINDS["misrouted-frames"].make(Scene(sleepers(4), cast(Any, links), Random(1)), [1, 2], {"one_in": 1})
+    fault = KINDS["misrouted-frames"].make(
+        FaultContext(sleepers(4), cast(Any, links), Random(1)), [1, 2], {"one_in": 1}
+    )
     assert {source for source, _ in fault.pairs} == {1, 2}
     assert len(fault.pairs) == 6

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.kind import Confirmation, Scene
+from zab_chaos.faults.kind import Confirmation, FaultContext
 from zab_chaos.faults.process import Crash
 
 
 @pytest.fixture
 def crashed_and_started(sleepers: Callable[..., Any]) -> tuple[Any, Crash]:
     cluster = sleepers(3)
-    fault = Crash(Scene(cluster, None, Random(1)), [1], {})
+    fault = Crash(FaultContext(cluster, None, Random(1)), [1], {})
     fault.inject()
-    assert not fault.over()
+    assert not fault.is_over()
     cluster.start(1, crash_at="before-send:ACK-E")
-    assert fault.over()
+    assert fault.is_over()
     return cluster, fault
 
 

@@ -6,56 +6,56 @@ from typing import Any
 
 import pytest
 
-from zab_chaos.faults.kind import Need
+from zab_chaos.faults.kind import TargetState
 from zab_chaos.faults.registry import KINDS
-from zab_chaos.faults.rules import WrongError
-from zab_chaos.faults.targets import NobodyError, read_target, resolve, size, static_nodes
+from zab_chaos.faults.rules import InvalidValueError
+from zab_chaos.faults.targets import NoTargetError, read_target, resolve, size, static_nodes
 
 
 def test_roles_follow_the_leader_of_the_moment(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
-    assert resolve("leader", cluster, Need.UP, Random(1)) == [1]
+    assert resolve("leader", cluster, TargetState.UP, Random(1)) == [1]
     cluster.leading = 3
-    assert resolve("leader", cluster, Need.UP, Random(1)) == [3]
-    assert {tuple(resolve("follower", cluster, Need.UP, Random(seed))) for seed in range(30)} == {(1,), (2,)}
+    assert resolve("leader", cluster, TargetState.UP, Random(1)) == [3]
+    assert {tuple(resolve("follower", cluster, TargetState.UP, Random(seed))) for seed in range(30)} == {(1,), (2,)}
 
 
 def test_numbers_choose_among_those_in_the_right_state(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(5)
     cluster.kill_all([2, 4])
     cluster.pause(5)
-    assert resolve("all", cluster, Need.UP, Random(1)) == [1, 3]
-    assert resolve("all", cluster, Need.ALIVE, Random(1)) == [1, 3, 5]
-    assert resolve("all", cluster, Need.DOWN, Random(1)) == [2, 4]
-    assert resolve("one", cluster, Need.PAUSED, Random(1)) == [5]
-    assert resolve("minority", cluster, Need.DOWN, Random(1)) == [2, 4]
-    assert {len(resolve("majority", cluster, Need.ANY, Random(seed))) for seed in range(10)} == {3}
-    with pytest.raises(NobodyError, match="only 2 nodes are down, and the majority is 3"):
-        resolve("majority", cluster, Need.DOWN, Random(1))
+    assert resolve("all", cluster, TargetState.UP, Random(1)) == [1, 3]
+    assert resolve("all", cluster, TargetState.ALIVE, Random(1)) == [1, 3, 5]
+    assert resolve("all", cluster, TargetState.DOWN, Random(1)) == [2, 4]
+    assert resolve("one", cluster, TargetState.PAUSED, Random(1)) == [5]
+    assert resolve("minority", cluster, TargetState.DOWN, Random(1)) == [2, 4]
+    assert {len(resolve("majority", cluster, TargetState.ANY, Random(seed))) for seed in range(10)} == {3}
+    with pytest.raises(NoTargetError, match="only 2 nodes are down, and the majority is 3"):
+        resolve("majority", cluster, TargetState.DOWN, Random(1))
 
 
 def test_the_same_seed_chooses_the_same_nodes(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(5)
     for seed in range(20):
-        assert resolve("minority", cluster, Need.UP, Random(seed)) == resolve(
-            "minority", cluster, Need.UP, Random(seed)
+        assert resolve("minority", cluster, TargetState.UP, Random(seed)) == resolve(
+            "minority", cluster, TargetState.UP, Random(seed)
         )
 
 
 def test_a_list_means_different_nodes(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
     for seed in range(20):
-        chosen = resolve(("one", "leader", "node-2"), cluster, Need.UP, Random(seed))
+        chosen = resolve(("one", "leader", "node-2"), cluster, TargetState.UP, Random(seed))
         assert chosen == [1, 2, 3]
 
 
 def test_nobody_fits(sleepers: Callable[..., Any]) -> None:
     cluster = sleepers(3)
-    with pytest.raises(NobodyError, match="node-2 is not down"):
-        resolve("node-2", cluster, Need.DOWN, Random(1))
+    with pytest.raises(NoTargetError, match="node-2 is not down"):
+        resolve("node-2", cluster, TargetState.DOWN, Random(1))
     cluster.leading = None
-    with pytest.raises(NobodyError) as caught:
-        resolve("leader", cluster, Need.UP, Random(1))
+    with pytest.raises(NoTargetError) as caught:
+        resolve("leader", cluster, TargetState.UP, Random(1))
     assert caught.value.leader, "worth waiting for"
 
 
@@ -69,10 +69,10 @@ def test_what_is_known_before_the_run() -> None:
 
 @pytest.mark.parametrize("value", [7, None, "node-0", "node-01", "node-4", "Leader", ["node-1", 2], {}, [[]]])
 def test_what_is_no_target(value: object) -> None:
-    with pytest.raises(WrongError):
+    with pytest.raises(InvalidValueError):
         read_target(value, KINDS["crash"], 3)
 
 
 def test_two_nodes_have_no_minority() -> None:
-    with pytest.raises(WrongError, match="no minority"):
+    with pytest.raises(InvalidValueError, match="no minority"):
         read_target("minority", KINDS["crash"], 2)

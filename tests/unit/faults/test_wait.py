@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.faults.conftest import Play, Sleepers
 from zab_chaos.faults.cluster import Status
-from zab_chaos.faults.kind import Scene
+from zab_chaos.faults.kind import FaultContext
 from zab_chaos.faults.scenario import FaultStep, Operation, ScenarioError, Ticket, ZooKeeper, parse
 from zab_chaos.faults.scheduler import SETTLE_SECONDS
 from zab_chaos.faults.waiting import STATES, WITHIN, Wait
@@ -52,12 +52,12 @@ def test_the_schedule_goes_on_when_the_state_is_there(play: Callable[..., Play])
     p = play(wait("node-2", "leads", name="New"), crash("node-1"))
     p.scheduler.due(100.0)
     p.scheduler.due(150.0)
-    assert len(p.scheduler.runs) == 1
-    assert p.scheduler.taken == {}
+    assert len(p.scheduler.records) == 1
+    assert p.scheduler.effects == {}
     p.cluster.leading = 2
     p.scheduler.due(151.0)
-    assert p.scheduler.taken == {"New": (2,)}
-    assert [run.nodes for run in p.scheduler.runs] == [[2], [1]]
+    assert p.scheduler.effects == {"New": (2,)}
+    assert [run.nodes for run in p.scheduler.records] == [[2], [1]]
     assert p.told()[:2] == [("inject", 1, True), ("heal", 1, True)]
 
 
@@ -66,7 +66,7 @@ def test_it_goes_on_without_it_after_a_while_and_says_so(play: Callable[..., Pla
     p.scheduler.due(100.0)
     p.scheduler.due(100.1)
     p.scheduler.due(100.0 + WITHIN)
-    assert len(p.scheduler.runs) == 1
+    assert len(p.scheduler.records) == 1
     p.scheduler.due(100.2 + WITHIN)
     assert p.told()[:3] == [("inject", 1, True), ("heal", 1, False), ("inject", 2, True)]
 
@@ -75,17 +75,17 @@ def test_a_fault_awaits_the_answer_to_an_operation(play: Callable[..., Play]) ->
     p = play(crash("node-1", awaits="Written"))
     p.scheduler.unanswered = {"Written"}
     p.scheduler.due(101.0)
-    assert p.scheduler.runs == []
+    assert p.scheduler.records == []
     p.scheduler.unanswered.clear()
     p.scheduler.due(102.0)
-    assert [run.nodes for run in p.scheduler.runs] == [[1]]
+    assert [run.nodes for run in p.scheduler.records] == [[1]]
 
 
 def test_but_not_for_ever(play: Callable[..., Play]) -> None:
     p = play(crash("node-1", awaits="Written"))
     p.scheduler.unanswered = {"Written"}
     p.scheduler.due(101.0 + SETTLE_SECONDS)
-    assert [run.nodes for run in p.scheduler.runs] == [[1]]
+    assert [run.nodes for run in p.scheduler.records] == [[1]]
 
 
 def test_a_fault_lasts_until_a_later_one_has_taken_effect(play: Callable[..., Play]) -> None:
@@ -106,7 +106,7 @@ def test_a_fault_lasts_until_a_later_one_has_taken_effect(play: Callable[..., Pl
 
 def test_down_is_seen_in_the_process(sleepers: Callable[..., Sleepers]) -> None:
     cluster = sleepers(1)
-    waits = Wait(Scene(cluster, None, Random(1)), [1], {"state": "down", "within": WITHIN})
+    waits = Wait(FaultContext(cluster, None, Random(1)), [1], {"state": "down", "within": WITHIN})
     waits.watch(1.0)
     assert not waits.settled()
     cluster.kill(1)

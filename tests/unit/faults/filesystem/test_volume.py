@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zab_chaos.faults.filesystem.volume import File, Lost, Names, Volume
+from zab_chaos.faults.filesystem.volume import File, Losses, Names, Volume
 from zab_chaos.node.store.disk_faults import PAGE, Variant
 
 CUTS: tuple[Variant, ...] = tuple(one for one in get_args(Variant) if one != "killed")
@@ -18,7 +18,9 @@ CUTS: tuple[Variant, ...] = tuple(one for one in get_args(Variant) if one != "ki
 def seen(volume: Volume) -> dict[str, bytes | None]:
     """All files with their bytes; folders with None."""
     return {
-        path: bytes(inode.contents.seen) if isinstance(inode, File) else None for path, inode in volume.walk() if path
+        path: bytes(inode.contents.visible) if isinstance(inode, File) else None
+        for path, inode in volume.walk()
+        if path
     }
 
 
@@ -69,11 +71,11 @@ def test_a_name_is_durable_when_its_folder_is_synced_and_not_before(
     laid(volume, "/a", b"x")
     act(volume)
     assert set(seen(volume)) == after
-    assert volume.cut("plain", 1) == Lost(0, 1)
+    assert volume.cut("plain", 1) == Losses(0, 1)
     assert set(seen(volume)) == before
     act(volume)
     volume.sync(volume.root)
-    assert volume.cut("plain", 1) == Lost(0, 0)
+    assert volume.cut("plain", 1) == Losses(0, 0)
     assert set(seen(volume)) == after
 
 
@@ -145,7 +147,7 @@ def test_no_cut_leaves_one_file_under_two_names_or_brings_a_removed_one_back() -
         volume.rename("/a", "/b")
         volume.rename("/b", "/c")
         volume.cut("pages", seed)
-        assert [bytes(found.contents.seen) for _, found in volume.walk() if found is file] == [b"x"]
+        assert [bytes(found.contents.visible) for _, found in volume.walk() if found is file] == [b"x"]
         volume.remove(next(iter(seen(volume))))
         volume.sync(volume.root)
         volume.cut("pages", seed)
@@ -162,7 +164,7 @@ def test_what_was_synced_is_there_and_what_was_not_is_gone() -> None:
     volume.resize(file, 3)
     volume.write(file, b"end", 6)
     assert seen(volume) == {"/a": b"abX\0\0\0end"}
-    assert volume.cut("plain", 1) == Lost(5, 0)
+    assert volume.cut("plain", 1) == Losses(5, 0)
     assert seen(volume) == {"/a": b"abcdef"}
 
 
@@ -229,7 +231,7 @@ def test_a_failed_sync_leaves_what_is_seen_and_nobody_writes_it_any_more() -> No
     volume.fail(file)
     assert seen(volume) == {"/a": b"new"}
     volume.sync(file)
-    assert volume.cut("plain", 1) == Lost(0, 0)
+    assert volume.cut("plain", 1) == Losses(0, 0)
     assert seen(volume) == {"/a": b"old"}
 
 
@@ -282,9 +284,9 @@ def test_each_byte_is_one_that_it_had_since_the_last_sync_or_zero(
             volume.sync(file)
             past.clear()
         past.append(bytes(now))
-        assert bytes(file.contents.seen) == bytes(now)
+        assert bytes(file.contents.visible) == bytes(now)
     volume.cut(variant, seed)
-    found = bytes(file.contents.seen)
+    found = bytes(file.contents.visible)
     if variant == "plain":
         assert found == past[0]
     if variant == "pages":

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from zab_chaos.faults.abilities import Ability
-from zab_chaos.faults.registry import KINDS, within
+from zab_chaos.faults.registry import KINDS, reduced_to
 from zab_chaos.faults.scenario import FaultStep, Scenario, ScenarioError, parse
 from zab_chaos.harness.backends import fitting as fitting_module
 from zab_chaos.harness.backends import registry
@@ -130,8 +130,8 @@ def test_connections_that_carry_both_ways_are_not_refused_one_way_and_that_is_sa
 def test_a_drawn_cut_that_a_backend_can_not_do_is_made_in_another_way() -> None:
     step = FaultStep(at=1.0, do="partition", target="one", lasts=1.0, params={
         "shape": "one-way", "how": "disable", "pairs": None, "direction": "in"})  # fmt: skip
-    assert within(step, registry.find("zookeeper").abilities).params["how"] == "timeout"
-    assert within(step, registry.find("processes").abilities) == step
+    assert reduced_to(step, registry.find("zookeeper").abilities).params["how"] == "timeout"
+    assert reduced_to(step, registry.find("processes").abilities) == step
 
 
 NEEDS_FUSE = ('do = "power-cut"', 'do = "slow-disk"\nms = 5', 'do = "disk-full"', 'do = "disk-error"')
@@ -146,7 +146,7 @@ def test_on_zookeeper_only_a_disk_fault_takes_a_file_system_and_says_what_the_ma
     assert fitted(backend, parse(HEAD)).disk == "ordinary"
     assert fitted(backend, asked).disk == "fuse"
     assert fitted(backend, parse(HEAD + 'disk = "fuse"\n')).disk == "fuse"
-    monkeypatch.setattr(fitting_module, "lacking", lambda: ("there is no /dev/fuse", "sudo modprobe fuse"))
+    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: ("there is no /dev/fuse", "sudo modprobe fuse"))
     assert mistakes(backend, parse(HEAD)) == []
     assert mistakes(backend, asked) == [
         "disk faults on zookeeper need a file system of our own, over FUSE, and there is no /dev/fuse: sudo modprobe fuse"
@@ -160,7 +160,7 @@ def test_a_drawn_disk_fault_takes_a_file_system_too() -> None:
 
 
 def test_a_disk_on_a_file_system_is_for_nodes_that_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting_module, "lacking", lambda: None)
+    monkeypatch.setattr(fitting_module, "missing_requirement", lambda: None)
     scenario = parse(HEAD, disk="fuse")
     assert (scenario.disk, scenario.faithful) == ("fuse", True)
     assert mistakes(registry.find("processes"), scenario) == []
@@ -185,8 +185,8 @@ def test_a_drawn_fault_loses_what_can_not_be_done() -> None:
     step = FaultStep(
         at=1.0, do="crash", target="leader", params={"keeps_cache": True, "crash-at": "x", "enough": "none"}
     )
-    assert within(step, frozenset(Ability)) == step
-    assert within(step, Bare.abilities) == replace(step, target="one", params=defaults)
+    assert reduced_to(step, frozenset(Ability)) == step
+    assert reduced_to(step, Bare.abilities) == replace(step, target="one", params=defaults)
 
 
 @pytest.mark.parametrize(

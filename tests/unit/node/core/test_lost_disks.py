@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from zab_chaos.faults.defects.counting import StaleAdmission
+from zab_chaos.faults.defects.quorums import StaleAdmission
 from zab_chaos.model.transcripts.lockstep import Lockstep
 from zab_chaos.node.core.discovery import Choosing
 from zab_chaos.node.core.followers import Inquiry

@@ -6,7 +6,7 @@ import pytest
 
 from zab_chaos.faults.cluster import Contained
 from zab_chaos.faults.containers import NetDisconnect
-from zab_chaos.faults.kind import FaultError, Scene
+from zab_chaos.faults.kind import FaultContext, FaultError
 from zab_chaos.faults.registry import KINDS
 from zab_chaos.faults.scenario import parse
 from zab_chaos.harness.backends import registry
@@ -65,4 +65,4 @@ def test_by_hand_too_it_is_refused_where_there_are_no_containers() -> None:
         nodes = (1, 2, 3)
 
     with pytest.raises(FaultError, match="--on containers"):
-        NetDisconnect(Scene(Bare(), None), [1], {})  # type: ignore[arg-type]
+        NetDisconnect(FaultContext(Bare(), None), [1], {})  # type: ignore[arg-type]

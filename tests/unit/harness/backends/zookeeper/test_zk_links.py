@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zab_chaos.faults.network import NetworkError, Toxic
-from zab_chaos.faults.proxies import State
+from zab_chaos.faults.proxies import ProxyState
 from zab_chaos.harness.backends.zookeeper import links
 from zab_chaos.harness.backends.zookeeper.links import Meter, QuorumNetwork, read_metrics
 from zab_chaos.harness.backends.zookeeper.releases import Release
@@ -26,10 +26,10 @@ class Server:
     """toxiproxy, as far as proxies and toxics go."""
 
     def __init__(self) -> None:
-        self.proxies: dict[str, State] = {}
+        self.proxies: dict[str, ProxyState] = {}
 
     def create(self, name: str, listen: str, upstream: str, enabled: bool = True) -> None:
-        self.proxies[name] = State(listen, upstream, enabled, {})
+        self.proxies[name] = ProxyState(listen, upstream, enabled, {})
 
     def delete(self, name: str) -> None:
         self.proxies.pop(name, None)
@@ -43,9 +43,9 @@ class Server:
 
     def disable(self, name: str) -> None:
         old = self.proxies[name]
-        self.proxies[name] = State(old.listen, old.upstream, False, old.toxics)
+        self.proxies[name] = ProxyState(old.listen, old.upstream, False, old.toxics)
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ProxyState]:
         return dict(self.proxies)
 
     def toxics(self, name: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Server:
 
     def _change(self, name: str, toxics: dict[str, Any]) -> None:
         old = self.proxies[name]
-        self.proxies[name] = State(old.listen, old.upstream, old.enabled, toxics)
+        self.proxies[name] = ProxyState(old.listen, old.upstream, old.enabled, toxics)
 
     def lying(self) -> dict[str, list[str]]:
         """Proxy -> the streams that something lies on."""
@@ -93,7 +93,7 @@ def test_a_cut_of_one_direction_lies_on_the_streams_that_carry_it(
     network.heal([(1, 2)])
     assert server.lying() == {}
     assert network.broken() == {}
-    assert network.strange() == []
+    assert network.take_foreign_changes() == []
 
 
 def test_two_directions_that_are_cut_are_healed_apart(network: QuorumNetwork, server: Server) -> None:
@@ -126,7 +126,7 @@ def test_a_toxic_lies_on_a_link_when_it_lies_on_all_its_streams(network: QuorumN
     server.remove("2-1-2", "slow.downstream.latency.downstream")
     assert network.toxics((1, 2)) == []
     network.heal([(1, 2)], "slow")
-    assert len(network.strange()) == 1
+    assert len(network.take_foreign_changes()) == 1
 
 
 def test_metrics_are_read_by_link_and_what_a_proxy_behind_another_counts_is_left_out() -> None:

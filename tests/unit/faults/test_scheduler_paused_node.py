@@ -20,4 +20,4 @@ def test_a_disk_is_mended_when_its_node_wakes_up(play: Callable[..., Any]) -> No
     scheduler.due(104.6)
     scheduler.due(104.7)
     assert scheduler.active == []
-    assert all(run.recovered is not None and run.recovered.confirmed for run in scheduler.runs)
+    assert all(run.recovered is not None and run.recovered.confirmed for run in scheduler.records)

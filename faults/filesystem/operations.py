@@ -2,7 +2,7 @@
 
 Files are opened for direct input and output, so that the kernel keeps nothing of them: what a program has written is here,
 and a shared writable mapping is refused (ENODEV). Links, special files and extended attributes are refused too.
-An attribute of `Mounted` must not be called like an operation of FUSE, such as `lock`: it would be taken for one.
+An attribute of `DiskOperations` must not be called like an operation of FUSE, such as `lock`: it would be taken for one.
 """
 
 import errno
@@ -42,7 +42,7 @@ class Fuse(mfusepy.FUSE):  # type: ignore[misc]
         return cast(int, self.ftruncate(path, length, fip))
 
 
-class Mounted(mfusepy.Operations):  # type: ignore[misc]
+class DiskOperations(mfusepy.Operations):  # type: ignore[misc]
     """`ready` is called when programs can use it."""
 
     use_ns = True
@@ -61,7 +61,7 @@ class Mounted(mfusepy.Operations):  # type: ignore[misc]
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
         with self._disk.reading() as volume:
             inode = self._file(path, fh) if fh else volume.find(path)
-            kind, size = (stat.S_IFREG, len(inode.contents.seen)) if isinstance(inode, File) else (stat.S_IFDIR, 0)
+            kind, size = (stat.S_IFREG, len(inode.contents.visible)) if isinstance(inode, File) else (stat.S_IFDIR, 0)
             return {
                 "st_mode": kind | inode.mode, "st_nlink": 1, "st_size": size, "st_blocks": -(-size // 512),
                 "st_uid": inode.owner, "st_gid": inode.group, "st_atime": inode.times.access,
@@ -106,7 +106,7 @@ class Mounted(mfusepy.Operations):  # type: ignore[misc]
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
         file = self._file(path, fh)
         with self._disk.reading():
-            return bytes(file.contents.seen[offset : offset + size])
+            return bytes(file.contents.visible[offset : offset + size])
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
         file = self._file(path, fh)
@@ -124,7 +124,7 @@ class Mounted(mfusepy.Operations):  # type: ignore[misc]
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         file = self._file(path, fh)
         with self._disk.changing(bytes_too=True) as volume:
-            if mode == 0 and offset + size > len(file.contents.seen):
+            if mode == 0 and offset + size > len(file.contents.visible):
                 volume.resize(file, offset + size)
 
     def fsync(self, path: str, datasync: int, fh: int) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from zab_chaos.faults.crashpoints import point
-from zab_chaos.faults.rules import WrongError
+from zab_chaos.faults.crash_point_rule import point
+from zab_chaos.faults.rules import InvalidValueError
 from zab_chaos.faults.scenario import ScenarioError
 from zab_chaos.faults.scenario import parse as parse_scenario
 from zab_chaos.node.crash_points import (
@@ -39,12 +39,12 @@ def test_the_first_time_may_be_written_or_not() -> None:
 def test_what_is_no_point(text: object) -> None:
     with pytest.raises(BadPoint):
         parse(text)
-    with pytest.raises(WrongError):
+    with pytest.raises(InvalidValueError):
         point().read(text, 3)
 
 
 def test_a_file_is_told_what_was_probably_meant() -> None:
-    with pytest.raises(WrongError, match="'after-snyc' is not a step") as raised:
+    with pytest.raises(InvalidValueError, match="'after-snyc' is not a step") as raised:
         point().read("after-snyc:TXN", 3)
     assert raised.value.allowed.startswith("the steps before-write, ")
     assert raised.value.suggestion == "Did you mean after-sync?"
@@ -55,7 +55,7 @@ def test_a_disk_fails_only_where_it_is_asked_for_something() -> None:
         if step in FAIL_STEPS:
             assert point("fail").read(f"{step}:TRUNC", 3)
             continue
-        with pytest.raises(WrongError, match="no disk fails at") as raised:
+        with pytest.raises(InvalidValueError, match="no disk fails at") as raised:
             point("fail").read(f"{step}:{subjects(step)[0]}", 3)
         assert raised.value.allowed == ", ".join(FAIL_STEPS)
 

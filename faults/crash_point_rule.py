@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from zab_chaos.faults.rules import Rule, WrongError, suggest
+from zab_chaos.faults.rules import InvalidValueError, Rule, suggest
 from zab_chaos.node.crash_points import ANY, FAIL_STEPS, GRAMMAR, POINTS, BadPoint, check_action
 
 OFTEN = (
@@ -42,7 +42,7 @@ def point(action: str = "crash") -> Rule:
         try:
             check_action(action, value)
         except BadPoint as bad:
-            raise WrongError(bad.wrong, bad.allowed, suggest(bad.said, bad.choices)) from None
+            raise InvalidValueError(bad.wrong, bad.allowed, suggest(bad.said, bad.choices)) from None
         return str(value)
 
     return Rule(GRAMMAR, read)
